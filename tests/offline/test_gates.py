@@ -1,12 +1,16 @@
 """Gates: the language of conditions, the three outcomes, and what JUnit and Markdown show of foreign names."""
 
+from collections.abc import Iterable
+from dataclasses import replace
 from time import perf_counter
 from xml.etree.ElementTree import fromstring
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.metric_events import event
 
+from ragtide_offline.gates.baselines import baseline_gaps
 from ragtide_offline.gates.conditions import OPERATORS, Condition, parse_condition, split_name
 from ragtide_offline.gates.deciding import (
     EXIT_CODES,
@@ -17,7 +21,9 @@ from ragtide_offline.gates.deciding import (
 )
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement, Quantity
-from ragtide_schemas import METRICS
+from ragtide_offline.gates.summary_gate import gate
+from ragtide_offline.score.summary import Summary, summarize
+from ragtide_schemas import METRICS, MetricEvent
 
 pytestmark = pytest.mark.pure
 
@@ -237,3 +243,57 @@ def test_documents_are_bounded_with_failures_first() -> None:
         assert "181 more" in text
         assert "badbad" in text
         assert len(text) < 10_000
+
+
+def test_a_pipeline_without_the_metric_is_not_passed_by_another_one() -> None:
+    def of(pipeline: str, metric: str) -> Measurement:
+        return replace(measured(scope=f"{pipeline} · local"), metric=metric, subject=pipeline)
+
+    both = [of("shop", METRIC), of("shop", "trace.completeness"), of("search", "trace.completeness")]
+    found = decided(f"{METRIC} < 0.5", *both, policy=UndecidedPolicy.PASSED)
+    assert found.outcome == "undecided"
+    assert [(one.scope, one.outcome) for one in found.conditions[0].scopes] == [
+        ("shop · local", "pass"), ("search", "undecided"),
+    ]  # fmt: skip
+    assert decided(f"{METRIC}.n < 10", *both).outcome == "fail"
+    assert decided(f"{METRIC} < 0.5", *both[:2], of("search", METRIC)).outcome == "pass"
+
+
+def scored(run: str | None, value: float, ids: Iterable[int] = range(40), **labeler: str) -> list[MetricEvent]:
+    return [event(number, {METRIC: value}, run=run, **labeler) for number in ids]
+
+
+def gap(events: list[MetricEvent], baseline: list[MetricEvent]) -> dict[str | None, tuple[float, int]]:
+    found = baseline_gaps(events, baseline, confidence=0.95)
+    return {key.run: (one.difference.estimate, one.n) for key, one in found.items()}
+
+
+def test_each_run_has_the_difference_of_its_own_scores() -> None:
+    events = [*scored("a", 1.0), *scored("b", 0.0)]
+    assert gap(events, scored(None, 0.5)) == {"a": (0.5, 40), "b": (-0.5, 40)}
+    assert gap(events, [*scored("b", 0.25), *scored("a", 0.75)]) == {"a": (0.25, 40), "b": (-0.25, 40)}
+    assert gap(events, [*scored("c", 0.25), *scored("a", 0.75)]) == {"a": (0.25, 40)}
+    summary = Summary(summarize(events, strategy="normal", confidence=0.95).estimates, (), (), events)
+    before = Summary((), (), (), scored(None, 0.5))
+    (found,) = gate(summary, f"{METRIC}.difference.mean < 0", baseline=before).conditions
+    assert [(one.scope, one.outcome) for one in found.scopes] == [
+        ("shop · a · test · 1 · ragbench", "pass"), ("shop · b · test · 1 · ragbench", "fail"),
+    ]  # fmt: skip
+
+
+def test_a_difference_shows_the_number_of_its_pairs() -> None:
+    events = scored(None, 1.0)
+    summary = Summary(summarize(events, strategy="normal", confidence=0.95).estimates, (), (), events)
+    before = Summary((), (), (), scored(None, 0.5, range(37, 50)))
+    (found,) = gate(summary, f"{METRIC}.difference.mean < 0", baseline=before).conditions
+    assert found.scopes[0].sentence == "0.5 is at least 0 (n 3)"
+
+
+@pytest.mark.parametrize("other", [{"labeler": "judge"}, {"labeler_version": "2"}, {"profile": "capstone"}], ids=repr)
+def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) -> None:
+    events = scored(None, 1.0)
+    before = Summary((), (), (), scored(None, 0.5, **other))
+    summary = Summary(summarize(events, strategy="normal", confidence=0.95).estimates, (), (), events)
+    found = gate(summary, f"{METRIC}.difference < 0", baseline=before, undecided="pass")
+    assert found.outcome == "undecided"
+    assert "and labeler" in found.conditions[0].scopes[0].sentence

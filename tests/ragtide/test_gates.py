@@ -111,7 +111,7 @@ def test_a_baseline_is_paired_by_interaction_id(
     other.write_text("".join(json.dumps({**line, "interaction_id": f"x{i}"}) + "\n" for i, line in enumerate(lines)))
     none = gated(capsys, scores, "--baseline", str(other), "--fail-if", f"{METRIC}.difference < 0")
     assert none.code == 5
-    assert "shares interaction ids" in none.stdout
+    assert "the same interaction ids" in none.stdout
 
 
 def test_reports_are_written_and_the_step_summary_is_added_to(

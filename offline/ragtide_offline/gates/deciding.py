@@ -97,10 +97,13 @@ def _condition(
     metric, field = split_name(condition.name, known, certain=bool(measurements))
     _check_field(metric, field, measurements)
     here = [one for one in measurements if one.metric == metric]
-    scopes = [_counted(_scope(condition, field, one), policy) for one in here]
-    if not here:
-        why = f"{metric} was not measured" if measurements else "there are no scored interactions"
-        scopes = [_counted(_not_measured(condition, field, why), policy)]
+    found = [_scope(condition, field, one) for one in here]
+    # A pipeline without the metric may be as bad as can be, so the others do not speak for it.
+    expected = dict.fromkeys(one.subject for one in measurements) if here else {"": None}
+    measured = {one.subject for one in here}
+    why = f"{metric} was not measured" if measurements else "there are no scored interactions"
+    found += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
+    scopes = [_counted(one, policy) for one in found]
     return ConditionOutcome(condition.text, _worst(one.outcome for one in scopes), scopes)
 
 
@@ -124,14 +127,14 @@ def _scope(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
     if not one.n:
         return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
     if quantity is None or quantity.mean is None:
-        why = f"{one.metric} has no difference: give a baseline that shares interaction ids, or items, with it"
+        why = f"{one.metric} has no difference: give a baseline with the same interaction ids, or items, and labeler"
         return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
     if field in WITH_INTERVAL:
         return _interval(condition, quantity, one)
     value = {"mean": quantity.mean, "lower": quantity.lower, "upper": quantity.upper}[field.rpartition(".")[2]]
     if value is None:
         return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, f"{one.metric} has no interval", measured=False)
-    return _number(condition, value, one)
+    return _number(condition, value, one.scope, one.n if quantity.n is None else quantity.n)
 
 
 def _interval(condition: Condition, quantity: Quantity, one: Measurement) -> ScopeOutcome:
@@ -140,7 +143,8 @@ def _interval(condition: Condition, quantity: Quantity, one: Measurement) -> Sco
         why = f"{one.metric} has no interval: write {one.metric}.mean to decide by the mean alone"
         return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
     surely = condition.surely(quantity.lower, quantity.upper)
-    numbers = f"mean {quantity.mean:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {one.n:,}"
+    n = one.n if quantity.n is None else quantity.n
+    numbers = f"mean {quantity.mean:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {n:,}"
     _, holds, opposite = OPERATORS[condition.operator]
     if surely is None:
         sentence = f"the interval has {condition.threshold:g} inside: more interactions make it narrower ({numbers})"
@@ -149,25 +153,25 @@ def _interval(condition: Condition, quantity: Quantity, one: Measurement) -> Sco
     return ScopeOutcome(one.scope, GateOutcome.FAILED if surely else GateOutcome.PASSED, sentence)
 
 
-def _number(condition: Condition, value: float, one: Measurement) -> ScopeOutcome:
+def _number(condition: Condition, value: float, scope: str, n: int) -> ScopeOutcome:
     fails = condition.holds(value)
     words = OPERATORS[condition.operator][1 if fails else 2]
-    sentence = f"{_shown(value, condition.threshold)} is {words} {condition.threshold:g} (n {one.n:,})"
-    return ScopeOutcome(one.scope, GateOutcome.FAILED if fails else GateOutcome.PASSED, sentence)
+    sentence = f"{_shown(value, condition.threshold)} is {words} {condition.threshold:g} (n {n:,})"
+    return ScopeOutcome(scope, GateOutcome.FAILED if fails else GateOutcome.PASSED, sentence)
 
 
 def _count(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
     value = {"n": one.n, "n_absent": one.n_absent, "coverage": one.coverage}[field]
     if value is not None and (one.n or condition.holds(value)):
-        return _number(condition, value, one)
+        return _number(condition, value, one.scope, one.n)
     return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
 
 
-def _not_measured(condition: Condition, field: str, why: str) -> ScopeOutcome:
+def _not_measured(condition: Condition, field: str, scope: str, why: str) -> ScopeOutcome:
     """Return the outcome without a measurement: undecided, but a condition on `n` that holds for 0 fails."""
     if field == "n" and condition.holds(0):
-        return ScopeOutcome("", GateOutcome.FAILED, f"{why}: n is 0", measured=False)
-    return ScopeOutcome("", GateOutcome.UNDECIDED, why, measured=False)
+        return ScopeOutcome(scope, GateOutcome.FAILED, f"{why}: n is 0", measured=False)
+    return ScopeOutcome(scope, GateOutcome.UNDECIDED, why, measured=False)
 
 
 def _no_values(one: Measurement) -> str:

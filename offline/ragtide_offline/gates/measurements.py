@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.paired import PairedDifference
 from ragtide_schemas import Estimate
 
 
@@ -14,6 +16,8 @@ class Quantity:
     mean: float | None
     lower: float | None
     upper: float | None
+    n: int | None = None
+    """Number of pairs of a difference; None if the quantity has the number of its measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class Measurement:
     """The metric minus that of the baseline; None without a baseline or without common items."""
     confidence: float | None = None
     """Level of the intervals."""
+    subject: str = ""
+    """Pipeline and run in words: a metric of a condition is expected in each of them."""
 
     @property
     def coverage(self) -> float | None:
@@ -42,8 +48,19 @@ class Measurement:
         return self.n / everything if everything else None
 
 
-Gaps = Mapping[tuple[str, str, str], Difference]
-"""Differences from a baseline by pipeline, metric and labeler."""
+class GapKey(NamedTuple):
+    """What a difference from a baseline is of."""
+
+    pipeline: str
+    run: str | None
+    metric: str
+    labeler: str
+    labeler_version: str
+    profile: str
+
+
+Gaps = Mapping[GapKey, PairedDifference]
+"""Differences from a baseline."""
 
 
 def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Measurement]:
@@ -56,8 +73,9 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
             n_absent=one.n_absent,
             absent=one.absent,
             estimate=Quantity(one.estimate, one.lower, one.upper),
-            difference=quantity_of((gaps or {}).get((one.pipeline, one.metric, one.labeler))),
+            difference=_gap((gaps or {}).get(_key(one))),
             confidence=one.confidence,
+            subject=scope_of(one.pipeline, one.run),
         )
         for one in found
         if one.segment is None
@@ -68,6 +86,17 @@ def of_segment(found: Iterable[Estimate], segment: str) -> list[Measurement]:
     """Return the measurements in estimates of one segment value."""
     chosen = [one for one in found if one.segment == segment]
     return of_estimates(one.model_copy(update={"segment": None}) for one in chosen)
+
+
+def _key(one: Estimate) -> GapKey:
+    return GapKey(one.pipeline, one.run, one.metric, one.labeler, one.labeler_version, one.profile)
+
+
+def _gap(found: PairedDifference | None) -> Quantity | None:
+    if found is None:
+        return None
+    gap = found.difference
+    return Quantity(gap.estimate, gap.lower, gap.upper, found.n)
 
 
 def quantity_of(gap: Difference | None) -> Quantity | None:

@@ -205,7 +205,7 @@ def score(
         result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
     if as_json:
         print_json({SUMMARY: with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result)})
-    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"])))
+    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or found.problems)))
 
 
 def _gaps(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> Gaps:
