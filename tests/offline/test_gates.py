@@ -297,3 +297,11 @@ def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) ->
     found = gate(summary, f"{METRIC}.difference < 0", baseline=before, undecided="pass")
     assert found.outcome == "undecided"
     assert "and labeler" in found.conditions[0].scopes[0].sentence
+
+
+@pytest.mark.parametrize("field", ["n_absent > 5", "coverage < 0.9", "lower < 0.5"])
+def test_a_comparison_knows_no_absences_so_a_condition_on_them_is_refused(field: str) -> None:
+    compared = Measurement(METRIC, "a - b", 50, difference=Quantity(0.1, 0.0, 0.2))
+    with pytest.raises(ValueError, match=rf"only differences were measured: write {METRIC}\.difference"):
+        decided(f"{METRIC}.{field}", compared)
+    assert decided(f"{METRIC}.n < 50", compared).outcome == "pass"

@@ -109,8 +109,11 @@ def _condition(
 
 def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
     """Raise ValueError if the command never measures the quantity of a field."""
-    if measurements and _quantity_of(field) == ESTIMATE and all(one.estimate is None for one in measurements):
-        raise ValueError(f"only differences were measured: write {metric}.{DIFFERENCE}")
+    if not measurements or any(one.estimate is not None for one in measurements):
+        return
+    # The absences of two sides are not one number.
+    if _quantity_of(field) == ESTIMATE or field in ("n_absent", "coverage"):
+        raise ValueError(f"only differences were measured: write {metric}.{DIFFERENCE} or {metric}.n")
 
 
 def _quantity_of(field: str) -> str | None:
