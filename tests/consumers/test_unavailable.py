@@ -58,7 +58,7 @@ async def test_interactions_wait_for_it_are_not_counted_as_delivered_and_are_lab
 
     await publish(async_redis, *["fine"] * 4)
     labeler = Resting()
-    async with working(async_redis, labeler, max_deliveries=1) as worker:  # type: ignore[arg-type]
+    async with working(async_redis, labeler, max_deliveries=1) as worker:
         await worker.take(await read(async_redis))
         await until(lambda: labeler.tries > 20)
         # On a busy machine this worker may just have reclaimed its own entries: that delivery goes too.
@@ -76,7 +76,7 @@ async def test_an_entry_that_its_own_worker_reclaims_is_not_counted_as_delivered
     await publish(async_redis, "fine")
     labeler = Resting()
     changes: dict[str, Any] = {"worker_min_idle_s": 60, "worker_concurrency": concurrency}
-    async with working(async_redis, labeler, **changes) as worker:  # type: ignore[arg-type]
+    async with working(async_redis, labeler, **changes) as worker:
         entries = await read(async_redis)
         await worker.take(entries)
         await until(lambda: labeler.tries > 2)
@@ -94,7 +94,7 @@ async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: A
     for number in range(12):
         labeler = Resting()
         changes: dict[str, Any] = {"max_deliveries": 2, "worker_concurrency": 2, "consumer": f"worker-{number}"}
-        async with working(async_redis, labeler, **changes) as worker:  # type: ignore[arg-type]
+        async with working(async_redis, labeler, **changes) as worker:
             if number == 0:
                 taking = asyncio.create_task(worker.take(await read(async_redis, consumer="worker-0")))
             await until(lambda labeler=labeler: labeler.tries > 3)  # type: ignore[misc]
@@ -103,7 +103,7 @@ async def test_an_outage_that_outlives_many_workers_loses_nothing(async_redis: A
     assert max(await deliveries(async_redis)) <= 1
     labeler = Resting()
     labeler.unavailable = False
-    async with working(async_redis, labeler, max_deliveries=2, consumer="last"):  # type: ignore[arg-type]
+    async with working(async_redis, labeler, max_deliveries=2, consumer="last"):
 
         async def all_labeled() -> bool:
             return len(await events(async_redis)) == 6
@@ -120,7 +120,7 @@ async def test_an_entry_that_is_tried_alone_loses_no_try_to_an_outage(async_redi
     await async_redis.xclaim(STREAMS.interactions, LABEL_GROUP, "me", 0, [entry_id], retrycount=9, justid=True)
     for number in range(6):
         labeler = Resting()
-        async with working(async_redis, labeler, consumer=f"w{number}"):  # type: ignore[arg-type]
+        async with working(async_redis, labeler, consumer=f"w{number}"):
             await until(lambda labeler=labeler: labeler.tries > 1)  # type: ignore[misc]
     assert await dead_letters(async_redis) == []
     assert int(await async_redis.get(STREAMS.quarantine(entry_id))) == 0
@@ -130,7 +130,7 @@ async def test_one_outage_is_one_warning_and_one_line_when_it_is_over(async_redi
     await publish(async_redis, *["fine"] * 4)
     labeler = Resting()
     with capture_logs() as logs:
-        async with working(async_redis, labeler) as worker:  # type: ignore[arg-type]
+        async with working(async_redis, labeler) as worker:
             await worker.take(await read(async_redis))
             await until(lambda: labeler.tries > 20)
             labeler.unavailable = False

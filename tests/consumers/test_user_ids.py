@@ -3,29 +3,18 @@
 from typing import Any
 
 import pytest
-from tests.consumers.test_worker import STREAMS, Scripted, events, is_now, read, working
+from tests.consumers.test_worker import STREAMS, events, is_now, read, working
 from tests.support.conditions import until
 from tests.support.stored import everything_in
 
-from ragtide import Labeling, RagInteraction, hashed_user_id
+from ragtide import hashed_user_id
+from ragtide.testing import FakeLabeler
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 PLAIN = (
     '{"pipeline": "shop", "question": "q", "documents": ["d"], "response": "fine", "user_id": "alice@example.com",'
     ' "session_id": "s-1", "turn": 3, "cluster": "batch-7"}'
 )
-
-
-class Curious(Scripted):
-    """A labeler that remembers which users it saw."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.users: list[str | None] = []
-
-    async def label(self, interaction: RagInteraction) -> Labeling:
-        self.users.append(interaction.user_id)
-        return await super().label(interaction)
 
 
 @pytest.mark.parametrize(
@@ -39,13 +28,13 @@ class Curious(Scripted):
 async def test_the_metric_event_and_the_labeler_have_what_the_settings_say(
     settings: dict[str, Any], expected: str, async_redis: Any, redis: Any
 ) -> None:
-    labeler = Curious()
+    labeler = FakeLabeler({"trace.adherence": 1.0})
     await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: PLAIN})
     async with working(async_redis, labeler, **settings) as worker:
         await worker.take(await read(async_redis))
         await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 1))
     (event,) = await events(async_redis)
     assert (event.user_id, event.session_id, event.turn, event.cluster) == (expected, "s-1", 3, "batch-7")
-    assert labeler.users == [expected]
+    assert [one.user_id for one in labeler.labeled] == [expected]
     redis.delete(STREAMS.interactions)  # it holds what its writer wrote
     assert ("alice" in everything_in(redis)) == (expected == "alice@example.com")

@@ -11,7 +11,7 @@ from tests.support.conditions import until
 from tests.support.metric_events import event
 from tests.support.redis_processes import RedisProcess
 
-from ragtide import Labeling, LocalLabeler, RagInteraction
+from ragtide import Labeler, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_consumers.worker.claims import ClaimRenewer
 from ragtide_consumers.worker.entries import StreamEntry
@@ -65,7 +65,7 @@ class Scripted:
 @asynccontextmanager
 async def working(
     redis: Any,
-    labeler: Scripted,
+    labeler: Labeler,
     *,
     consumer: str = "me",
     telemetry: WorkerTelemetry | None = None,

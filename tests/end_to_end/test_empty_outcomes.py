@@ -9,8 +9,8 @@ from tests.consumers.judge.asking import TOWER, judge
 from tests.support.conditions import wait_until
 from tests.support.roles import STREAMS, command, dead_letters, metric_events, running
 
-from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
-from ragtide.testing import ScriptedJudge
+from ragtide import InteractionProducer, LocalLabeler, RagInteraction
+from ragtide.testing import FakeLabeler, ScriptedJudge
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_runtime.settings.cascade import CascadeSettings
@@ -66,16 +66,11 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
 
 
 async def test_a_labeler_of_the_users_own_is_asked_and_its_events_carry_the_outcome() -> None:
-    class Polite:
-        name, version, profile = "polite", "1", "own"
-
-        async def label(self, interaction: RagInteraction) -> Labeling:
-            return Labeling({"own.polite": float("please" in interaction.response)})
-
-    assert (await event_of(Polite(), TOWER.model_copy(update=NOTHING))).scores == {
+    polite = FakeLabeler(lambda one: {"own.polite": float("please" in one.response)}, name="polite", profile="own")
+    assert (await event_of(polite, TOWER.model_copy(update=NOTHING))).scores == {
         "own.polite": 0.0, "retrieval.empty": 1.0, "response.empty": 0.0,
     }  # fmt: skip
-    assert (await event_of(Polite(), TOWER)).scores["retrieval.empty"] == 0.0
+    assert (await event_of(polite, TOWER)).scores["retrieval.empty"] == 0.0
 
 
 def test_a_rising_share_of_empty_retrievals_raises_an_alert_with_its_diagnosis(

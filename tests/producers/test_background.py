@@ -18,6 +18,7 @@ from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError, RagInteraction
+from ragtide.testing import interaction
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
@@ -36,11 +37,6 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again soon: a test's Redis comes back within the second."""
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.1)
     monkeypatch.setattr(sending, "LONGEST_WAIT_FOR_ROOM_S", 0.1)
-
-
-def interaction(number: int, pipeline: str = "shop", **changes: Any) -> RagInteraction:
-    fields: dict[str, Any] = {"question": "q", "documents": ["d"], "response": "r", **changes}
-    return RagInteraction(interaction_id=f"i-{number}", pipeline=pipeline, **fields)
 
 
 def settings(redis_url: str, cap: int = 1_000_000, partitions: int = 1, **producer: Any) -> Settings:
@@ -109,7 +105,7 @@ async def test_the_awaited_forms_flush_too(async_redis: Any, redis_url: str) -> 
 def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
     with InteractionProducer(settings=settings(redis_url, partitions=4)) as producer:
         for n in range(40):
-            producer.submit(interaction(n, f"p-{n}"))
+            producer.submit(interaction(n, pipeline=f"p-{n}"))
     for partition in range(4):
         expected = [f"i-{n}" for n in range(40) if partition_of(f"p-{n}", 4) == partition]
         assert expected

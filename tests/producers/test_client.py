@@ -7,17 +7,13 @@ import pytest
 from tests.support.conditions import wait_until
 
 from ragtide import Feedback, InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
+from ragtide.testing import interaction, interactions
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import partition_of
 
 pytestmark = pytest.mark.processes
 
 STREAM = Streams("ragtide", 0).interactions
-
-
-def interaction(name: str = "i-1", **changes: Any) -> RagInteraction:
-    fields: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r", **changes}
-    return RagInteraction(interaction_id=name, **fields)
 
 
 def test_publishing_adds_one_entry_with_one_field(redis: Any, redis_url: str) -> None:
@@ -58,7 +54,7 @@ def test_after_the_window_an_id_is_new_again(redis: Any, redis_url: str) -> None
 def test_a_batch_keeps_its_order_beyond_one_round_trip(redis: Any, redis_url: str) -> None:
     names = [f"i-{number}" for number in range(450)]
     with InteractionProducer(redis_url) as producer:
-        publications = producer.publish_many(interaction(name) for name in names)
+        publications = producer.publish_many(interaction(interaction_id=name) for name in names)
     assert [publication.interaction_id for publication in publications] == names
     stored = [RagInteraction.decode(fields[DATA_FIELD]).interaction_id for _, fields in redis.xrange(STREAM)]
     assert stored == names
@@ -74,8 +70,8 @@ async def test_many_tasks_publishing_one_id_add_one_entry(async_redis: Any, redi
 
 async def test_one_producer_serves_both_kinds_of_code(async_redis: Any, redis_url: str) -> None:
     async with InteractionProducer(redis_url) as producer:
-        assert (await producer.apublish_many([interaction("a"), interaction("b")]))[1].added
-        assert not producer.publish(interaction("a")).added
+        assert (await producer.apublish_many(interactions(2)))[1].added
+        assert not producer.publish(interaction()).added
     assert await async_redis.xlen(STREAM) == 2
 
 
@@ -98,7 +94,7 @@ async def test_feedback_goes_to_the_partition_of_its_pipeline_in_both_kinds_of_c
 def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
     with InteractionProducer(redis_url, partitions=4, prefix="mine") as producer:
         for number in range(20):
-            producer.publish(interaction(f"i-{number}", pipeline=f"p-{number}"))
+            producer.publish(interaction(interaction_id=f"i-{number}", pipeline=f"p-{number}"))
     for partition in range(4):
         for _, fields in redis.xrange(Streams("mine", partition).interactions):
             assert partition_of(RagInteraction.decode(fields[DATA_FIELD]).pipeline, 4) == partition
@@ -106,9 +102,9 @@ def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
 
 
 def test_an_interaction_too_large_for_one_entry_is_refused_and_its_batch_not_sent(redis: Any, redis_url: str) -> None:
-    large = interaction("large", documents=["x" * 900_000] * 6)
+    large = interaction(interaction_id="large", documents=["x" * 900_000] * 6)
     with InteractionProducer(redis_url) as producer, pytest.raises(InvalidEntryError, match="interaction large has"):
-        producer.publish_many([interaction("small"), large])
+        producer.publish_many([interaction(interaction_id="small"), large])
     assert redis.xlen(STREAM) == 0
 
 
@@ -121,9 +117,9 @@ def test_a_redis_that_is_not_there_is_named_without_its_password() -> None:
 
 def test_scripts_that_redis_forgot_are_sent_again(redis: Any, redis_url: str) -> None:
     with InteractionProducer(redis_url) as producer:
-        producer.publish(interaction("a"))
+        producer.publish(interaction(interaction_id="a"))
         redis.script_flush()
-        assert producer.publish(interaction("b")).added
+        assert producer.publish(interaction(interaction_id="b")).added
 
 
 def test_without_a_url_a_redis_of_this_machine_is_used_and_stopped() -> None:

@@ -3,9 +3,10 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.producers.test_background import adds_up, interaction
+from tests.producers.test_background import adds_up
 
 from ragtide import Dropped
+from ragtide.testing import interaction
 from ragtide_producers.publishing.outbox import Outbox, QueuedItem, Sent
 
 OUTCOMES: list[Any] = [*Sent, Dropped.DROP_NEW, Dropped.SAMPLE, Dropped.INVALID]

@@ -8,6 +8,7 @@ import pytest
 from tests.support.conditions import wait_until
 
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
+from ragtide.testing import interaction, interactions
 from ragtide_producers.publishing.batch_publisher import BATCH, BatchPublisher
 from ragtide_producers.publishing.publish_command import Publication, Routing, draw
 from ragtide_runtime.redis.keys import Streams
@@ -15,13 +16,6 @@ from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings, load_settings
 
 STREAMS = Streams("ragtide", 0)
-
-
-def interactions(count: int, pipeline: str = "shop", first: int = 0) -> list[RagInteraction]:
-    return [
-        RagInteraction(interaction_id=f"i-{n}", pipeline=pipeline, question="q", documents=["d"], response="r")
-        for n in range(first, first + count)
-    ]
 
 
 def settings(redis_url: str, cap: int, **producer: Any) -> Settings:
@@ -152,7 +146,7 @@ def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
     chosen = load_settings(redis_url=redis_url, interactions_cap=5, partitions=4, producer={"policy": "drop_new"})
     pipelines = [f"p-{n}" for n in range(40)]
     assert {partition_of(name, 4) for name in pipelines} == {0, 1, 2, 3}
-    batch = [one for name in pipelines for one in interactions(2, name)]
+    batch = [one for name in pipelines for one in interactions(2, pipeline=name)]
     with InteractionProducer(settings=chosen) as producer:
         publications = producer.publish_many(batch)
     assert [one.interaction_id for one in publications] == [one.interaction_id for one in batch]
@@ -165,7 +159,7 @@ def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
 
 def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> None:
     routing = Routing.of(load_settings(partitions=4))
-    commands = [routing.command(one) for n in range(500) for one in interactions(1, f"p-{n}", n)]
+    commands = [routing.command(interaction(n, pipeline=f"p-{n}")) for n in range(500)]
     publisher = BatchPublisher(commands, block_s=1.0)
     full: list[Publication | None] = [None]
     pauses: list[float] = []

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.producers.test_background import adds_up, ids, interaction, settings
+from tests.producers.test_background import adds_up, ids, settings
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, InteractionProducer
+from ragtide.testing import interaction
 from ragtide_producers.publishing import sending
 from ragtide_producers.publishing.outbox import QueuedItem, Sent
 from ragtide_producers.publishing.partition_buffer import PartitionBuffer, RoundTrip

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import redis.connection
-from tests.producers.test_background import NOWHERE, adds_up, dropped, interaction, lose_replies, run_script, settings
+from tests.producers.test_background import NOWHERE, adds_up, dropped, lose_replies, run_script, settings
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Dropped, Feedback, InteractionProducer, InvalidEntryError, ProducerCounts, QueueFullError
+from ragtide.testing import interaction
 from ragtide_producers.publishing import sending
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
@@ -52,7 +53,7 @@ def test_feedback_is_in_its_stream_after_a_flush_in_whatever_form_it_is_given(re
 def test_feedback_goes_to_the_partition_of_its_interactions_pipeline(redis: Any, redis_url: str) -> None:
     with InteractionProducer(settings=settings(redis_url, partitions=4)) as producer:
         for name in ("shop", "help", "search"):
-            producer.submit(interaction(1, name))
+            producer.submit(interaction(1, pipeline=name))
             producer.submit_feedback(feedback(1, name))
         assert producer.flush(20)
     for name in ("shop", "help", "search"):

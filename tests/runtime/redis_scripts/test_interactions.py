@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.support.metric_events import event
 
-from ragtide import RagInteraction
+from ragtide.testing import interaction
 from ragtide_consumers.worker.claims import renew_claims
 from ragtide_consumers.worker.reclaim import delete_idle_consumers, uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
@@ -25,16 +25,6 @@ DAY_MS = 86_400_000
 def run(redis: Any, call: Any) -> Any:
     (reply,) = run_scripts_blocking(redis, [call])
     return reply
-
-
-def interaction(number: int = 1) -> RagInteraction:
-    return RagInteraction(
-        interaction_id=f"i-{number}",
-        pipeline="shop",
-        question="q",
-        documents=["d"],
-        response="r",
-    )
 
 
 def published(redis: Any, number: int = 1, *, cap: int = 100, policy: Any = "block") -> Any:
@@ -142,9 +132,9 @@ def test_a_consumer_that_holds_an_entry_is_not_deleted(redis: Any) -> None:
 
 def test_a_dead_letter_is_retried_once_and_its_id_follows(redis: Any) -> None:
     first = published(redis)
-    dead = letter(first.entry_id, interaction().encode())
+    dead = letter(first.entry_id, interaction(1).encode())
     letter_id = redis.xadd(STREAMS.dead_letters, {"data": dead.encode()}).decode()
-    call = retry_dead_letter(STREAMS, letter_id, dead, interaction().encode())
+    call = retry_dead_letter(STREAMS, letter_id, dead, interaction(1).encode())
     entry_id = run(redis, call)
     assert entry_id not in {None, first.entry_id}
     identity = "shop", "i-1"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.alerts import alert
 
-from ragtide import RagInteraction
+from ragtide.testing import interaction
 from ragtide_aggregator.maintenance.damaged_field import DroppedField, drop_fields
 from ragtide_aggregator.service.commit import CommitLimits, Step, commit_step
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
@@ -115,16 +115,6 @@ def test_only_the_owner_moves_the_pins_of_a_recording(redis: Any) -> None:
     assert redis.xinfo_groups(STREAMS.metrics)[0]["last-delivered-id"] == b"0-0"
     assert run(redis, advance_recording(STREAMS.recorder_lease, TOKEN, positions)) == "held"
     assert redis.xinfo_groups(STREAMS.metrics)[0]["last-delivered-id"] == last.encode()
-
-
-def interaction(number: int) -> RagInteraction:
-    return RagInteraction(
-        interaction_id=f"i-{number}",
-        pipeline="shop",
-        question="q",
-        documents=["d"],
-        response="r",
-    )
 
 
 def test_a_batch_of_a_replay_is_published_once_and_only_from_its_position(redis: Any) -> None:
