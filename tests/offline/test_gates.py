@@ -292,7 +292,7 @@ def test_a_difference_shows_the_number_of_its_pairs() -> None:
 @pytest.mark.parametrize("other", [{"labeler": "judge"}, {"labeler_version": "2"}, {"profile": "capstone"}], ids=repr)
 def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) -> None:
     events = scored(None, 1.0)
-    before = Summary((), (), (), scored(None, 0.5, **other))
+    before = Summary((), (), (), scored(None, 0.5, range(40), **other))
     summary = Summary(summarize(events, strategy="normal", confidence=0.95).estimates, (), (), events)
     found = gate(summary, f"{METRIC}.difference < 0", baseline=before, undecided="pass")
     assert found.outcome == "undecided"
