@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from tests.support.metric_events import event
 
+from ragtide.cli.drawing import interval_bar
 from ragtide.cli.tables import estimates_table
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -61,3 +62,21 @@ def test_long_names_and_reasons_make_room_for_the_numbers(width: int) -> None:
 @pytest.mark.parametrize("width", [80, 150])
 def test_a_metric_that_is_never_absent_shows_nothing_of_it(width: int) -> None:
     assert "absent" not in rendered(width, (9, None))
+
+
+@pytest.mark.parametrize("rows", [(), ((1, None),)])
+def test_the_reason_of_a_users_own_labeler_is_bounded(rows: tuple[tuple[int, None], ...]) -> None:
+    table = rendered(80, *rows, (2, "no\x1b[2J[/red]" * 1_000), (1, " \t"))
+    words = " ".join(table.split())
+    assert "3 absent: no" in words
+    assert "no reason 1" in words
+    assert "\x1b" not in table
+    assert len(table) < 1_000
+
+
+def test_bars_are_drawn_from_the_ends_of_the_range() -> None:
+    assert [interval_bar(estimate, ends, (0.0, 1.0), 5).plain for estimate, ends in (
+        (0.5, (0.25, 0.75)), (None, (0.0, 1.0)), (1.0, (1.0, 1.0)), (7.0, (-3.0, 0.0)),
+    )] == ["─━●━─", "━━━━━", "────●", "━───●"]  # fmt: skip
+    styles = [(span.start, span.end, span.style) for span in interval_bar(0.5, (0.25, 0.75), (0.0, 1.0), 5).spans]
+    assert styles[2] == (2, 3, "bold cyan")

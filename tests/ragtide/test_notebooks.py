@@ -162,3 +162,18 @@ def test_estimates_reads_live_traffic(redis_url: str, redis: Any) -> None:
     assert isinstance(found.estimates[0], Estimate)
     with pytest.raises(ConfigurationError, match="did you mean 'shop'"):
         estimates("shpo", settings=settings)
+
+
+def test_estimates_of_several_runs_and_labelers_are_told_apart() -> None:
+    (one,) = [found for found in score(rows(1), labeler="local").estimates if found.metric == METRIC]
+    long = "s" * 200
+    several = [one, one.model_copy(update={"run": "b", "estimator": "weighted", "segment": long})]
+    lines = repr(Summary(several, ())).splitlines()
+    assert lines[1].startswith(f"  mean · {METRIC}: ")
+    assert lines[2].startswith(f"  b · {'s' * 40}… · weighted · {METRIC}: ")
+    assert f"  {METRIC}: " in repr(Summary([one], ()))
+    page = Summary(several, ())._repr_html_()
+    assert "<th>pipeline</th><th>run</th><th>segment</th><th>labeler</th><th>estimator</th><th>metric</th>" in page
+    assert "<td>b</td>" in page
+    alone = Summary([one], ())._repr_html_()
+    assert "<th>pipeline</th><th>segment</th><th>labeler</th><th>metric</th>" in alone

@@ -25,6 +25,12 @@ COLUMNS: Final = (
 MOST_LINES: Final = 12
 """Most estimates in the text of a summary."""
 
+MOST_NAME_CHARS: Final = 40
+"""Most characters of a name in the text of a summary."""
+
+_SCOPE: Final = ("pipeline", "run", "segment", "labeler", "labeler_version", "profile", "estimator")
+"""Fields that tell the estimates of one metric apart."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary:
@@ -48,8 +54,9 @@ class Summary:
 
     def __repr__(self) -> str:
         """Return the first means with their intervals, as text of bounded length."""
+        telling = self._telling(_SCOPE)
         lines = [
-            f"  {one.metric}: {one.estimate:.3f}"
+            f"  {_scope_name(one, telling)}{one.metric_name}: {one.estimate:.3f}"
             + (f" ({one.lower:.3f} to {one.upper:.3f})" if one.lower is not None and one.upper is not None else "")
             + f", n {one.n:,}"
             for one in self.estimates
@@ -61,16 +68,22 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """Return the estimates as a table, for notebooks."""
-        columns = ("pipeline", "segment", "labeler", "metric", "mean", "lower", "upper", "n", "absent", "band")
+        always = ("pipeline", "segment", "labeler")
+        scope = [name for name in _SCOPE if name in (*always, *self._telling(_SCOPE))]
+        columns = (*scope, "metric", "mean", "lower", "upper", "n", "absent", "band")
         rows = [
             (
-                one.pipeline, one.segment, one.labeler, one.metric_name, one.estimate, one.lower, one.upper, one.n,
-                one.n_absent, one.band,
+                *(getattr(one, name) for name in scope),
+                one.metric_name, one.estimate, one.lower, one.upper, one.n, one.n_absent, one.band,
             )
             for one in self.estimates
         ]  # fmt: skip
         caption = f"{len(self.problems):,} problems" if self.problems else ""
         return html_table(columns, rows, caption=caption)
+
+    def _telling(self, names: Iterable[str]) -> list[str]:
+        """Return the fields that differ between estimates."""
+        return [name for name in names if len({getattr(one, name) for one in self.estimates}) > 1]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as values that JSON can hold."""
@@ -82,6 +95,13 @@ class Summary:
             ],
             "not_counted": list(self.problems),
         }
+
+
+def _scope_name(estimate: Estimate, fields: Iterable[str]) -> str:
+    """Return the fields of an estimate before its metric; empty without a field that has a value."""
+    names = [str(value) for value in (getattr(estimate, name) for name in fields) if value is not None]
+    shown = [name if len(name) <= MOST_NAME_CHARS else f"{name[:MOST_NAME_CHARS]}…" for name in names]
+    return f"{' · '.join(shown)} · " if shown else ""
 
 
 def summarize(events: Iterable[MetricEvent], *, strategy: str, confidence: float) -> Summary:

@@ -1,6 +1,7 @@
 """Draws intervals as bars, and recent means as small bars with an arrow; reads and prints nothing."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from rich.text import Text
 
@@ -41,17 +42,14 @@ def interval_bar(
         share = (value - lowest) / (highest - lowest) if highest > lowest else 0.0
         return min(max(round(share * (width - 1)), 0), width - 1)
 
-    text = Text()
     first, last = (cell(end) for end in ends)
     middle = None if estimate is None else cell(estimate)
-    for position in range(width):
-        if position == middle:
-            text.append("●", style=f"bold {style}")
-        elif first <= position <= last:
-            text.append("━", style="cyan")
-        else:
-            text.append("─", style="bright_black")
-    return text
+    drawn = ["━" if first <= position <= last else "─" for position in range(width)]
+    if middle is not None:
+        drawn[middle] = "●"
+    styles = {"●": f"bold {style}", "━": "cyan", "─": "bright_black"}
+    # A part of equal characters is one piece: a table may have thousands of bars.
+    return Text.assemble(*(("".join(part), styles[character]) for character, part in groupby(drawn)))
 
 
 def spark(values: Sequence[float], lowest: float, highest: float) -> str:

@@ -10,6 +10,8 @@ from rich.text import Text
 
 from ragtide_schemas import METRICS, Estimate
 
+from .fitting import shortened
+
 NO_MEASURE: Final = frozenset({"not_accurate_enough", "not_labeled", "language_not_supported"})
 """Reasons of absence that lie in the labeler, not in the interaction."""
 
@@ -18,6 +20,9 @@ CONSEQUENCE: Final = "part_absent"
 
 REASONS_SHOWN: Final = 3
 """Most reasons of absence after a number of absences."""
+
+REASON_CHARS: Final = 40
+"""Most characters of a reason."""
 
 ESTIMATOR_NAMES: Final = {"prediction_powered": "prediction-powered", "mean": "mean", "weighted": "weighted"}
 """Names of estimators on screens, in the order of rows: the recommended estimator first."""
@@ -184,7 +189,10 @@ def absent_text(estimate: Estimate) -> str:
     """Return the number of interactions without the metric, with the most frequent reasons; empty if there are none."""
     if not estimate.n_absent:
         return ""
-    reasons = list(estimate.absent.items())
+    # A labeler of a user's own may give any text as its reason.
+    reasons = [
+        (shortened(reason.strip(), REASON_CHARS) or "no reason", count) for reason, count in estimate.absent.items()
+    ]
     shown = [reason if len(reasons) == 1 else f"{reason} {count:,}" for reason, count in reasons[:REASONS_SHOWN]]
     more = [f"{len(reasons) - REASONS_SHOWN} more reasons"] if len(reasons) > REASONS_SHOWN else []
     return f"{estimate.n_absent:,} absent{': ' if shown else ''}{', '.join([*shown, *more])}"
