@@ -83,7 +83,7 @@ EVALUATIONS: Final = (
                 shows=("day", "pipeline", "interactions", "metrics", "300 300", "every file matches its manifest"),
                 pains=(
                     Pain(
-                        "recordings at 80 columns: day and sizes cut",
+                        "recordings (now inspect) at 80 columns: day and sizes cut",
                         "both whole; the name gives way",
                         ("day pipeline interactions metrics alerts files bytes 20",),
                     ),
