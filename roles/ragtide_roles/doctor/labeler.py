@@ -5,7 +5,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
-from .finding import Finding
+from .finding import Finding, Level
 
 
 async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> list[Finding]:
@@ -22,5 +22,5 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
         async with labeler_of(settings, redis):
             return []
     except ConfigurationError as error:
-        level = "warning" if workers else "problem"
+        level: Level = "warning" if workers else "problem"
         return [Finding(level, f"labeler {settings.labeler}", f"no worker starts with these settings: {error}")]
