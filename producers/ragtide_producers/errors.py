@@ -3,6 +3,10 @@
 from ragtide_runtime.errors import RagtideError
 
 
+class InvalidTracesError(RagtideError):
+    """A body of traces cannot be decoded: sending it again is of no use."""
+
+
 class QueueFullError(RagtideError):
     """The queue of a strict producer is full: Redis cannot be reached, or Redis or the workers are too slow."""
 

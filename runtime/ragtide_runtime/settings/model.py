@@ -24,6 +24,7 @@ from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSetti
 from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
+from .ingest import IngestSettings
 from .judge import JudgeSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
@@ -149,6 +150,8 @@ class Settings(BaseSettings):
     """Most bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
     """The recorder: the table `[recorder]`."""
+    ingest: IngestSettings = IngestSettings()
+    """Traces that become interactions: the table `[ingest]`."""
     clusters: ClusterSettings = ClusterSettings()
     """Which interactions depend on each other: the table `[clusters]`."""
     stall: StallSettings = StallSettings()

@@ -26,6 +26,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "worker_batch": "Workers",
     "confidence": "Aggregators",
     "recorder.url": "The recorder",
+    "ingest.default_pipeline": "Traces",
     "clusters.by": "Clusters",
     "stall.labeling_s": "Alerts about the pipeline itself",
     "segments": "Estimates, keys and windows",

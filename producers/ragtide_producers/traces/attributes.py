@@ -1,0 +1,68 @@
+"""Attributes of a span by name, flattened ones put together again."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from .conventions import REDACTED
+
+INDEX_MAX: Final = 100_000
+_INDEX: Final = re.compile(r"\d{1,6}")
+
+
+class Flattened(NamedTuple):
+    """A list that stood in flattened attributes."""
+
+    items: list[Any]
+    gap: bool
+    """Whether an index is missing: the sender dropped attributes."""
+
+
+def flattened(attributes: Mapping[str, Any], prefix: str) -> Flattened:
+    """Return the list under names such as `retrieval.documents.0.document.content`."""
+    found: dict[int, Any] = {}
+    for name, value in attributes.items():
+        if not name.startswith(prefix):
+            continue
+        index, _, rest = name[len(prefix) :].partition(".")
+        if _INDEX.fullmatch(index) and not hidden(value):
+            _put(found, int(index), rest.split(".") if rest else [], value)
+    items = [_lists(found[index]) for index in sorted(found)]
+    return Flattened(items, gap=bool(found) and max(found) + 1 != len(found))
+
+
+def _put(parent: dict[Any, Any], key: Any, path: list[str], value: Any) -> None:
+    for part in path[:8]:
+        inner = parent.setdefault(key, {})
+        if not isinstance(inner, dict):
+            return
+        parent, key = inner, part
+    parent.setdefault(key, value)
+
+
+def _lists(value: Any) -> Any:
+    """Return the value with mappings by index as lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(_INDEX.fullmatch(str(key)) for key in value):
+        return [_lists(value[key]) for key in sorted(value, key=int)]
+    return {key: _lists(inner) for key, inner in value.items()}
+
+
+def hidden(value: Any) -> bool:
+    """Whether a value is absent: empty, or a word that stands for a hidden content."""
+    return value is None or value == "" or (isinstance(value, str) and value.strip() in REDACTED)
+
+
+def first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """Return the first of the attributes that is present and not hidden; None if none is."""
+    return next((attributes[name] for name in names if name in attributes and not hidden(attributes[name])), None)
+
+
+def under(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the attributes whose names begin so, by the rest of their names."""
+    return {
+        name[len(prefix) :]: value
+        for name, value in attributes.items()
+        if name.startswith(prefix) and not hidden(value)
+    }

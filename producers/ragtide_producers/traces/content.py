@@ -1,0 +1,108 @@
+"""The question, the documents and the answer of a group of spans."""
+
+from collections.abc import Sequence
+
+from .documents import Found, documents_of
+from .grouping import SpanGroup
+from .reading import SpanReading
+
+
+def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
+    """Return the question: that of the anchor, else the first query, else the last message of the user.
+
+    Raises:
+        TruncatedError: the content of a span is not whole.
+    """
+    anchor = group.anchor.reading
+    if anchor is not None and group.turn is None:
+        own = _own_text(anchor, "question") or anchor.question(keys)
+        if own:
+            return own
+    for call in group.calls:
+        if call.prompt_question:
+            return call.prompt_question
+    queries = (retrieval.query for retrieval in group.retrievals)
+    asked = (call.last_question for call in reversed(group.calls))
+    return next((text for text in (*queries, *asked) if text), None)
+
+
+def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
+    """Return the answer: that of the anchor, else the text of the last model call that has one.
+
+    Raises:
+        TruncatedError: the content of a span is not whole.
+    """
+    anchor = group.anchor.reading
+    if anchor is not None and group.turn is None:
+        own = _own_text(anchor, "response") or anchor.answer(keys)
+        if own:
+            return own
+    return next((text for call in reversed(group.calls) if (text := call.generated)), None)
+
+
+def documents_in(group: SpanGroup) -> list[Found] | None:
+    """Return the documents that the generator got, best first; None if the spans do not tell them.
+
+    A reranking replaces the documents that went into it: those of all earlier spans, if it does not say which. What is
+    left is joined without repeats. Ids without texts take their texts from the prompt.
+
+    Raises:
+        TruncatedError: documents are missing or cut.
+    """
+    anchor = group.anchor.reading
+    if anchor is not None and "documents" in anchor.own:
+        return documents_of(anchor.own_value("documents"))
+    kept: list[list[Found]] = []
+    unknown = False
+    for retrieval in group.retrievals:
+        found = retrieval.documents
+        if found is None:
+            unknown = True
+            continue
+        if retrieval.role == "rerank":
+            kept = _not_replaced(kept, retrieval)
+            unknown = False
+        kept.append(found)
+    if unknown and not any(kept):
+        return _prompt_documents(group, [])
+    joined = list({_key(document): document for found in reversed(kept) for document in reversed(found)}.values())[::-1]
+    if any(document.text is None for document in joined):
+        return _prompt_documents(group, joined)
+    return joined
+
+
+def _not_replaced(kept: Sequence[list[Found]], rerank: SpanReading) -> list[list[Found]]:
+    inputs = {_key(document) for document in rerank.rerank_inputs}
+    if not inputs:
+        return []
+    return [found for found in kept if any(_key(document) not in inputs for document in found)]
+
+
+def _key(document: Found) -> str:
+    return document.text if document.text is not None else f"id {document.id}"
+
+
+def _prompt_documents(group: SpanGroup, listed: list[Found]) -> list[Found] | None:
+    """Return the documents in the prompt of the last model call, with the listed ids if their number fits."""
+    for call in reversed(group.calls):
+        found = call.prompt_documents
+        if found is None and call.system_text and listed:
+            found = [Found(call.system_text)]
+        if found:
+            return _split(found, listed)
+    return None
+
+
+def _split(found: list[Found], listed: list[Found]) -> list[Found]:
+    if len(found) == 1 and len(listed) > 1 and found[0].text is not None:
+        parts = [part.strip() for part in found[0].text.split("\n\n") if part.strip()]
+        if len(parts) == len(listed):
+            found = [Found(part) for part in parts]
+    if len(found) != len(listed):
+        return found
+    return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]
+
+
+def _own_text(anchor: SpanReading, key: str) -> str | None:
+    found = anchor.own.get(key)
+    return found if isinstance(found, str) and found.strip() else None

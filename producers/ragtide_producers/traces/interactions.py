@@ -1,0 +1,88 @@
+"""A trace becomes RAG interactions, each with its source, or with the reason why it cannot be used."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ragtide_schemas import InvalidEntryError, RagInteraction
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
+
+from .attributes import first
+from .fields import Refusal, RefusedError, fields_of
+from .grouping import SpanGroup, groups_of
+from .options import MappingOptions
+from .reading import SpanReading, TruncatedError
+from .sampling import sampling_probability
+from .span import Span
+from .tree import Node, Tree
+
+TRUNCATED_REMEDY: Final = (
+    "the content of a span is not whole: {error}: set OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT=10000, and no limit of length"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """An interaction that a trace holds."""
+
+    interaction_id: str
+    anchor_id: str
+    """Id of the span that is the interaction; empty if it stands for the whole trace."""
+    interaction: RagInteraction | None
+    """None if the interaction cannot be used."""
+    refusal: Refusal | None = None
+    detail: str = ""
+    """The reason with its remedy, if the interaction cannot be used."""
+    probability: float | None = None
+    """Probability with which the sender kept the trace, if the trace tells it."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """The part of each used span, by the id of the span."""
+
+
+def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapped]:
+    """Return the interactions of one trace, by time; the order of the spans does not matter."""
+    return [interaction_of(group, options) for group in groups_of(Tree(spans))]
+
+
+def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
+    """Return the interaction of a group of spans, or the reason why it cannot be used."""
+    readings = _spans_in(group)
+    mapped = Mapped(
+        _interaction_id(group, readings),
+        group.anchor.span_id,
+        None,
+        probability=next((p for span in readings if (p := sampling_probability(span.span.trace_state))), None),
+        roles={reading.span.span_id: reading.role for reading in (*group.retrievals, *group.calls)},
+    )
+    try:
+        fields = fields_of(group, readings, options)
+        interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **fields})
+    except RefusedError as refused:
+        return replace(mapped, refusal=refused.reason, detail=str(refused))
+    except TruncatedError as error:
+        return replace(mapped, refusal=Refusal.TRUNCATED, detail=TRUNCATED_REMEDY.format(error=error))
+    except InvalidEntryError as error:
+        return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
+    size = len(interaction.encode())
+    if size > ENTRY_MAX_BYTES:
+        detail = f"the interaction has {size:,} bytes: at most {ENTRY_MAX_BYTES:,} are allowed, so retrieve less"
+        return replace(mapped, refusal=Refusal.INVALID, detail=detail)
+    return replace(mapped, interaction=interaction)
+
+
+def _spans_in(group: SpanGroup) -> list[SpanReading]:
+    """Return the anchor, the spans above it from the nearest on, and the used spans below it."""
+    above: list[SpanReading] = []
+    node: Node | None = group.anchor
+    while node is not None:
+        above.extend([node.reading] if node.reading else [])
+        node = node.parent
+    return [*above, *group.calls, *group.retrievals]
+
+
+def _interaction_id(group: SpanGroup, readings: Sequence[SpanReading]) -> str:
+    given = first(group.anchor.reading.own, ("interaction_id",)) if group.anchor.reading else None
+    if isinstance(given, str):
+        return given
+    turn = "" if group.turn is None else f"-{group.turn}"
+    return f"otel-{readings[0].span.trace_id}-{group.anchor.span_id or 'trace'}{turn}"

@@ -1,0 +1,108 @@
+"""Chat messages, as the model services and their client libraries spell them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from .literals import CLASS
+
+Author = Literal["user", "assistant", "system", "tool"]
+
+AUTHORS: Final[Mapping[str, Author]] = {
+    **dict.fromkeys(("user", "human", "humanmessage", "humanmessagechunk", "chatrole.user"), "user"),
+    **dict.fromkeys(
+        ("assistant", "ai", "model", "bot", "aimessage", "aimessagechunk", "chatrole.assistant"), "assistant"
+    ),
+    **dict.fromkeys(("system", "developer", "systemmessage", "chatrole.system"), "system"),
+    **dict.fromkeys(("tool", "function", "toolmessage", "functionmessage", "chatrole.tool"), "tool"),
+}
+"""The author of a message by the word that a library has for it."""
+
+_AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
+_CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message")
+_WRAPPERS: Final = ("message", "kwargs", "data")
+_CALL_KEYS: Final = ("tool_calls", "function_call", "toolCalls", "tool_call_id")
+_CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
+
+
+class Message(NamedTuple):
+    """One message of a chat."""
+
+    author: Author
+    text: str
+    calls_tools: bool
+    """Whether the message asks for a tool: it is a step, not an answer."""
+
+
+def messages_of(value: Any) -> list[Message]:
+    """Return the messages that a value holds, oldest first; an empty list if it is no list of messages."""
+    if isinstance(value, Mapping):
+        found = message_of(value)
+        return [found] if found else []
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        return []
+    if len(value) == 1 and isinstance(value[0], Sequence) and not isinstance(value[0], str):
+        batch = messages_of(value[0])  # LangChain: a batch with one conversation
+        if batch:
+            return batch
+    found_all = [message_of(item) for item in value]
+    return [item for item in found_all if item] if all(found_all) else []
+
+
+def message_of(item: Any) -> Message | None:
+    """Return the message that a value is, or None."""
+    if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+        author = _author(item[0])
+        return Message(author, text_of_content(item[1]), False) if author and isinstance(item[1], str) else None
+    if not isinstance(item, Mapping):
+        return None
+    author = next((found for key in _AUTHOR_KEYS if (found := _author(item.get(key)))), None)
+    if author is None:
+        return _wrapped(item)
+    content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
+    if content is None and not any(item.get(key) for key in _CALL_KEYS):
+        wrapped = _wrapped(item)
+        return wrapped._replace(author=author) if wrapped else Message(author, "", False)
+    calls = any(item.get(key) for key in _CALL_KEYS) or _has_call(content)
+    return Message(author, text_of_content(content), calls)
+
+
+def _wrapped(item: Mapping[str, Any]) -> Message | None:
+    """Return the message inside a wrapper: a choice of OpenAI, LangChain's constructor."""
+    for key in _WRAPPERS:
+        inner = item.get(key)
+        if isinstance(inner, Mapping):
+            named = item.get("id")
+            author = _author(named[-1]) if isinstance(named, list) and named else None
+            found = message_of(inner if author is None else {**inner, "role": author})
+            if found:
+                return found
+    return None
+
+
+def _author(word: Any) -> Author | None:
+    return AUTHORS.get(word.strip().lower()) if isinstance(word, str) and len(word) < 40 else None
+
+
+def _has_call(content: Any) -> bool:
+    parts = content if isinstance(content, list) else []
+    return any(isinstance(part, Mapping) and part.get("type") in _CALL_PARTS for part in parts)
+
+
+def text_of_content(content: Any) -> str:
+    """Return the text of a message's content: a text, or a list of parts of which some are texts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        if content.get("type") in _CALL_PARTS or content.get("type") in ("reasoning", "thinking", "image_url"):
+            return ""
+        inner = next((content[key] for key in ("text", "content", "value") if content.get(key)), "")
+        return text_of_content(inner) if isinstance(inner, str | Mapping) else ""
+    if isinstance(content, Sequence):
+        return "\n".join(text for part in content if (text := text_of_content(part)))
+    return ""
+
+
+def last_of(messages: Sequence[Message], author: Author) -> str | None:
+    """Return the last text of an author that is not a call of a tool; None if there is none."""
+    texts = (item.text for item in reversed(messages) if item.author == author and item.text.strip())
+    return next(texts, None)

@@ -1,0 +1,157 @@
+"""Requests of the OTLP become spans (opentelemetry-proto, `ExportTraceServiceRequest`)."""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_schemas.printable import printable
+
+from ..errors import InvalidTracesError
+from .span import Span, SpanEvent
+
+try:
+    from google.protobuf.json_format import ParseDict, ParseError
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.trace.v1 import trace_pb2
+except ModuleNotFoundError:
+    raise ConfigurationError("reading traces needs opentelemetry-proto: pip install 'ragtide[web]'") from None
+
+Encoding = Literal["protobuf", "json"]
+
+DEPTH_MAX: Final = 20
+"""Levels of lists and mappings in an attribute; deeper values are left out."""
+VECTOR_MIN: Final = 16
+"""A list of at least so many numbers is an embedding. No score rests on it, so it is left out."""
+
+REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Content-Type"
+
+_IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
+_TRACE_ID_BYTES: Final = 16
+_SPAN_ID_BYTES: Final = 8
+
+
+def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
+    """Return the request in a body.
+
+    In OTLP's JSON the ids are hexadecimal, where protobuf's own JSON has base64, and unknown fields are ignored
+    (OTLP specification, "JSON Protobuf Encoding").
+
+    Raises:
+        InvalidTracesError: the body is not such a request.
+    """
+    request = ExportTraceServiceRequest()
+    try:
+        if encoding == "protobuf":
+            request.ParseFromString(body)
+        else:
+            ParseDict(_with_base64_ids(json.loads(body)), request, ignore_unknown_fields=True)
+    except DecodeError:
+        raise InvalidTracesError(f"the body is not a request of traces in protobuf: {REMEDY}") from None
+    except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        detail = printable(str(error)[:200])
+        raise InvalidTracesError(f"the body is not a request of traces in JSON ({detail}): {REMEDY}") from None
+    return request
+
+
+def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
+    """Yield the spans of a request; a span without a valid id is left out."""
+    for of_resource in request.resource_spans:
+        resource = _attributes(of_resource.resource.attributes)
+        for of_scope in of_resource.scope_spans:
+            for wire in of_scope.spans:
+                if _valid(wire):
+                    yield _span(wire, resource, of_scope.scope.name)
+
+
+def span_count(request: ExportTraceServiceRequest) -> int:
+    """Return the number of spans of a request, with those that have no valid id."""
+    return sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
+
+
+def _valid(span: trace_pb2.Span) -> bool:
+    """Whether the ids have the lengths of the W3C Trace Context and are not all zero."""
+    return (
+        len(span.trace_id) == _TRACE_ID_BYTES
+        and len(span.span_id) == _SPAN_ID_BYTES
+        and len(span.parent_span_id) in (0, _SPAN_ID_BYTES)
+        and any(span.trace_id)
+        and any(span.span_id)
+    )
+
+
+def _span(wire: trace_pb2.Span, resource: Mapping[str, Any], scope: str) -> Span:
+    return Span(
+        trace_id=wire.trace_id.hex(),
+        span_id=wire.span_id.hex(),
+        parent_id=wire.parent_span_id.hex() if any(wire.parent_span_id) else None,
+        name=wire.name,
+        start_ns=wire.start_time_unix_nano,
+        end_ns=max(wire.start_time_unix_nano, wire.end_time_unix_nano),
+        attributes=_attributes(wire.attributes),
+        resource=resource,
+        scope=scope,
+        failed=wire.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
+        dropped_attributes=wire.dropped_attributes_count,
+        flags=wire.flags,
+        trace_state=wire.trace_state,
+        events=tuple(SpanEvent(event.name, _attributes(event.attributes)) for event in wire.events),
+    )
+
+
+def _attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
+    pairs = ((pair.key, _value(pair.value)) for pair in found if not pair.key.endswith(".vector"))
+    return {key: value for key, value in pairs if value is not None}
+
+
+def _value(value: AnyValue, depth: int = 0) -> Any:
+    """Return the value of an attribute, or None if it is empty, bytes, an embedding, or too deep."""
+    kind = value.WhichOneof("value")
+    if kind in ("string_value", "bool_value", "int_value", "double_value"):
+        return getattr(value, kind)
+    if depth == DEPTH_MAX:
+        return None
+    if kind == "array_value":
+        return _list(value, depth)
+    if kind == "kvlist_value":
+        return {pair.key: _value(pair.value, depth + 1) for pair in value.kvlist_value.values}
+    return None
+
+
+def _list(value: AnyValue, depth: int) -> list[Any] | None:
+    items = value.array_value.values
+    numbers = (item.HasField("double_value") or item.HasField("int_value") for item in items)
+    if len(items) >= VECTOR_MIN and all(numbers):
+        return None
+    return [_value(item, depth + 1) for item in items]
+
+
+def _with_base64_ids(body: Any) -> Any:
+    """Return the body with its ids in base64, as protobuf's JSON has them."""
+    for of_resource in _members(body, "resourceSpans"):
+        for of_scope in _members(of_resource, "scopeSpans"):
+            for span in _members(of_scope, "spans"):
+                for item in (span, *_members(span, "links")):
+                    for key in _IDS:
+                        if key in item:
+                            item[key] = _base64_id(item[key])
+    return body
+
+
+def _members(value: Any, key: str) -> list[dict[str, Any]]:
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+    found = value.get(key, value.get(snake)) or []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ValueError(f"{key} is not a list of objects")
+    return found
+
+
+def _base64_id(text: Any) -> str:
+    try:
+        return base64.b64encode(bytes.fromhex(text or "")).decode()
+    except (ValueError, TypeError, binascii.Error):
+        raise ValueError(f"the id {str(text)[:40]!r} is not hexadecimal") from None

@@ -1,0 +1,327 @@
+"""The content of one span: its role, its question, documents and answer, by the table of dialects."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, Final
+
+from .attributes import Flattened, first, flattened, hidden, under
+from .conventions import (
+    ANSWER_KEYS,
+    CONVENTIONS,
+    DECISIVE,
+    DOCUMENT_KEYS,
+    HAYSTACK,
+    LLM_WORDS,
+    QUESTION_KEYS,
+    RERANK_WORDS,
+    RETRIEVAL_WORDS,
+    Convention,
+    Role,
+)
+from .documents import Found, documents_of
+from .literals import BrokenTextError, value_of
+from .messages import Message, last_of, messages_of
+from .span import Span
+from .texts import answer_in, question_in
+
+QUERY_RESULT: Final = "db.query.result"
+"""Name of the event that the clients of vector stores write for a found document (OpenLLMetry)."""
+TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
+"""Attributes with the name of a tool."""
+OWN: Final = "ragtide."
+"""Beginning of the attributes that always win, such as `ragtide.question`."""
+
+
+OWN_CONTENT: Final = ("question", "response", "documents")
+"""Attributes, after this beginning, that make a span an interaction of its own."""
+
+
+class TruncatedError(Exception):
+    """Attributes of a span are missing or cut, so its content is not whole."""
+
+
+class SpanReading:
+    """The content of one span, read when it is asked for.
+
+    Args:
+        span: the span.
+    """
+
+    def __init__(self, span: Span) -> None:
+        self.span = span
+        self._attributes = span.attributes
+
+    @cached_property
+    def own(self) -> dict[str, Any]:
+        """The attributes that begin with `ragtide.`, without this beginning."""
+        return under(self._attributes, OWN)
+
+    @cached_property
+    def own_resource(self) -> dict[str, Any]:
+        """The attributes of the process that begin so."""
+        return under(self.span.resource, OWN)
+
+    def own_value(self, key: str) -> Any:
+        """Return an explicit attribute, a JSON text as its value."""
+        return _spelled(self.own[key])
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether an attribute such as `ragtide.question` makes the span an interaction of its own."""
+        return any(key in self.own for key in OWN_CONTENT)
+
+    @cached_property
+    def role(self) -> Role:
+        """The role, by the attribute of a dialect, else by the documents, else by the name."""
+        if self._flattened("reranked").items:
+            return "rerank"
+        for convention in CONVENTIONS:
+            for name in convention.kinds:
+                kind = self._attributes.get(name)
+                role = convention.roles.get(kind.lower()) if isinstance(kind, str) else None
+                if role is not None:
+                    return role
+        if self._flattened("documents").items or any(event.name == QUERY_RESULT for event in self.span.events):
+            return "retrieval"
+        return self._role_by_name()
+
+    def _role_by_name(self) -> Role:
+        if any(isinstance(self._attributes.get(name), str) for row in DECISIVE for name in row.kinds):
+            return "other"
+        component = self._attributes.get(HAYSTACK.kinds[0])
+        if isinstance(component, str):
+            return _by_words(component, llm=LLM_WORDS)
+        if self._first("input_messages") is not None and self._first("output_messages") is not None:
+            return "llm"
+        has_content = self._first("outputs") is not None or self._first("documents") is not None
+        return _by_words(self.span.name) if has_content else "other"
+
+    @cached_property
+    def convention(self) -> Convention | None:
+        """The preferred dialect of which the span has attributes."""
+        for row in CONVENTIONS:
+            if any(name.startswith(row.marks) or name in row.kinds for name in self._attributes):
+                return row
+        return None
+
+    @cached_property
+    def documents(self) -> list[Found] | None:
+        """The documents that the span returned; None if the span does not tell them.
+
+        Raises:
+            TruncatedError: documents are missing or cut.
+        """
+        self._whole()
+        flat = self._flattened("reranked" if self.role == "rerank" else "documents")
+        if flat.gap:
+            raise TruncatedError("a document is missing among its attributes")
+        if flat.items:
+            return self._with_ids(documents_of(flat.items))
+        events = [event.attributes for event in self.span.events if event.name == QUERY_RESULT]
+        if events:
+            return documents_of([under(attributes, f"{QUERY_RESULT}.") for attributes in events])
+        given = self._value("documents")
+        found = documents_of(given) if given is not None else None
+        return found if found is not None else documents_of(self._output)
+
+    @cached_property
+    def rerank_inputs(self) -> list[Found]:
+        """The documents that went into a reranking, as far as the span tells them."""
+        return documents_of(self._flattened("rerank_inputs").items) or []
+
+    @property
+    def searches(self) -> bool:
+        """Whether the name of the span or of its tool tells a search."""
+        names = (self.span.name, *(str(self._attributes.get(key, "")) for key in TOOL_NAMES))
+        return any(_by_words(name) == "retrieval" for name in names)
+
+    @cached_property
+    def tells_both(self) -> bool:
+        """Whether the span has a question in its input and an answer in its output; a cut content counts."""
+        try:
+            return self.question(QUESTION_KEYS) is not None and self.answer(ANSWER_KEYS) is not None
+        except TruncatedError:
+            return True
+
+    @cached_property
+    def query(self) -> str | None:
+        """The query of a retrieval."""
+        given = self._value("query")
+        return question_in(given, QUESTION_KEYS) if given is not None else self.question(QUESTION_KEYS)
+
+    def question(self, keys: tuple[str, ...]) -> str | None:
+        """Return the question in the input of the span."""
+        self._whole()
+        return question_in(self._value("inputs"), keys)
+
+    def answer(self, keys: tuple[str, ...]) -> str | None:
+        """Return the answer in the output of the span."""
+        self._whole()
+        return answer_in(self._output, keys)
+
+    @cached_property
+    def last_question(self) -> str | None:
+        """The last text of the user among the messages of a model call."""
+        self._whole()
+        return last_of(self.input_messages, "user")
+
+    @cached_property
+    def generated(self) -> str | None:
+        """The text that a model call returned; None for a call that only asks for tools."""
+        self._whole()
+        found = last_of(self._messages("output_messages"), "assistant") or self._chosen()
+        if found is None and not self.calls_tools:
+            found = answer_in(self._output, ANSWER_KEYS)
+        return found
+
+    @cached_property
+    def calls_tools(self) -> bool:
+        """Whether the reply of a model call asks for tools."""
+        return any(message.calls_tools for message in self._messages("output_messages"))
+
+    @cached_property
+    def input_messages(self) -> list[Message]:
+        """The messages that went into a model call, oldest first."""
+        return self._messages("input_messages") or [
+            Message("user", text, False)
+            for event in self.span.events
+            if event.name == "gen_ai.user.message" and isinstance(text := event.attributes.get("content"), str)
+        ]
+
+    @cached_property
+    def prompt_documents(self) -> list[Found] | None:
+        """The documents in the variables of the prompt: a text, or several."""
+        found = first(self._variables, DOCUMENT_KEYS)
+        return documents_of(_spelled(found)) if found is not None else None
+
+    @cached_property
+    def prompt_question(self) -> str | None:
+        """The question in the variables of the prompt."""
+        return question_in(
+            {key: self._variables[key] for key in QUESTION_KEYS if key in self._variables}, QUESTION_KEYS
+        )
+
+    @cached_property
+    def system_text(self) -> str | None:
+        """The text of the system, or else of the user, that went into a model call."""
+        return last_of(self.input_messages, "system") or last_of(self.input_messages, "user")
+
+    def text(self, which: str) -> str | None:
+        """Return an attribute that is a short text, such as the model, by its column in the table."""
+        found = self._first(which)
+        return str(found) if isinstance(found, str | int) and str(found).strip() else None
+
+    def number(self, which: str, *keys: str) -> float | None:
+        """Return an attribute that is a number, or the number under one of the keys of a JSON object."""
+        found = self._value(which)
+        if isinstance(found, Mapping):
+            found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    def _whole(self) -> None:
+        if self.span.dropped_attributes:
+            raise TruncatedError(f"{self.span.dropped_attributes} of its attributes were dropped")
+
+    @cached_property
+    def _output(self) -> Any:
+        return self._value("outputs")
+
+    @cached_property
+    def _variables(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for row in CONVENTIONS:
+            for name in row.prompt_variables:
+                if name.endswith("."):
+                    found.update(under(self._attributes, name))
+                elif isinstance(self._attributes.get(name), str):
+                    given = _spelled(self._attributes[name])
+                    found.update(given if isinstance(given, Mapping) else {})
+        return found
+
+    def _messages(self, which: str) -> list[Message]:
+        for name in self._names(which):
+            if name.endswith("."):
+                found = messages_of(flattened(self._attributes, name).items)
+            elif name in self._attributes and not hidden(self._attributes[name]):
+                found = _messages_in(_spelled(self._attributes[name]))
+            else:
+                continue
+            if found:
+                return found
+        return []
+
+    def _chosen(self) -> str | None:
+        """Return the text in the events `gen_ai.choice`, which older instrumentations write."""
+        for event in reversed(self.span.events):
+            given = event.attributes.get("message") or event.attributes.get("content")
+            if event.name in ("gen_ai.choice", "gen_ai.assistant.message") and isinstance(given, str):
+                found = answer_in(_spelled(given), ANSWER_KEYS)
+                if found:
+                    return found
+        return None
+
+    def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
+        """Return the documents with the ids of the output, where the attributes have none (LangChain)."""
+        if not found or all(document.id for document in found):
+            return found
+        try:
+            listed = documents_of(self._output) or []
+        except TruncatedError:
+            return found
+        if [document.text for document in listed] != [document.text for document in found]:
+            return found
+        return [old._replace(id=old.id or new.id) for old, new in zip(found, listed, strict=True)]
+
+    def _value(self, which: str) -> Any:
+        given = self._first(which)
+        return _spelled(given) if given is not None else None
+
+    def _first(self, which: str) -> Any:
+        return first(self._attributes, self._names(which))
+
+    def _names(self, which: str) -> list[str]:
+        return _COLUMNS[which]
+
+    def _flattened(self, which: str) -> Flattened:
+        for name in self._names(which):
+            if name.endswith("."):
+                found = flattened(self._attributes, name)
+                if found.items:
+                    return found
+        return Flattened([], gap=False)
+
+
+def _names_of(which: str) -> list[str]:
+    return list(dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, which)))
+
+
+_COLUMNS: Final = {
+    column.name: _names_of(column.name)
+    for column in fields(Convention)
+    if column.name not in ("name", "roles", "switch")
+}
+"""For each column of the table the names of all dialects, the preferred first."""
+
+
+def _spelled(value: Any) -> Any:
+    try:
+        return value_of(value) if isinstance(value, str) else value
+    except BrokenTextError as error:
+        raise TruncatedError(str(error)) from None
+
+
+def _messages_in(value: Any) -> list[Message]:
+    found = messages_of(value)
+    if not found and isinstance(value, Mapping):
+        found = next((inner for key in ("messages", "choices") if (inner := messages_of(value.get(key)))), [])
+    return found
+
+
+def _by_words(text: str, llm: tuple[str, ...] = ()) -> Role:
+    lowered = text[:200].lower()
+    if any(word in lowered for word in RERANK_WORDS):
+        return "rerank"
+    if any(word in lowered for word in RETRIEVAL_WORDS):
+        return "retrieval"
+    return "llm" if any(word in lowered for word in llm) else "other"

@@ -1,0 +1,20 @@
+"""The probability with which a sender kept a trace."""
+
+import re
+from typing import Final
+
+_THRESHOLD: Final = re.compile(r"(?:^|[,;\s])ot=(?:[^,]{0,200};)?th:([0-9a-f]{1,14})(?:[;,\s]|$)")
+
+
+def sampling_probability(trace_state: str) -> float | None:
+    """Return the probability in `ot=th:...` of a tracestate; None if it is not told.
+
+    The threshold is 56 bits in hexadecimal without the zeros at its end. A trace is kept if its random number is not
+    below the threshold.
+
+    Source: OpenTelemetry specification, "TraceState: Probability Sampling", rejection threshold.
+    """
+    match = _THRESHOLD.search(trace_state[:1024])
+    if match is None:
+        return None
+    return 1.0 - int(match[1].ljust(14, "0"), 16) / (1 << 56)

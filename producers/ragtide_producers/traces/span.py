@@ -1,0 +1,58 @@
+"""A span of a trace, as every dialect sends it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+FLAG_REMOTE_KNOWN: Final = 0x100
+"""Bit of OTLP `Span.flags`: the sender knows whether the parent is remote (trace.proto, `SpanFlags`)."""
+FLAG_REMOTE: Final = 0x200
+"""Bit of OTLP `Span.flags`: the parent is a span of another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """An event of a span: older instrumentations put messages and found documents there."""
+
+    name: str
+    attributes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One unit of work of a trace.
+
+    Attribute values are texts, numbers, booleans, lists and mappings of these.
+    """
+
+    trace_id: str
+    """32 hexadecimal digits."""
+    span_id: str
+    """16 hexadecimal digits."""
+    parent_id: str | None
+    """Id of the span that this work is a part of; None for the root of the trace."""
+    name: str
+    start_ns: int
+    """Nanoseconds since 1970."""
+    end_ns: int
+    """Nanoseconds since 1970."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the process that sent the span, such as `service.name`."""
+    scope: str = ""
+    """Name of the instrumentation library."""
+    failed: bool = False
+    """Whether the status of the span is an error."""
+    dropped_attributes: int = 0
+    """Number of attributes that the sender left out."""
+    flags: int = 0
+    """OTLP `Span.flags`."""
+    trace_state: str = ""
+    """W3C tracestate."""
+    events: tuple[SpanEvent, ...] = ()
+
+    @property
+    def local_root(self) -> bool:
+        """Whether no span of the same process is above this span, as far as the sender says."""
+        remote = self.flags & FLAG_REMOTE_KNOWN and self.flags & FLAG_REMOTE
+        return self.parent_id is None or bool(remote)

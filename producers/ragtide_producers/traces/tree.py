@@ -1,0 +1,98 @@
+"""The spans of a trace as a tree, whatever is missing or wrong among the ids of their parents."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from .reading import SpanReading
+from .span import Span
+
+TRACE: Final = ""
+"""Id of the node above all roots."""
+
+
+class Node:
+    """A place in the tree. A node without a span stands for a parent that has not arrived, or for the whole trace."""
+
+    __slots__ = ("children", "depth", "first", "last", "parent", "reading", "span_id")
+
+    def __init__(self, span_id: str) -> None:
+        self.span_id = span_id
+        self.reading: SpanReading | None = None
+        self.parent: Node | None = None
+        self.children: list[Node] = []
+        self.depth = 0
+        """Number of nodes above this node."""
+        self.first = self.last = 0
+        """Numbers of the first node and of the last below this node, in the order of a walk."""
+
+    def __contains__(self, other: "Node") -> bool:
+        """Whether the other node is this node or below it."""
+        return self.first <= other.first <= self.last
+
+
+class Tree:
+    """The tree of one trace.
+
+    Spans that share a parent which is missing are siblings. Of a circle of parents, the earliest span becomes a root.
+
+    Args:
+        spans: spans of one trace; of spans with the same id the last counts.
+    """
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        by_id = {span.span_id: span for span in spans}
+        ordered = sorted(by_id.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
+        self.root = Node(TRACE)
+        self._nodes = {TRACE: self.root}
+        for span in ordered:
+            self._node(span.span_id).reading = SpanReading(span)
+        in_circles = _heads_of_circles(ordered, by_id)
+        for span in ordered:
+            parent_id = None if span.span_id in in_circles else span.parent_id
+            self._attach(self._nodes[span.span_id], self._node(parent_id or TRACE))
+        for node in list(self._nodes.values()):
+            if node is not self.root and node.parent is None:
+                self._attach(node, self.root)
+        self.nodes = self._numbered()
+        """The nodes in the order of a walk: parents first, siblings by time."""
+
+    def __getitem__(self, span_id: str) -> Node:
+        return self._nodes[span_id]
+
+    def _node(self, span_id: str) -> Node:
+        return self._nodes.setdefault(span_id, Node(span_id))
+
+    def _attach(self, node: Node, parent: Node) -> None:
+        node.parent = parent
+        parent.children.append(node)
+
+    def _numbered(self) -> list[Node]:
+        nodes: list[Node] = []
+        stack = [self.root]
+        while stack:
+            node = stack.pop()
+            node.first = len(nodes)
+            node.depth = 0 if node.parent is None else node.parent.depth + 1
+            nodes.append(node)
+            stack.extend(reversed(node.children))
+        for node in reversed(nodes):
+            node.last = max((child.last for child in node.children), default=node.first)
+        return nodes
+
+
+def _heads_of_circles(ordered: list[Span], by_id: dict[str, Span]) -> set[str]:
+    """Return the earliest span of each circle of parents."""
+    order = {span.span_id: number for number, span in enumerate(ordered)}
+    done: set[str] = set()
+    heads: set[str] = set()
+    for span in ordered:
+        path: dict[str, None] = {}
+        at: str | None = span.span_id
+        while at in by_id and at not in done and at not in path:
+            path[at] = None
+            at = by_id[at].parent_id
+        if at in path:
+            ids = list(path)
+            heads.add(min(ids[ids.index(at) :], key=order.__getitem__))
+        done.update(path)
+    return heads

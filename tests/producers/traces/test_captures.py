@@ -1,0 +1,109 @@
+"""Real requests of six instrumentations hold the interactions that are written beside them, and no others."""
+
+import gzip
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.options import MappingOptions
+from ragtide_producers.traces.otlp import decode_request, spans_of
+from ragtide_producers.traces.span import Span
+
+CAPTURES = Path(__file__).parents[2] / "data" / "otlp"
+NAMES = sorted(path.name for path in CAPTURES.iterdir() if path.is_dir())
+
+
+def bodies(name: str) -> list[bytes]:
+    files = sorted((CAPTURES / name).glob("*.pb*"))
+    return [gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes() for file in files]
+
+
+def spans(name: str) -> list[Span]:
+    return [span for body in bodies(name) for span in spans_of(decode_request(body, "protobuf"))]
+
+
+def mapped(found: Iterable[Span]) -> list[Mapped]:
+    traces: dict[str, list[Span]] = {}
+    for span in found:
+        traces.setdefault(span.trace_id, []).append(span)
+    options = MappingOptions(default_pipeline="helpdesk")
+    return [interaction for trace in traces.values() for interaction in interactions_of(trace, options)]
+
+
+def expected(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((CAPTURES / name / "expected.json").read_text("utf-8"))["interactions"]
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_capture_holds_the_expected_interactions_and_no_others(name: str) -> None:
+    found = mapped(spans(name))
+    assert [item.detail for item in found if item.interaction is None] == []
+    content = sorted(
+        (item.interaction_id.split("-")[1], item.interaction.question, item.interaction.response)
+        for item in found
+        if item.interaction
+    )
+    assert content == sorted((item["trace_id"], item["question"], item["response"]) for item in expected(name))
+    wanted = {(item["trace_id"], item["question"]): item["documents"] for item in expected(name)}
+    for item in found:
+        assert item.interaction
+        documents = [document.model_dump() for document in item.interaction.documents]
+        for document, known in zip(
+            documents, wanted[item.interaction_id.split("-")[1], item.interaction.question], strict=True
+        ):
+            assert {key: document[key] for key in known} == known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_neither_order_nor_repeats_of_spans_matter(name: str) -> None:
+    whole = spans(name)
+    first = sorted(mapped(whole), key=lambda item: item.interaction_id)
+    for seed in range(5):
+        shuffled = [*whole, *whole]
+        random.Random(seed).shuffle(shuffled)
+        assert sorted(mapped(shuffled), key=lambda item: item.interaction_id) == first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_json_of_a_request_holds_the_same_spans(name: str) -> None:
+    for body in bodies(name):
+        request = decode_request(body, "protobuf")
+        fields = MessageToDict(request)
+        for of_resource in fields["resourceSpans"]:
+            for of_scope in of_resource["scopeSpans"]:
+                for wire, span in zip(
+                    of_scope["spans"], _wire_spans(request, fields, of_resource, of_scope), strict=True
+                ):
+                    wire["traceId"], wire["spanId"] = span.trace_id.hex(), span.span_id.hex()
+                    if span.parent_span_id:
+                        wire["parentSpanId"] = span.parent_span_id.hex()
+                    wire["unknownField"] = {"of": "a later version"}
+        again = decode_request(json.dumps(fields).encode(), "json")
+        assert list(spans_of(again)) == list(spans_of(request))
+
+
+def _wire_spans(request: Any, fields: Any, of_resource: Any, of_scope: Any) -> Any:
+    resource = request.resource_spans[fields["resourceSpans"].index(of_resource)]
+    return resource.scope_spans[of_resource["scopeSpans"].index(of_scope)].spans
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trace_without_its_model_call_is_no_interaction(name: str) -> None:
+    without = [span for span in spans(name) if not _is_call(span)]
+    assert mapped(without) == []
+
+
+def _is_call(span: Span) -> bool:
+    attributes = span.attributes
+    return (
+        attributes.get("openinference.span.kind") == "LLM"
+        or attributes.get("gen_ai.operation.name") == "chat"
+        or attributes.get("langfuse.observation.type") == "generation"
+    )
