@@ -15,6 +15,8 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide feedback thumbs.jsonl",
         "ragtide feedback --pipeline shop --interaction i-17 --gold trace.adherence=1 --annotator ann",
     ),
+    "ingest explain": ("ragtide ingest explain request.pb", "ragtide ingest explain traces.json --trace 51196e0c"),
+    "ingest publish": ("ragtide ingest publish traces.json",),
     "watch": ("ragtide watch", "ragtide watch --pipeline shop --segments"),
     "estimates": (
         "ragtide estimates --pipeline shop --segments",
@@ -74,6 +76,7 @@ EXITS: Final[Mapping[str, str]] = {
     "demo": "1 if no alert fires",
     "doctor": "1 if a check finds a problem",
     "publish": "1 if a row could not be published",
+    "ingest publish": "1 if an interaction cannot be used",
     "feedback": "1 if a line could not be published",
     "estimates": "1 if an option names something that is not there",
     "compare": "1 if a pipeline is not there",

@@ -23,6 +23,7 @@ GROUPS: Final = {
     "Publish": {
         "publish": Listed("publish:publish", "Publish a file of interactions, to be scored live."),
         "feedback": Listed("feedback:feedback", "Publish gold scores of interactions."),
+        "ingest": Listed("ingest:ingest", "Read interactions from captured traces of OpenTelemetry."),
     },
     "Look (live)": {
         "watch": Listed("watch:watch", "Show estimates, trends and alerts live, until Ctrl-C."),
