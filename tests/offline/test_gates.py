@@ -167,6 +167,7 @@ def test_exit_codes_differ_from_those_of_other_ends() -> None:
         (f"{METRIC} < 80%", "80% is 0.8"),
         (f"{METRIC} < nan", "give a number"),
         (f"{METRIC} < 1_0", "give a number"),
+        (f"{METRIC} < ０.８", "give a number"),
         (f"{METRIC} < 0.8 or 1", "give a number"),
         (f"{METRIC} < 0.8 < 1", "give a number"),
         ("x" * 400, "400 characters"),

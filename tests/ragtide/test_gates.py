@@ -63,6 +63,9 @@ def test_mistakes_end_before_anything_is_scored(
         (["--fail-if", "trace.adherence.lwer < 0.8"], "did you mean 'lower'"),
         (["--fail-if", "trace.adherence = 0.8"], "operator '='"),
         (["--junit", "x.xml"], "give --fail-if"),
+        (["--fail-if", f"{METRIC} < 1", "--junit", "no/x.xml"], "there is no folder no"),
+        (["--fail-if", f"{METRIC} < 1", "--summary", "no/x.md"], "there is no folder no"),
+        (["--fail-if", f"{METRIC}.difference.lower < 0"], "has no baseline: give --baseline FILE"),
         (["--baseline", str(scores)], "give --fail-if"),
     ):
         done = run_command(capsys, "score", missing, *arguments)
@@ -71,6 +74,22 @@ def test_mistakes_end_before_anything_is_scored(
     done = run_command(capsys, "score", missing, "--fail-if", f"{METRIC} < 1", "--baseline", missing)
     assert done.code == 1
     assert "ragtide score --output" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "remedy"),
+    [
+        (("estimates",), "use ragtide compare"),
+        (("experiment", "show", "try"), "give --baseline CONFIG"),
+        (("experiment", "show", "try", "--config", "a"), "give --baseline CONFIG"),
+    ],
+)
+def test_a_difference_without_a_baseline_is_refused_before_anything_is_read(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...], remedy: str
+) -> None:
+    done = run_command(capsys, *command, "--fail-if", f"{METRIC}.difference < 0")
+    assert done.code == 2
+    assert remedy in " ".join(done.stderr.split())
 
 
 def test_no_empty_file_and_no_bad_row_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,7 +147,7 @@ def test_reports_are_written_and_the_step_summary_is_added_to(
     assert gated(capsys, scores, *condition, "--summary", str(page)).code == 4
     assert page.read_text().startswith("### ragtide score")
     assert step.read_text().count("###") == 1
-    done = gated(capsys, scores, *condition, "--junit", str(tmp_path / "no" / "gate.xml"))
+    done = gated(capsys, scores, *condition, "--junit", str(tmp_path))  # a folder
     assert (done.code, "--junit" in done.told) == (1, True)
 
 

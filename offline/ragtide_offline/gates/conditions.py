@@ -84,7 +84,7 @@ def _threshold(text: str, number: str) -> float:
         value = float(number)
     except ValueError:
         value = float("nan")
-    if not isfinite(value) or "_" in number:
+    if not isfinite(value) or "_" in number or not number.isascii():
         raise ValueError(f"{text!r} ends with {number!r}: give a number such as 0.8 (80% is 0.8)")
     return value
 
@@ -113,6 +113,12 @@ def split_name(name: str, known: Collection[str], *, certain: bool = True) -> tu
     if certain or closest(metric, known) is not None:
         raise ValueError(unknown("metric", metric, known))
     return metric, field
+
+
+def asks_for_difference(name: str, known: Collection[str]) -> bool:
+    """Return whether the field of a name is about the difference from a baseline."""
+    _, field = split_name(name, known, certain=False)
+    return field.partition(".")[0] == DIFFERENCE
 
 
 def _is_known(metric: str, known: Collection[str]) -> bool:

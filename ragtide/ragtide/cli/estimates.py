@@ -70,6 +70,8 @@ def estimates(
     """
     settings = settings_with(context, workspace)
     gate = gate_of(settings, "estimates", fail_if, undecided=undecided, junit=junit, summary=summary)
+    if gate is not None:
+        gate.needs_baseline("use ragtide compare, which has two sides")
     # A gate decides the same with and without --json.
     estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
     for value, known, hint in (

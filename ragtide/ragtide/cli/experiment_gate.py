@@ -45,7 +45,7 @@ def experiment_gate(options: GateOptions | None, config: str | None, baseline: s
     """Return the gate; None without a condition.
 
     Raises:
-        typer.BadParameter: a config is given without a condition.
+        typer.BadParameter: a config is given without a condition, or a condition on a difference without a baseline.
     """
     if options is None:
         if config is not None or baseline is not None:
@@ -53,4 +53,6 @@ def experiment_gate(options: GateOptions | None, config: str | None, baseline: s
                 "--config and --baseline are for gates: give --fail-if 'trace.adherence < 0.8', too"
             )
         return None
+    if baseline is None:
+        options.needs_baseline("give --baseline CONFIG, another config of the experiment")
     return ExperimentGate(options, config, baseline)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ragtide_offline.gates.conditions import Condition, parse_condition, split_name
+from ragtide_offline.gates.conditions import Condition, asks_for_difference, parse_condition, split_name
 from ragtide_offline.gates.deciding import GateResult, UndecidedPolicy, decide_gate
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement
@@ -54,6 +54,19 @@ class GateOptions:
     junit: Path | None
     summary: Path | None
 
+    def needs_baseline(self, remedy: str) -> None:
+        """Refuse conditions on a difference, because no baseline is given.
+
+        Args:
+            remedy: what to give, in words.
+
+        Raises:
+            typer.BadParameter: a condition is on a difference.
+        """
+        for one in self.conditions:
+            if asks_for_difference(one.name, self.known):
+                raise typer.BadParameter(f"{one.name} has no baseline: {remedy}", param_hint=_FAIL_IF)
+
     def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
         """Decide the gate, print the result (on standard error beside JSON), and write its files.
 
@@ -92,7 +105,7 @@ def gate_of(
 
     Raises:
         typer.BadParameter: a condition is not written properly, its metric resembles a known one, or an option of a
-            gate is given without a condition.
+            gate is given without a condition, or a file for a report is in no folder.
     """
     if not fail_if:
         if junit is not None or summary is not None or undecided is not UndecidedPolicy.KEEP:
@@ -100,6 +113,10 @@ def gate_of(
                 f"--junit, --summary and --undecided are for gates: give {_FAIL_IF} 'trace.adherence < 0.8', too"
             )
         return None
+    for option, path in (("--junit", junit), ("--summary", summary)):
+        # The command may score for hours before it writes the file.
+        if path is not None and not path.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
     known = list(known_metrics(settings))
     try:
         conditions = [parse_condition(text) for text in fail_if]

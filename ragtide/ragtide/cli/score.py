@@ -184,6 +184,8 @@ def score(
     gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
     if baseline is not None and gate is None:
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
+    if baseline is None and gate is not None:
+        gate.needs_baseline("give --baseline FILE, an earlier output of ragtide score")
     before = None if baseline is None else [event for event, _ in read_lines(baseline)]
     scored = ScoredFile(settings, ScoreOptions(file, files, output, labels, limit, export_ragchecker))
     complete = _scores_all(scored, as_json=as_json)
