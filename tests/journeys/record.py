@@ -1,101 +1,85 @@
 """Takes the journeys of a new user from a fresh wheel, at 80 columns, and keeps the screens: `make journeys`.
 
 Not a test module: it builds the wheel and installs it. A screen that lacks its words, shows forbidden words,
-is wider than the terminal, or ends with another exit code is a failure.
+is wider than the terminal, or ends with another exit code is a failure. The table of pains, how each is now and where
+that is shown is printed at the end, and kept as pains.md beside the screens.
 """
 
 import argparse
-import fcntl
-import os
-import pty
 import re
-import select
 import shlex
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.cells import cell_len
-from tests.journeys.steps import JOURNEYS, Journey, Step
+from tests.journeys.first_alert import clean, roles, times
+from tests.journeys.model import Journey, Pain, Step
+from tests.journeys.pages import ROOT, read_pages
+from tests.journeys.steps import JOURNEYS
+from tests.journeys.terminal import COLUMNS, screen_of
 from tests.support.conditions import HANGS_S
 from tests.wheel import build, environment
 
 from ragtide.testing import ScriptedJudge
 
-COLUMNS, LINES = 80, 50
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+class Shown(NamedTuple):
+    """A pain, and where it is shown to be gone."""
+
+    was: str
+    now: str
+    where: str
+    state: str
+    """`ok`, `issue 16`, or the fault."""
 
 
-def screen_of(command: list[str], folder: Path, environ: dict[str, str]) -> tuple[int, str]:
-    """Return the exit code and the text of a command on a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environ)
-    os.close(theirs)
-    read, deadline = bytearray(), time.monotonic() + HANGS_S
-    try:
-        while time.monotonic() < deadline:
-            if select.select([ours], [], [], 0.1)[0]:
-                try:
-                    found = os.read(ours, 65536)
-                except OSError:  # the command has ended
-                    break
-                read.extend(found)
-        return process.wait(max(deadline - time.monotonic(), 1)), shown(read.decode(errors="replace"))
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+class Taken(NamedTuple):
+    """A journey that was taken."""
 
-
-def shown(written: str) -> str:
-    """Return the lines that stay on the terminal: of a line that is redrawn, the last text."""
-    lines = ESCAPES.sub("", written).replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rstrip("\r").rpartition("\r")[2].rstrip() for line in lines)
+    screens: str
+    faults: list[str]
+    pains: list[Shown]
 
 
 def faults(step: Step, code: int, screen: str) -> list[str]:
     """Return the differences of a screen from its step."""
-    words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", screen).split())
+    words = words_of(screen)
     found = [f"exit code {code}, not {step.code}"] if code != step.code else []
-    found += [f"does not show {text!r}" for text in step.shows if text not in words]
-    found += [f"shows {text!r}" for text in step.hides if text in words]
+    found += missing(step, words)
+    for pain in step.pains:
+        found += missing(pain, words)
     wide = [line for line in screen.splitlines() if cell_len(line) > COLUMNS]
     # A message that a user may copy is one line, which the terminal wraps.
     return found + [f"a table is wider than {COLUMNS} columns: {line}" for line in wide if "  " in line.strip()]
 
 
-@contextmanager
-def roles(program: Path, folder: Path, environ: dict[str, str]) -> Iterator[None]:
-    """Run `ragtide up` for the body of a `with`."""
-    with (folder / "up.log").open("wb") as log:
-        process = subprocess.Popen([program, "up"], cwd=folder, env=environ, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(HANGS_S)
+def missing(wanted: Step | Pain, words: str) -> list[str]:
+    """Return the wanted words that are not there, and the forbidden words that are."""
+    found = [f"does not show {text!r}" for text in wanted.shows if text not in words]
+    return found + [f"shows {text!r}" for text in wanted.hides if text in words]
 
 
-def take(journey: Journey, bin_folder: Path, folder: Path) -> tuple[str, list[str]]:
-    """Take a journey in a folder of its own; return its screens and its faults."""
+def words_of(screen: str) -> str:
+    """Return the words of a screen without its frames and line ends."""
+    return " ".join(re.sub(r"[│╭╮╰╯─●━]", " ", screen).split())
+
+
+def take(journey: Journey, bin_folder: Path, folder: Path) -> Taken:
+    """Take a journey in a folder of its own."""
     folder.mkdir()
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith(("RAGTIDE_", "OPENAI_", "COLUMNS"))
-    }
-    environ |= {"TERM": "xterm-256color", "RAGTIDE_DATA_DIR": str(folder / "data")}
+    environ = clean(folder, **journey.environ)
     for name, text in journey.files.items():
         (folder / name).write_text(text, encoding="utf-8")
-    if "answers.py" in journey.files:
-        with (folder / "answers.jsonl").open("w") as rows:
-            subprocess.run([bin_folder / "python", "answers.py"], cwd=folder, stdout=rows, check=True)
-    screens, wrong = [f"# {journey.title}\n"], []
+    for name in ("answers", "questions"):
+        if f"{name}.py" in journey.files:
+            with (folder / f"{name}.jsonl").open("w") as rows:
+                subprocess.run([bin_folder / "python", f"{name}.py"], cwd=folder, stdout=rows, check=True)
+    taken = Taken(f"# {journey.title}\n", [], [])
     with ExitStack() as stack:
         if journey.judge:
             server = stack.enter_context(ScriptedJudge())
@@ -103,16 +87,52 @@ def take(journey: Journey, bin_folder: Path, folder: Path) -> tuple[str, list[st
         if journey.up:
             stack.enter_context(roles(bin_folder / "ragtide", folder, environ))
         for step in journey.steps:
-            program, *arguments = shlex.split(step.command)
-            deadline = time.monotonic() + HANGS_S
-            while True:
-                code, screen = screen_of([str(bin_folder / program), *arguments], folder, environ)
-                found = faults(step, code, screen)
-                if not (found and step.settles and time.monotonic() < deadline):
-                    break
-            screens.append(f"$ {step.command}\n{screen}")
-            wrong += [f"{journey.title}: {step.command}: {fault}" for fault in found]
-    return "\n".join(screens), wrong
+            code, screen = _settled(step, bin_folder, folder, environ)
+            taken = taken._replace(screens=f"{taken.screens}\n$ {step.command}\n{screen}")
+            taken.faults.extend(f"{journey.title}: {step.command}: {fault}" for fault in faults(step, code, screen))
+            for pain in step.pains:
+                wrong = missing(pain, words_of(screen)) or ([] if code == step.code else [f"exit code {code}"])
+                taken.pains.append(Shown(pain.was, pain.now, step.command, "; ".join(wrong) or "ok"))
+    for pain in journey.pains:
+        state = f"issue {pain.issue}" if pain.issue else "ok" if _is_tested(pain) else "its test is not there"
+        taken.pains.append(Shown(pain.was, pain.now, pain.test, state))
+        if not pain.issue and not _is_tested(pain):
+            taken.faults.append(f"{journey.title}: {pain.was}: there is no {pain.test}")
+    return taken
+
+
+def _settled(step: Step, bin_folder: Path, folder: Path, environ: dict[str, str]) -> tuple[int, str]:
+    program, *arguments = shlex.split(step.command)
+    deadline = time.monotonic() + HANGS_S
+    while True:
+        code, screen, _ = screen_of([str(bin_folder / program), *arguments], folder, {**environ, **step.environ})
+        if not (faults(step, code, screen) and step.settles and time.monotonic() < deadline):
+            return code, screen
+
+
+def _is_tested(pain: Pain) -> bool:
+    file, _, name = pain.test.partition("::")
+    return (ROOT / file).is_file() and (not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"))
+
+
+def read() -> Taken:
+    """Take the journey through the pages."""
+    found = read_pages()
+    pains = [
+        Shown(one.was, one.now, "not found" if one.clicks is None else f"{one.clicks} clicks from the README",
+              "ok" if one.clicks is not None else "not found")
+        for one in found
+    ]  # fmt: skip
+    lines = "\n".join(f"{one.was}\n    {one.now} ({one.where})" for one in pains)
+    return Taken(f"# The pages\n\n{lines}\n", [f"The pages: {one.was}" for one in pains if one.state != "ok"], pains)
+
+
+def table(taken: list[tuple[str, Taken]]) -> str:
+    """Return the pains of all journeys as a Markdown table."""
+    rows = ["| journey | pain | now | shown by | |", "|---|---|---|---|---|"]
+    for title, one in taken:
+        rows += [f"| {title} | {pain.was} | {pain.now} | `{pain.where}` | {pain.state} |" for pain in one.pains]
+    return "\n".join(rows).replace("``", "") + "\n"
 
 
 def main() -> None:
@@ -120,21 +140,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/journeys"), help="where the screens are written")
     parser.add_argument("--bin", type=Path, help="programs of an environment with ragtide, in place of a fresh wheel")
+    parser.add_argument("--only", type=int, action="append", help="number of a journey; may be repeated")
+    parser.add_argument("--times", action="store_true", help="measure only the time to the first alert")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    wrong: list[str] = []
+    taken: list[tuple[str, Taken]] = []
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        bin_folder = options.bin or environment(work / "full", f"{build(work)}[service,embedded]")
-        for number, journey in enumerate(JOURNEYS, 1):
-            started = time.monotonic()
-            screens, found = take(journey, bin_folder.absolute(), work / f"journey-{number}")
-            file = options.folder / f"{number}-{journey.title.lower().replace(' ', '-')}.txt"
-            file.write_text(screens, encoding="utf-8")
-            wrong += found
-            sys.stdout.write(f"{journey.title}: {time.monotonic() - started:.0f} s, {len(found)} faults, {file}\n")
+        wheel = None if options.bin else build(work)
+        if wheel is not None:
+            _write_times(options.folder / "first-alert.txt", work, wheel)
+        if options.times:
+            return
+        bin_folder = options.bin or environment(work / "full", f"{wheel}[service,embedded,recorder]")
+        for number, journey in enumerate([*JOURNEYS, None], 1):
+            if options.only and number not in options.only:
+                continue
+            started, title = time.monotonic(), "The pages" if journey is None else journey.title
+            one = read() if journey is None else take(journey, bin_folder.absolute(), work / f"journey-{number}")
+            file = options.folder / f"{number}-{title.lower().replace(' ', '-')}.txt"
+            file.write_text(one.screens, encoding="utf-8")
+            taken.append((f"{number} {title}", one))
+            sys.stdout.write(f"{title}: {time.monotonic() - started:.0f} s, {len(one.faults)} faults, {file}\n")
+    (options.folder / "pains.md").write_text(table(taken), encoding="utf-8")
+    sys.stdout.write(f"\n{table(taken)}\n")
+    wrong = [fault for _, one in taken for fault in one.faults]
     sys.stdout.write("".join(f"{one}\n" for one in wrong))
     sys.exit(1 if wrong else 0)
+
+
+def _write_times(file: Path, work: Path, wheel: Path) -> None:
+    lines = []
+    for line in times(work, wheel):
+        sys.stdout.write(f"{line}\n")
+        lines.append(f"{line}\n")
+    file.write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

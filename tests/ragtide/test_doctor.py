@@ -14,6 +14,7 @@ from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
+from ragtide_roles.doctor.labeler import labeler_findings
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script
@@ -237,3 +238,13 @@ async def test_a_redis_too_small_for_the_known_ids_to_come_is_warned_of(async_re
     assert found.level == "warning"
     assert "exceeds Redis's maxmemory of 200.0 MiB" in found.found
     assert found.advice.startswith("raise maxmemory")
+
+
+async def test_settings_with_which_no_worker_starts_are_a_problem_unless_workers_run(async_redis: Any) -> None:
+    settings = Settings(labeler="cascade")
+    (found,) = [one for one in await examine(async_redis, settings, "") if one.subject == "labeler cascade"]
+    assert found.level == "problem"
+    assert "judge.model is not set" in found.found
+    (found,) = await labeler_findings(async_redis, settings, workers=1)
+    assert found.level == "warning"
+    assert await labeler_findings(async_redis, Settings(), workers=0) == []

@@ -163,3 +163,21 @@ def test_a_mean_over_a_whole_run_is_exact_and_has_no_interval() -> None:
     assert "exact" not in drawn(estimates_table([part], 80), 80)
     assert estimates_note([whole]).startswith("exact: every interaction")
     assert "exact" not in estimates_note([part])
+
+
+def test_the_interval_of_a_count_is_shown_once_it_says_something() -> None:
+    count = estimate("sentences.unsupported", n=60, estimate=0.75, lower=0.0, upper=116.4, lowest=0.0, highest=1000.0)
+    text = drawn(estimates_table([count], 80), 80)
+    assert "0.750  not yet" in text
+    assert "the interval of a count needs more interactions" in text
+    assert "116" not in text
+    narrow = drawn(estimates_table([count.model_copy(update={"upper": 1.5})], 80), 80)
+    assert "0.000 to 1.500" in narrow
+    assert "not yet" not in narrow
+
+
+def test_shortened_names_of_metrics_stay_different() -> None:
+    names = [f"sentences.{name}" for name in ("fully_supported", "partially_supported", "unsupported")]
+    rows = [estimate(name, n=10**9, n_effective=10.0**9, lowest=0.0, highest=1000.0) for name in names]
+    shown = re.findall(r"^sent\S+", drawn(estimates_table(rows, 80), 80), re.MULTILINE)
+    assert len(set(shown)) == 3

@@ -48,7 +48,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
     styles = [STYLES.get(row.status, "") for row in rows]
     main = [row.estimates[metric] for row in rows]
     means = [_number(one.estimate) for one in main]
-    failed = [Text(f"{row.n_failed:,}", style="red" if row.n_failed else "bright_black") for row in rows]
+    failed = [Text(f"{row.n_failed:,}" if row.n_failed else "", style="red") for row in rows]
     labels = [Text(printable(row.label), style=style) for row, style in zip(rows, styles, strict=True)]
     columns = [
         Column("config", labels, yields=6, shortest=NAME_CHARS),
@@ -58,7 +58,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         Column("interval", [interval_text((one.lower, one.upper), exact=one.exact) for one in main]),
         _bars(main, styles),
         Column("n", [f"{one.n:,}" for one in main], right=True),
-        Column("failed", failed, right=True, yields=0 if any(row.n_failed for row in rows) else 5),
+        *([Column("failed", failed, right=True, yields=7, stacks=True)] if any(row.n_failed for row in rows) else []),
         *(Column(_last(other), [_number(_mean(row, other)) for row in rows], right=True, yields=1) for other in others),
         Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),
         Column("p50 s", [_latency(row) for row in rows], right=True, yields=2),

@@ -46,6 +46,16 @@ class Column:
         """Characters of the widest cell or the title."""
         return max([cell_len(self.title), *(_text(cell).cell_len for cell in self.cells)])
 
+    def head(self, width: int) -> int:
+        """Return how many characters stay at the beginning of cells that are shortened to a width."""
+        if width not in self._heads:
+            self._heads[width] = telling_head([_text(cell).plain for cell in self.cells], width)
+        return self._heads[width]
+
+    @cached_property
+    def _heads(self) -> dict[int, int]:
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
 class Notes:
@@ -55,17 +65,35 @@ class Notes:
     """Lines above a row, by the number of the row; the number after the last row is for lines at the end."""
 
 
-def shortened(name: str, width: int) -> str:
+def shortened(name: str, width: int, head: int | None = None) -> str:
     """Return a name of at most `width` characters; a longer name loses its middle.
+
+    Args:
+        name: to shorten.
+        width: most characters.
+        head: characters that stay at the beginning; half unless given.
 
     >>> shortened("claude-3-haiku-20240307", 14), shortened("shop", 14)
     ('claude…0240307', 'shop')
     """
     if cell_len(name) <= width:
         return name
-    head = (width - 1) // 2
+    head = (width - 1) // 2 if head is None else head
     first, last = _within(name, head), _within(name[::-1], width - 1 - head)[::-1]
     return f"{first}…{last}"
+
+
+def telling_head(names: Sequence[str], width: int) -> int:
+    """Return how many characters to keep at the beginning of names, so that two shortened names stay different.
+
+    >>> names = "sentences.fully_supported", "sentences.partially_supported"
+    >>> [shortened(name, 19, telling_head(names, 19)) for name in names]
+    ['sent…ully_supported', 'sent…ally_supported']
+    """
+    different = len(set(names))
+    half = (width - 1) // 2
+    heads = range(half, 0, -1)
+    return next((head for head in heads if len({shortened(one, width, head) for one in names}) == different), half)
 
 
 def heading(parts: Sequence[str], width: int) -> Text:
@@ -149,7 +177,9 @@ class _FittedColumns:
     def _joined(self, cells: Sequence[Text]) -> Text:
         line = Text()
         for column, width, whole in zip(self._beside, self._widths, cells, strict=True):
-            cell = whole if whole.cell_len <= width else Text(shortened(whole.plain, width), style=whole.style)
+            cell = whole
+            if whole.cell_len > width:
+                cell = Text(shortened(whole.plain, width, column.head(width)), style=whole.style)
             space = " " * (width - cell.cell_len)
             line = Text.assemble(line, space if column.right else "", cell, "" if column.right else space, " " * GAP)
         line.rstrip()

@@ -24,6 +24,17 @@ BAR_WIDTHS: Final = (28, 14, 8)
 EXACT: Final = "exact"
 """Shown in place of an interval."""
 
+TOO_WIDE: Final = "not yet"
+"""Shown in place of an interval that says nothing."""
+
+TOO_WIDE_NOTE: Final = "not yet: the interval of a count needs more interactions; --json has it"
+
+COUNT_RANGE: Final = 100.0
+"""Smallest width of the range of a count whose interval may say nothing."""
+
+TOO_MANY: Final = 10.0
+"""An interval says nothing if it is so many times as wide as the count, or as one."""
+
 EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
 
 TrendKey = tuple[object, ...]
@@ -86,14 +97,18 @@ def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
 def _intervals(rows: Sequence[Estimate]) -> list[str]:
     """Return intervals with aligned ends."""
     ends = [[number_text(end) for end in ends_of(one)] for one in rows]
-    lower, upper = (
-        max((len(two[place]) for one, two in zip(rows, ends, strict=True) if not one.exact), default=0)
-        for place in (0, 1)
-    )
-    return [
-        EXACT if one.exact else f"{low:>{lower}} to {high:>{upper}}"
-        for one, (low, high) in zip(rows, ends, strict=True)
-    ]
+    words = [EXACT if one.exact else TOO_WIDE if too_wide(one) else "" for one in rows]
+    shown = [two for two, word in zip(ends, words, strict=True) if not word]
+    lower, upper = (max((len(two[place]) for two in shown), default=0) for place in (0, 1))
+    return [word or f"{low:>{lower}} to {high:>{upper}}" for word, (low, high) in zip(words, ends, strict=True)]
+
+
+def too_wide(estimate: Estimate) -> bool:
+    """Return whether an interval says nothing: that of a count may be far wider than the count until there are more."""
+    lowest, highest = estimate.value_range
+    if estimate.lower is None or estimate.upper is None or estimate.estimate is None or highest - lowest < COUNT_RANGE:
+        return False
+    return estimate.upper - estimate.lower > TOO_MANY * max(estimate.estimate - lowest, 1.0)
 
 
 def _bars(rows: Sequence[Estimate]) -> Column:
@@ -182,9 +197,10 @@ def _notes(groups: Sequence[EstimateGroup], width: int) -> Notes:
 
 
 def _around(group: EstimateGroup, width: int) -> list[Text]:
-    """Return the heading of a group, and the line about its metrics without a value."""
+    """Return the heading of a group, and the lines about its metrics without an interval or without a value."""
+    wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
     line = unmeasured_line(group)
-    return [heading(group.title, width), *([] if line is None else [line])]
+    return [heading(group.title, width), *wide, *([] if line is None else [line])]
 
 
 def estimates_note(estimates: Sequence[Estimate]) -> str:

@@ -18,6 +18,7 @@ from .endpoints import endpoint_findings
 from .false_alarms import false_alarm_findings
 from .finding import Finding, Level, counted
 from .known_ids import known_ids_finding
+from .labeler import labeler_findings
 from .partitions import partition_findings, waiting
 from .server import server_findings
 from .swings import swing_findings
@@ -39,6 +40,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         await known_ids_finding(redis, settings),
         _roles(partitions),
         *await _aggregators(redis, settings),
+        *await labeler_findings(redis, settings, max(status.backlog.workers for status in partitions)),
         *_rules(settings),
         *await false_alarm_findings(deployment),
         *await endpoint_findings(deployment),
