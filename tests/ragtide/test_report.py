@@ -446,3 +446,15 @@ def test_items_without_the_score_of_a_config_come_last_among_the_worst() -> None
     complete, missing = ScoredItem(0, {"a": 0.4, "b": 0.6}), ScoredItem(1, {"b": 0.1}, unscored=1)
     assert worst([missing, complete], 2, higher_is_better=True) == [complete, missing]
     assert worst([missing, complete], 1, higher_is_better=False) == [complete]
+
+
+def test_two_experiments_with_the_same_scores_on_all_items_are_equal(redis_url: str) -> None:
+    for name in ("may", "june"):
+        write_experiment(redis_url, Run(plan_of(name, ("a", "b")), {"a": 0.8, "b": 0.7}))
+    gaps = [gap for gap in fields(redis_url, "may", "--compare", "june")["gaps"] if gap["metric"] == METRIC]
+    whole = [gap for gap in gaps if gap["difference"]["lower"] == gap["difference"]["upper"]]
+    assert whole
+    assert {gap["verdict"] for gap in whole} == {"equal"}
+    page = report(redis_url, "may", "--compare", "june", "-o", "-", "--format", "md").stdout
+    assert f"a of may is equal to a of june in {METRIC}" in page
+    assert "0.000 (exact)" in page

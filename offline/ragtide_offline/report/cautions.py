@@ -61,7 +61,7 @@ def _missing(board: Board) -> list[str]:
         missing = row.n_items - row.estimates[board.metric].n
         if row.n_items and missing / row.n_items >= MANY_FAILED:
             found.append(
-                f"{row.name} has no score on {missing:,} of {row.n_items:,} items ({missing / row.n_items:.0%}): its "
+                f"{row.label} has no score on {missing:,} of {row.n_items:,} items ({missing / row.n_items:.0%}): its "
                 "mean is over the other items, which may be easier."
             )
     return found

@@ -23,6 +23,8 @@ from .reader import ReportedExperiment
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
+ROUNDING: Final = 1e-12
+"""Means that differ by less are the same: sums of the same numbers in another order may differ by that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class MetricDifference:
     means: tuple[float, float]
     """Means over these items."""
     difference: Difference
-    verdict: Literal["better", "worse", "different", "undecided"]
-    """The verdict on the first side; `different` if neither high nor low values of the metric are better."""
+    verdict: Literal["better", "worse", "different", "equal", "undecided"]
+    """The verdict on the first side; `different` if neither high nor low values of the metric are better, `equal` if
+    all differences are known and their mean is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +293,9 @@ def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> M
 
 def _verdict(
     definition: MetricDefinition | None, ends: Difference
-) -> Literal["better", "worse", "different", "undecided"]:
+) -> Literal["better", "worse", "different", "equal", "undecided"]:
+    if max(abs(ends.lower), abs(ends.upper)) < ROUNDING:
+        return "equal"
     if ends.verdict == "undecided":
         return "undecided"
     direction = Direction.HIGHER if definition is None else definition.direction

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from .comparing import PAIRED, MetricDifference, RunComparison
-from .pages import Format, number, page
+from .pages import Format, ends, number, page
 
 SENTENCES_MAX: Final = 4
 """Up to this number of pairs of configs each pair has a sentence of its own."""
@@ -58,8 +58,8 @@ def meaning(report: RunComparison) -> str:
 
 def _sentence(report: RunComparison, gap: MetricDifference) -> str:
     first, second = (f"{gap.first} of {report.first.run}", f"{gap.second} of {report.second.run}")
-    ends = f"{number(gap.difference.estimate)} ({number(gap.difference.lower)} to {number(gap.difference.upper)})"
+    shown = f"{number(gap.difference.estimate)} ({ends(gap.difference)})"
     if gap.verdict == "undecided":
-        return f"It is undecided whether {first} is better than {second} in {gap.metric}: {ends}."
-    said = f"{gap.verdict} than" if gap.verdict != "different" else "different from"
-    return f"{first} is {said} {second} in {gap.metric}: {ends}."
+        return f"It is undecided whether {first} is better than {second} in {gap.metric}: {shown}."
+    said = {"different": "different from", "equal": "equal to"}.get(gap.verdict, f"{gap.verdict} than")
+    return f"{first} is {said} {second} in {gap.metric}: {shown}."

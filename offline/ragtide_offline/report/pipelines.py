@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from redis.asyncio import Redis
 
@@ -20,10 +20,8 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
+from .comparing import ROUNDING
 from .labelings import LabelingDifference, clustered_by, is_complete, of_labeler, paired, read_kept, read_scores
-
-ROUNDING: Final = 1e-12
-"""Means that differ by less are the same: sums of the same numbers in another order may differ by that."""
 
 
 @dataclass(frozen=True, slots=True)
