@@ -27,7 +27,7 @@ from .limits import (
     TOKENS_MAX,
     VALUE_MAX,
 )
-from .printable import NAME_PATTERN, printable
+from .printable import NAME_PATTERN, printable, shortened
 from .short_repr import short_repr
 from .times import to_utc, to_wire_time
 
@@ -189,9 +189,6 @@ ERRORS_TOLD = 10
 _SECRETS = frozenset({"api_key", "redis_password", "storage_options", "user_id", "user_id_salt"})
 """Fields whose value is never shown."""
 
-SHOWN_CHARS = 60
-"""Most characters shown of a field's name, and of its value."""
-
 _REMEDIES = {
     "extra_forbidden": "is not a field of this schema: correct its name or move it into metadata",
     "finite_number": "must be a finite number: leave the value out when it is unknown",
@@ -247,8 +244,3 @@ def may_hold_a_secret(detail: ErrorDetails) -> bool:
     """Return whether an error shows a whole object, such as the judge's settings, or a secret itself."""
     whole = isinstance(detail["input"], Mapping) or detail["type"] in {"model_type", "dict_type"}
     return whole or any(str(part) in _SECRETS for part in detail["loc"])
-
-
-def shortened(text: str) -> str:
-    """Return the beginning of a text, for a message."""
-    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."

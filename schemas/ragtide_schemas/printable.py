@@ -14,6 +14,9 @@ STEERING: Final = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u20
 
 NAME_PATTERN: Final = f"^[^{STEERING}]*$"
 
+SHOWN_CHARS: Final = 60
+"""Most characters shown of a field's name, and of its value."""
+
 # Lone surrogates cannot be written as UTF-8 at all.
 _UNFIT: Final = re.compile(f"[{STEERING}\\ud800-\\udfff]")
 
@@ -31,6 +34,11 @@ def printable(text: str, *, keep: str = "") -> str:
     'two\nlines'
     """
     return _UNFIT.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text, for a message."""
+    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 3]}..."
 
 
 def printable_json(value: Any, **options: Any) -> str:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import eq
 from typing import Final
 
-from .base import shortened
+from .printable import shortened
 
 SHOWN: Final = 12
 """Most listed names."""

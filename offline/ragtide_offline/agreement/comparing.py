@@ -9,7 +9,7 @@ import numpy as np
 
 from ragtide_aggregator.statistics.agreement import Agreement, FamilyAgreement, agreement, family_agreement
 from ragtide_aggregator.statistics.bootstrap import Floats
-from ragtide_schemas.base import shortened
+from ragtide_schemas.printable import shortened
 from ragtide_schemas.suggestions import suggestion
 
 from .predictions import Key, Predictions, ReferenceScores, UnusablePredictionsError

@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel, ValidationError
 
 from ragtide_schemas import METRICS
-from ragtide_schemas.base import may_hold_a_secret, shortened
-from ragtide_schemas.printable import printable
+from ragtide_schemas.base import may_hold_a_secret
+from ragtide_schemas.printable import printable, shortened
 from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
