@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -86,6 +86,12 @@ soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and lo
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
+
+startup: .venv/.dev ## measure the start of every command; write docs/measured/startup.md
+	$(BIN)/python benchmarks/startup.py $(ARGS) > docs/measured/startup.md
+
+install-size: .venv/.dev ## measure the size of an installation with each extra; write docs/measured/install_size.md
+	$(BIN)/python benchmarks/install_size.py > docs/measured/install_size.md
 
 stats: .venv/.dev ## measure the statistics core beside river, one value at a time
 	$(BIN)/python benchmarks/statistics_speed.py $(ARGS)

@@ -98,7 +98,8 @@ def main() -> None:
         found = measure({**python, **helps, **runs}, rounds, environment)
     unit = found[UNIT]
     print("# The start of every command\n")
-    print(f"`make startup`: medians of {rounds} rounds. The unit is the processor time of `{UNIT}`.")
+    print(f"Written by `make startup` (`benchmarks/startup.py`): medians of {rounds} rounds.")
+    print(f"The unit is the processor time of `{UNIT}`, whose wall time was {unit.wall_s:.2f} s.\n")
     late = [name for name in helps if found[name].cpu_s > LIMIT_S]
     print(f"{len(helps) - len(late)} of {len(helps)} pages of help take less than {LIMIT_S} s of processor time.")
     print_table("Python and libraries alone", {name: found[name] for name in python}, unit)

@@ -11,7 +11,7 @@ from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
 
-from ..statistics.recent import preload
+from ..statistics.scipy_functions import preload
 from .halving import Halving, StepFailedError
 from .options import ServiceOptions
 from .pace import StepPace
@@ -73,7 +73,7 @@ class Aggregator:
         Raises:
             CheckpointError: another version of ragtide wrote a checkpoint.
         """
-        # In the first large step the import would delay the partition.
+        # In the first large step the import of SciPy would delay the partition.
         await asyncio.to_thread(preload)
         await self.owner.run(stop)
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import scipy_functions
 from .batches import Floats
 from .tables import check_confidence, check_range
 
@@ -216,9 +217,7 @@ FIXED: Final = tuple(_STRATEGIES)
 
 
 def _z(confidence: float) -> float:
-    from scipy.special import ndtri  # noqa: PLC0415 - takes longer to import than most commands take
-
-    return -float(ndtri((1 - confidence) / 2))
+    return -float(scipy_functions.ndtri((1 - confidence) / 2))
 
 
 def _check(strategy: str, *, n: int, population: int | None, variance: float | None) -> None:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from . import scipy_functions
 from .batches import Floats
 from .running import V_OPT
 
@@ -102,11 +103,9 @@ class _Mixture(NamedTuple):
     @classmethod
     def of(cls, v: Floats, rho: Floats) -> "_Mixture":
         """Return the mixture for intrinsic times, in units of the squared scale."""
-        from scipy.special import gammainc  # noqa: PLC0415 - takes longer to import than most commands take
-
         shape = v + rho
         rest = _gamma_rest(shape)
-        return cls(shape, rest, rest - _gamma_rest(rho) - np.log(gammainc(rho, rho)))
+        return cls(shape, rest, rest - _gamma_rest(rho) - np.log(scipy_functions.gammainc(rho, rho)))
 
     def log(self, s: Floats) -> tuple[Floats, Floats]:
         """Return log m(s) for s >= 0, and its slope."""
@@ -123,10 +122,8 @@ class _Mixture(NamedTuple):
         return np.asarray(whole), np.asarray(slope * (1 - _AT_REST) * np.exp(value - whole))
 
     def _side(self, s: Floats) -> tuple[Floats, Floats]:
-        from scipy.special import gammainc  # noqa: PLC0415 - as in `of`
-
         x = self.shape + s
-        below = np.maximum(gammainc(self.shape, x), 1e-300)
+        below = np.maximum(scipy_functions.gammainc(self.shape, x), 1e-300)
         gained = s - self.shape * np.log1p(s / self.shape)
         density = np.exp(-gained - self.rest) / x
         return self.constant + gained + np.log(below), s / x + density / below
@@ -151,6 +148,4 @@ class _Mixture(NamedTuple):
 
 def _gamma_rest(k: Floats) -> Floats:
     """Return log Gamma(k) - k log(k) + k."""
-    from scipy.special import gammaln  # noqa: PLC0415 - takes longer to import than most commands take
-
-    return np.asarray(gammaln(k) - k * np.log(k) + k)
+    return np.asarray(scipy_functions.gammaln(k) - k * np.log(k) + k)

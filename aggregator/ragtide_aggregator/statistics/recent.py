@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from . import scipy_functions
 from .batches import Floats, Grouped, Rows
 
 RECENT_N: Final = 64
@@ -59,19 +60,12 @@ def _slowly(last: float, values: Floats, n: int) -> float:
     return float(last)
 
 
-def preload() -> None:
-    """Import the modules that the first large batch needs; a service does this before it owns a partition."""
-    import scipy.signal  # noqa: F401, PLC0415 - the import takes a second or more
-
-
 def _filtered(last: Floats, values: Floats, starts: Rows, counts: Rows) -> Floats:
     """Return recent means after values with one share; each product and each sum is rounded as in the formula."""
-    from scipy.signal import lfilter  # noqa: PLC0415 - slow to import, and needed for many values only
-
     within = np.arange(int(counts.max()))
     series = values[np.minimum(starts[:, None] + within, values.size - 1)]
     # Products with a power of 2 are exact, so the result is the same on processors that do not round them.
-    filtered, _ = lfilter([_SHARE], [1.0, _SHARE - 1], series, zi=(1 - _SHARE) * last[:, None])
+    filtered, _ = scipy_functions.lfilter([_SHARE], [1.0, _SHARE - 1], series, zi=(1 - _SHARE) * last[:, None])
     return np.asarray(filtered[np.arange(counts.size), counts - 1])
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import scipy_functions
 from .batches import Floats
 from .tables import check_confidence
 
@@ -79,8 +80,6 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
         raise ValueError(f"v_opt is {v_opt}: give a positive intrinsic time, such as {V_OPT:g}")
     if not 0 < alpha_side < 0.5:
         raise ValueError(f"alpha_side is {alpha_side}: give half of alpha, such as 0.025")
-    from scipy.special import gammainc  # noqa: PLC0415 - takes longer to import than most commands take
-
     log_level = -log(alpha_side)
     # Tuned at the whole alpha, so that the interval is tightest, not one side of it.
     log_tuned = -2 * log(2 * alpha_side)
@@ -88,7 +87,7 @@ def boundary(v: ArrayLike, *, alpha_side: float, v_opt: float = V_OPT) -> Floats
     s = np.sqrt(2 * (vs + rho) * log_level) + log_level  # Bernstein's boundary at one fixed time: the right size
     shape = vs + rho
     rest = _stirling_rest(shape)
-    leading = -_stirling_rest(np.asarray(rho)) - np.log(gammainc(rho, rho))
+    leading = -_stirling_rest(np.asarray(rho)) - np.log(scipy_functions.gammainc(rho, rho))
     going = np.ones(vs.shape, dtype=bool)
     for number in range(_ROUNDS):
         log_mixture, slope = _log_mixture(s, shape, rest)
@@ -113,10 +112,8 @@ def _log_mixture(s: Floats, shape: Floats, rest: Floats) -> tuple[Floats, Floats
         shape: intrinsic times plus rho.
         rest: `_stirling_rest` of these.
     """
-    from scipy.special import gammainc  # noqa: PLC0415 - as in `boundary`
-
     gained = shape * _minus_log1p(s / shape)
-    below = gammainc(shape, shape + s)
+    below = scipy_functions.gammainc(shape, shape + s)
     density = np.exp(-rest - gained) / (shape + s)
     return rest + gained + np.log(below), s / (shape + s) + density / below
 
@@ -130,9 +127,7 @@ def _minus_log1p(x: Floats) -> Floats:
 
 def _stirling_rest(a: Floats) -> Floats:
     """Return log Gamma(a) - a log(a) + a."""
-    from scipy.special import gammaln  # noqa: PLC0415 - as in `boundary`
-
     large = np.maximum(a, _STIRLING_FROM)
     series = 0.5 * np.log(2 * np.pi / large) + 1 / (12 * large) - 1 / (360 * large**3)
     small = np.minimum(a, _STIRLING_FROM)
-    return np.where(a >= _STIRLING_FROM, series, gammaln(small) - small * np.log(small) + small)
+    return np.where(a >= _STIRLING_FROM, series, scipy_functions.gammaln(small) - small * np.log(small) + small)

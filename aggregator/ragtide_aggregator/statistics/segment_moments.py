@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import scipy_functions
 from .batches import Floats
 
 RARE_N: Final = 10
@@ -97,9 +98,8 @@ class SegmentMoments:
         the items of a segment value are exchangeable: E (x_1 - 1/2)^2 = (mean - 1/2)^2 + m2 / n, and the item after k
         others deviates by s^2 (1 + 1/k), where s^2 = m2 / (n - 1).
         """
-        from scipy.special import digamma  # noqa: PLC0415 - takes longer to import than most commands take
-
         later = np.maximum(self.n - 1, 1)
+        digamma = scipy_functions.digamma
         harmonic = np.where(self.n > 1, digamma(np.maximum(self.n, 2)) - digamma(1.0), 0.0)
         first = (self.mean - 0.5) ** 2 + self.m2 / np.maximum(self.n, 1)
         return np.where(self.n > 0, first + self.m2 / later * np.where(self.n > 1, later + harmonic, 0.0), 0.0)

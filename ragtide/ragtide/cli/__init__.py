@@ -1,6 +1,10 @@
 """The command `ragtide`: each module parses the options of a command, calls the package, and prints the result."""
 
 import sys
+from typing import Final
+
+NOT_IN_WORKER: Final = ("jinja2", "scipy")
+"""Modules of the extra `service` that the extra `worker` does not contain."""
 
 
 def run() -> None:
@@ -11,4 +15,10 @@ def run() -> None:
         if (error.name or "").startswith("ragtide"):
             raise
         sys.exit(f"ragtide: the command line needs {error.name}: pip install 'ragtide[service,embedded]'")
-    main()
+    try:
+        main()
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in NOT_IN_WORKER:
+            raise
+        sys.exit(f"ragtide: this command needs {name}, which the extra worker lacks: pip install 'ragtide[service]'")
