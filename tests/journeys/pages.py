@@ -34,6 +34,13 @@ MISSING: Final = (
 """Things that the pages lacked, and how they are now: page and words."""
 
 
+OPEN: Final = (
+    ("the README's relative links are dead on PyPI", "the repository has no public address yet: with the release"),
+    ("a message names docs/clusters.md, and the wheel has no pages", "with the release's site"),
+)
+"""Lacks that are still there."""
+
+
 class Answered(NamedTuple):
     """A question or a former lack, and the way to its answer."""
 

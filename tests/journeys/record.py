@@ -19,13 +19,16 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from tests.journeys.first_alert import clean, roles, times
 from tests.journeys.model import Journey, Pain, Step
-from tests.journeys.pages import ROOT, read_pages
+from tests.journeys.pages import OPEN, ROOT, read_pages
 from tests.journeys.steps import JOURNEYS
 from tests.journeys.terminal import COLUMNS, screen_of
 from tests.support.conditions import HANGS_S
 from tests.wheel import build, environment
 
 from ragtide.testing import ScriptedJudge
+
+NOT_FOUND = "not found"
+"""State of an answer to which no link leads."""
 
 
 class Shown(NamedTuple):
@@ -35,7 +38,7 @@ class Shown(NamedTuple):
     now: str
     where: str
     state: str
-    """`ok`, `issue 16`, or the fault."""
+    """`ok`, `issue 16`, `open`, or the fault."""
 
 
 class Taken(NamedTuple):
@@ -94,9 +97,9 @@ def take(journey: Journey, bin_folder: Path, folder: Path) -> Taken:
                 wrong = missing(pain, words_of(screen)) or ([] if code == step.code else [f"exit code {code}"])
                 taken.pains.append(Shown(pain.was, pain.now, step.command, "; ".join(wrong) or "ok"))
     for pain in journey.pains:
-        state = f"issue {pain.issue}" if pain.issue else "ok" if _is_tested(pain) else "its test is not there"
+        state = f"issue {pain.issue}" if pain.issue else "ok" if is_tested(pain) else "its test is not there"
         taken.pains.append(Shown(pain.was, pain.now, pain.test, state))
-        if not pain.issue and not _is_tested(pain):
+        if not pain.issue and not is_tested(pain):
             taken.faults.append(f"{journey.title}: {pain.was}: there is no {pain.test}")
     return taken
 
@@ -110,21 +113,24 @@ def _settled(step: Step, bin_folder: Path, folder: Path, environ: dict[str, str]
             return code, screen
 
 
-def _is_tested(pain: Pain) -> bool:
+def is_tested(pain: Pain) -> bool:
+    """Return whether the test that shows a pain to be gone is there."""
     file, _, name = pain.test.partition("::")
     return (ROOT / file).is_file() and (not name or f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"))
 
 
 def read() -> Taken:
     """Take the journey through the pages."""
-    found = read_pages()
     pains = [
-        Shown(one.was, one.now, "not found" if one.clicks is None else f"{one.clicks} clicks from the README",
-              "ok" if one.clicks is not None else "not found")
-        for one in found
-    ]  # fmt: skip
-    lines = "\n".join(f"{one.was}\n    {one.now} ({one.where})" for one in pains)
-    return Taken(f"# The pages\n\n{lines}\n", [f"The pages: {one.was}" for one in pains if one.state != "ok"], pains)
+        Shown(one.was, one.now, "", NOT_FOUND)
+        if one.clicks is None
+        else Shown(one.was, one.now, f"clicks from the README: {one.clicks}", "ok")
+        for one in read_pages()
+    ]
+    lost = [f"The pages: {one.was}" for one in pains if one.state == NOT_FOUND]
+    pains += [Shown(was, now, "", "open") for was, now in OPEN]
+    lines = "\n".join(f"{one.was}\n    {one.now} ({one.where or one.state})" for one in pains)
+    return Taken(f"# The pages\n\n{lines}\n", lost, pains)
 
 
 def table(taken: list[tuple[str, Taken]]) -> str:
