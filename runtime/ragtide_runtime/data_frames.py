@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .errors import ConfigurationError
 
@@ -18,8 +18,10 @@ def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], library:
         library: `pandas` or `polars`; by default pandas if it is installed, else Polars.
 
     Raises:
-        ConfigurationError: the library is not installed.
+        ConfigurationError: the library is not installed, or is neither of the two.
     """
+    if library not in (None, *get_args(Library)):
+        raise ConfigurationError(f"to_frame has no library {library!r}: give pandas or polars")
     for name in ("pandas", "polars") if library is None else (library,):
         try:
             module = import_module(name)

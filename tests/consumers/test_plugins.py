@@ -140,7 +140,7 @@ async def test_a_labeler_that_takes_for_ever_is_given_up() -> None:
         ({"metrics": ("my_metrics:words", "my_metrics:words_again")}, "another metric named mine.words"),
         ({"metrics": ("my_clash:clash",)}, "trace.adherence is one of ragtide's own metrics"),
         ({"labeler": "my_metrics:nothing"}, "cannot be loaded"),
-        ({"labeler": "nobody"}, "unknown"),
+        ({"labeler": "nobody"}, "there is no labeler 'nobody'"),
     ],
 )
 async def test_what_cannot_be_loaded_is_named_with_what_to_do(settings: dict[str, Any], said: str) -> None:

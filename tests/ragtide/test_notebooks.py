@@ -1,6 +1,7 @@
 """`load`, `score`, `estimates` and `gate` for notebooks: frames, HTML, short texts, also while an event loop runs."""
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 from tests.ragtide.test_labelings import labeled, scored
 
 import ragtide
-from ragtide import ConfigurationError, Estimate, RagInteraction, Summary, estimates, gate, load, score
+from ragtide import ConfigurationError, Estimate, RagInteraction, RagtideError, Summary, estimates, gate, load, score
+from ragtide.testing import FakeLabeler
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_producers import UnreadableFileError
@@ -177,3 +179,37 @@ def test_estimates_of_several_runs_and_labelers_are_told_apart() -> None:
     assert "<td>b</td>" in page
     alone = Summary([one], ())._repr_html_()
     assert "<th>pipeline</th><th>segment</th><th>labeler</th><th>metric</th>" in alone
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"confidence": 2}, "the confidence is 2: give a number between 0 and 1"),
+        ({"confidence": float("nan")}, "the confidence is nan"),
+        ({"confidence": "0.9"}, "the confidence is '0.9'"),
+        ({"labeler": 5}, "the given labeler has no name, version, profile, label"),
+        ({"labeler": FakeLabeler}, "the given labeler has no name"),
+        ({"data": None}, "the data are of type NoneType: give a path, or a list"),
+        ({"data": RagInteraction(**rows(1)[0])}, "the data are of type RagInteraction"),
+        ({"data": rows(1)[0]}, "the data are of type dict"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_argument_is_one_sentence(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(RagtideError, match=re.escape(words)):
+        score(**{"data": rows(1), "labeler": "local", **wrong})
+
+
+def test_an_object_that_is_no_summary_has_no_gate() -> None:
+    known = score(rows(1), labeler="local")
+    wrong: Any = "scores.jsonl"
+    with pytest.raises(TypeError, match="summary is of type str: give a summary"):
+        gate(wrong, f"{METRIC} < 1")
+    with pytest.raises(TypeError, match="baseline is of type str"):
+        gate(known, f"{METRIC}.difference < 0", baseline=wrong)
+    with pytest.raises(ValueError, match="undecided is 'skip': use one of undecided, pass, fail"):
+        gate(known, f"{METRIC} < 1", undecided="skip")
+    with pytest.raises(ConfigurationError, match="no library 'spark': give pandas or polars"):
+        known.to_frame("spark")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="the confidence is 7"):
+        estimates(confidence=7)

@@ -5,7 +5,7 @@ from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
@@ -64,13 +64,24 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
         made = _loaded(origin, lambda: _made(made, settings, services))
+    return checked_labeler(made, origin)
+
+
+def checked_labeler(made: object, origin: str) -> Labeler:
+    """Return an object as a labeler.
+
+    Args:
+        made: the object.
+        origin: of the object, in words.
+
+    Raises:
+        ConfigurationError: it lacks a part of a labeler.
+    """
     missing = [part for part in ("name", "version", "profile", "label") if not hasattr(made, part)]
-    if missing:
-        raise ConfigurationError(
-            f"{origin} has no {', '.join(missing)}: a labeler has a name, a version, a profile and label()"
-        )
-    labeler: Labeler = made
-    return labeler
+    if missing or isinstance(made, type):
+        lacks = f"has no {', '.join(missing)}" if missing else "is a class, not an object"
+        raise ConfigurationError(f"{origin} {lacks}: a labeler has a name, a version, a profile and label()")
+    return cast("Labeler", made)
 
 
 def _made(factory: Any, settings: Settings, services: Services) -> Any:

@@ -27,8 +27,14 @@ def gate(
         undecided: whether an undecided condition stays `undecided`, or counts as `pass` or `fail`.
 
     Raises:
-        ValueError: a condition is not written properly, or its metric is unknown.
+        ValueError: a condition is not written properly, its metric is unknown, or `undecided` is another word.
+        TypeError: `summary` or `baseline` is no summary, such as the path of a file.
     """
+    for name, value in (("summary", summary), ("baseline", baseline)):
+        if not isinstance(value, Summary) and not (value is None and name == "baseline"):
+            raise TypeError(f"{name} is of type {type(value).__name__}: give a summary, such as ragtide.score(...)")
+    if undecided not in [*UndecidedPolicy]:
+        raise ValueError(f"undecided is {undecided!r}: use one of {', '.join(UndecidedPolicy)}")
     level = next((one.confidence for one in summary.estimates), CONFIDENCE)
     gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
     parsed = [parse_condition(text) for text in conditions]

@@ -9,6 +9,7 @@ from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chos
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_consumers.labelers.event import labeler_id
+from ragtide_consumers.labelers.plugins import checked_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_runtime.errors import ConfigurationError
@@ -58,16 +59,18 @@ def score(
         settings: all settings at once, instead of the environment.
 
     Raises:
-        ConfigurationError: the labeler or the strategy is unknown.
+        ConfigurationError: the labeler or the strategy is unknown, or the confidence is not between 0 and 1.
         UnreadableFileError: the data cannot be read.
     """
+    _check_level(confidence)
     if strategy not in STRATEGIES:
         raise ConfigurationError(unknown("strategy", strategy, STRATEGIES))
     given = {"labeler": labeler} if isinstance(labeler, str) else {}
     known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
     level = known.confidence if confidence is None else confidence
+    own = None if labeler is None or isinstance(labeler, str) else checked_labeler(labeler, "the given labeler")
     rows = list(_rows(data, pipeline))
-    events, problems = blocking(_scored(rows, known, None if isinstance(labeler, str) else labeler))
+    events, problems = blocking(_scored(rows, known, own))
     found = summarize(events, strategy=strategy, confidence=level)
     return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
 
@@ -88,9 +91,10 @@ def estimates(
         settings: all settings at once, instead of the URL and the environment.
 
     Raises:
-        ConfigurationError: there are estimates, but none of this pipeline.
+        ConfigurationError: there are estimates, but none of this pipeline, or the confidence is not between 0 and 1.
         RedisUnavailable: Redis cannot be reached.
     """
+    _check_level(confidence)
 
     async def read() -> list[Estimate]:
         async with Deployment.connect(redis_url, settings=settings) as deployment:
@@ -136,6 +140,9 @@ def _rows(source: Rows, pipeline: str | None) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the source cannot be opened, or a row is no interaction.
     """
+    if isinstance(source, RagInteraction | Mapping) or not isinstance(source, str | Path | Iterable):
+        shown = type(source).__name__
+        raise UnreadableFileError(f"the data are of type {shown}: give a path, or a list of interactions")
     if isinstance(source, str | Path):
         rows, place = read_rows(source, FileOptions(pipeline)), f"{source}:"
     else:
@@ -144,6 +151,12 @@ def _rows(source: Rows, pipeline: str | None) -> Iterator[Row]:
         if row.interaction is None:
             raise UnreadableFileError(f"{place}{row.line}: {row.problem}")
         yield row
+
+
+def _check_level(confidence: object) -> None:
+    """Raise ConfigurationError unless a level of intervals is None or between 0 and 1."""
+    if confidence is not None and not (isinstance(confidence, int | float) and 0 < confidence < 1):
+        raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 
 
 def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], pipeline: str | None) -> Iterator[Row]:
