@@ -49,9 +49,9 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
         return None
     if isinstance(value, str):
         return [Found(value)] if value.strip() else None
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _in_mapping(value, depth)
-    if isinstance(value, Sequence):
+    if isinstance(value, list):
         return _in_list(value, depth)
     return None
 
@@ -76,7 +76,7 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
     if columns is not None:
         return columns
     for key in LISTS:
-        if isinstance(reply.get(key), Sequence | Mapping) and not isinstance(reply[key], str):
+        if isinstance(reply.get(key), list | dict):
             found = documents_of(reply[key], depth + 1)
             if found is not None:
                 return found
@@ -84,7 +84,7 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
     if single is not None:
         return [single]
     for inner in reply.values():  # Haystack: {"retriever": {"documents": [...]}}
-        if isinstance(inner, Mapping | list):
+        if isinstance(inner, dict | list):
             found = documents_of(inner, depth + 1)
             if found:
                 return found
@@ -108,16 +108,16 @@ def _flat(column: Any) -> list[Any] | None:
 def _document(item: Any) -> Found | None:
     if isinstance(item, str):
         return Found(item) if item.strip() and not is_opaque(item) else None
-    if isinstance(item, Sequence) and len(item) == 2 and isinstance(item[1], int | float):  # (document, score)
+    if isinstance(item, list) and len(item) == 2 and isinstance(item[1], int | float):  # (document, score)
         found = _document(item[0])
         return found._replace(score=float(item[1])) if found else None
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return None
     text, key, score = _text(item), _id(item), _score(item)
     if text is None:
         for wrapper in WRAPPERS:
             inner = item.get(wrapper)
-            found = _document(inner) if isinstance(inner, Mapping) else None
+            found = _document(inner) if isinstance(inner, dict) else None
             if found and found.text is not None:
                 return Found(found.text, found.id or key, score if score is not None else found.score)
     return Found(text, key, score) if text is not None or (key is not None and _known(item)) else None
@@ -141,7 +141,7 @@ def _text(item: Mapping[str, Any]) -> str | None:
 def _id(item: Mapping[str, Any]) -> str | None:
     places: Iterable[Any] = (item, *(_metadata(item.get(key)) for key in ("metadata", "meta")))
     for place in places:
-        for key in IDS if isinstance(place, Mapping) else ():
+        for key in IDS if isinstance(place, dict) else ():
             if isinstance(place.get(key), str | int) and place[key] != "":
                 return str(place[key])
     return None

@@ -173,8 +173,10 @@ def _climbed(
     the question and the answer.
     """
     nearest = _nearest(tree, anchors)
-    latest = _latest_starts(tree, calls)
-    free = _latest_starts(tree, [call for call in calls if nearest[call] is None])
+    outside = [call for call in calls if nearest[call] is None]
+    if not outside:
+        return dict(anchors)
+    latest, free = _latest_starts(tree, calls), _latest_starts(tree, outside)
     telling = _nearest(tree, {node for node in tree.nodes if _tells_both(node)})
     moved: dict[Node, list[Node]] = {}
     for anchor, below in anchors.items():

@@ -1,8 +1,8 @@
 """Texts of attributes become values: JSON, or the `repr` that Python instrumentations write."""
 
-import ast
 import json
 import re
+import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "\n": ""}
+_ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _NAMED: Final[dict[str, Any]] = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 
@@ -124,15 +126,13 @@ class _LiteralReader:
             return self._items(_CLOSING[token], depth)
         raise ValueError(f"{token!r} begins no value")
 
-    def _joined(self, token: str) -> Any:
+    def _joined(self, token: str) -> str:
         """Return a text; Python joins texts that follow each other."""
-        parts = [ast.literal_eval(token)]
+        parts = [_unquoted(token)]
         while (match := _TOKEN.match(self.text, self.at)) and match.lastgroup == "text":
             self.at = match.end()
-            parts.append(ast.literal_eval(match["text"]))
-        if all(isinstance(part, str) for part in parts):
-            return "".join(parts)
-        return b"".join(part for part in parts if isinstance(part, bytes)).decode("utf-8", "replace")
+            parts.append(_unquoted(match["text"]))
+        return "".join(parts)
 
     def _named(self, name: str, depth: int) -> Any:
         if name in _NAMED:
@@ -157,6 +157,20 @@ class _LiteralReader:
                 raise ValueError("a comma is missing")
         self._token()
         return fields if fields or (closing == "}" and not items) else items
+
+
+def _unquoted(token: str) -> str:
+    """Return the text between quotes; an unknown escape stays as it is, as in Python."""
+    quote = min(token.find(mark) for mark in "'\"" if mark in token)
+    return _ESCAPE.sub(_unescaped, token[quote + 1 : -1])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match["hex"]
+    if code is None:
+        return _ESCAPES[match["mark"]]
+    number = int(code[1:], 16)
+    return chr(number) if number <= sys.maxunicode else match[0]
 
 
 def _number(token: str) -> Any:

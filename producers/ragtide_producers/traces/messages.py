@@ -35,12 +35,12 @@ class Message(NamedTuple):
 
 def messages_of(value: Any) -> list[Message]:
     """Return the messages that a value holds, oldest first; an empty list if it is no list of messages."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         found = message_of(value)
         return [found] if found else []
-    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+    if not isinstance(value, list) or not value:
         return []
-    if len(value) == 1 and isinstance(value[0], Sequence) and not isinstance(value[0], str):
+    if len(value) == 1 and isinstance(value[0], list):
         batch = messages_of(value[0])  # LangChain: a batch with one conversation
         if batch:
             return batch
@@ -50,10 +50,10 @@ def messages_of(value: Any) -> list[Message]:
 
 def message_of(item: Any) -> Message | None:
     """Return the message that a value is, or None."""
-    if isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2:
+    if isinstance(item, list) and len(item) == 2:
         author = _author(item[0])
         return Message(author, text_of_content(item[1]), False) if author and isinstance(item[1], str) else None
-    if not isinstance(item, Mapping):
+    if not isinstance(item, dict):
         return None
     author = next((found for key in _AUTHOR_KEYS if (found := _author(item.get(key)))), None)
     if author is None:
@@ -70,7 +70,7 @@ def _wrapped(item: Mapping[str, Any]) -> Message | None:
     """Return the message inside a wrapper: a choice of OpenAI, LangChain's constructor."""
     for key in _WRAPPERS:
         inner = item.get(key)
-        if isinstance(inner, Mapping):
+        if isinstance(inner, dict):
             named = item.get("id")
             author = _author(named[-1]) if isinstance(named, list) and named else None
             found = message_of(inner if author is None else {**inner, "role": author})
@@ -85,19 +85,19 @@ def _author(word: Any) -> Author | None:
 
 def _has_call(content: Any) -> bool:
     parts = content if isinstance(content, list) else []
-    return any(isinstance(part, Mapping) and part.get("type") in _CALL_PARTS for part in parts)
+    return any(isinstance(part, dict) and part.get("type") in _CALL_PARTS for part in parts)
 
 
 def text_of_content(content: Any) -> str:
     """Return the text of a message's content: a text, or a list of parts of which some are texts."""
     if isinstance(content, str):
         return content
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         if content.get("type") in _CALL_PARTS or content.get("type") in ("reasoning", "thinking", "image_url"):
             return ""
         inner = next((content[key] for key in ("text", "content", "value") if content.get(key)), "")
-        return text_of_content(inner) if isinstance(inner, str | Mapping) else ""
-    if isinstance(content, Sequence):
+        return text_of_content(inner) if isinstance(inner, str | dict) else ""
+    if isinstance(content, list):
         return "\n".join(text for part in content if (text := text_of_content(part)))
     return ""
 

@@ -283,8 +283,12 @@ class SpanReading:
     def _names(self, which: str) -> list[str]:
         return _COLUMNS[which]
 
+    @cached_property
+    def _has_flattened(self) -> bool:
+        return any(name.startswith(_FLATTENED) for name in self._attributes)
+
     def _flattened(self, which: str) -> Flattened:
-        for name in self._names(which):
+        for name in self._names(which) if self._has_flattened else ():
             if name.endswith("."):
                 found = flattened(self._attributes, name)
                 if found.items:
@@ -302,6 +306,10 @@ _COLUMNS: Final = {
     if column.name not in ("name", "roles", "switch")
 }
 """For each column of the table the names of all dialects, the preferred first."""
+
+
+_FLATTENED: Final = tuple(name for names in _COLUMNS.values() for name in names if name.endswith("."))
+"""Beginnings of all flattened names."""
 
 
 def _spelled(value: Any) -> Any:

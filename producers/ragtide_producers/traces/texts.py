@@ -50,9 +50,9 @@ def _here(value: Any, keys: Sequence[str], author: Author, depth: int = 0) -> st
     messages = messages_of(value)
     if messages:
         return last_of(messages, author)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _under_keys(value, keys, author, depth)
-    if isinstance(value, Sequence):
+    if isinstance(value, list):
         texts = (text for item in value if isinstance(item, str) and (text := _clean(item)))
         return next(texts, None)
     return None
@@ -78,8 +78,8 @@ def _inside(value: Any) -> Iterator[Any]:
 
     Lists are searched under known keys only: another list may have the documents.
     """
-    if isinstance(value, Mapping):
-        yield from (item for item in value.values() if isinstance(item, Mapping))
+    if isinstance(value, dict):
+        yield from (item for item in value.values() if isinstance(item, dict))
 
 
 def _clean(text: str) -> str | None:

@@ -91,6 +91,11 @@ def test_the_repr_of_a_value_is_read_as_the_value(value: Any) -> None:
     assert repr(value_of(repr(value))) == repr(value) or "nan" in repr(value) or "inf" in repr(value)
 
 
+@given(st.lists(st.text(alphabet="ab'\"\\\n\t\0é\U0001f600", max_size=12) | st.text(max_size=12), min_size=1))
+def test_the_repr_of_texts_is_read_as_the_texts(texts: list[str]) -> None:
+    assert value_of(repr(texts)) == texts
+
+
 @given(st.binary(max_size=200))
 def test_any_body_is_a_request_or_refused(body: bytes) -> None:
     for encoding in ("protobuf", "json"):
