@@ -1,18 +1,25 @@
 """The keys, the order and the screen of `ragtide watch`, apart from any terminal."""
 
+import asyncio
+import os
+import pty
 import re
+import sys
 from io import StringIO
 from typing import Any
 
 import pytest
 from rich.console import Console
 from rich.text import Text
+from tests.support.conditions import until
 from tests.support.metric_events import event
 
+from ragtide.cli.watch import LiveWatch
 from ragtide.cli.watch_screen import watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_runtime.cancellation import end
 from ragtide_schemas import Estimate
 
 NAMES = ["a", "b", "c"]
@@ -116,6 +123,9 @@ class FakeScreen:
         self.warnings: list[str] = []
         self.counts = Text("ragtide   scored 200")
 
+    async def refresh(self) -> None:
+        pass
+
 
 def drawn(view: WatchView, estimates_: list[Estimate], *, width: int = 80, height: int = 24) -> list[str]:
     console = Console(file=StringIO(), width=width, height=height)
@@ -186,3 +196,31 @@ def test_scrolling_too_far_shows_the_end() -> None:
     end = drawn(WatchView(chosen="shop", opened=True, first_line=1000), all_found, height=10)
     assert any("lang=de" in line or "adherence" in line for line in end)
     assert drawn(WatchView(chosen="none", text="zzz"), all_found)[1].startswith("Nothing matches 'zzz'")
+
+
+async def test_keys_beyond_the_end_do_not_have_to_be_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, keys = pty.openpty()
+    console = Console(file=StringIO(), width=80, height=10, force_terminal=True, legacy_windows=False)
+    screen: Any = FakeScreen(found({"shop": 0.5}, segments=True))
+    watch = LiveWatch(console, screen, segments=True)
+
+    def frame() -> str:
+        assert isinstance(console.file, StringIO)
+        return console.file.getvalue().rpartition("\x1b[H")[2]
+
+    with os.fdopen(keys) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        running = asyncio.create_task(watch.run(0.01))
+        try:
+            await until(lambda: "choose" in frame())
+            os.write(terminal, b"\r")
+            await until(lambda: "Labelers" in frame())
+            os.write(terminal, b"j" * 200)
+            await until(lambda: "Labelers" not in frame())
+            os.write(terminal, b"k" * 20)
+            await until(lambda: "Labelers" in frame(), timeout_s=60)
+            os.write(terminal, b"q")
+            await running
+        finally:
+            await end(running)
+    os.close(terminal)

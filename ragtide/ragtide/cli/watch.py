@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -20,7 +21,7 @@ from .common import PipelineOption, SegmentsOption
 from .console import err, out
 from .keyboard import keyboard
 from .screen import Screen
-from .watch_screen import shown_pipelines, watch_screen
+from .watch_screen import Filled, shown_pipelines, watch_screen
 from .watch_view import WatchView, press
 from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
@@ -92,7 +93,10 @@ class LiveWatch:
                     self._changed.clear()
                     if reading.done():
                         reading.result()
-                    live.update(self._drawn(keys=keys), refresh=True)
+                    filled = self._filled(keys=keys)
+                    live.update(self._drawn(filled), refresh=True)
+                    # Further presses of a key at the end have no effect that later presses would have to undo.
+                    self._view = replace(self._view, first_line=filled.first)
         finally:
             await end(reading)
 
@@ -112,9 +116,12 @@ class LiveWatch:
         self._view = press(self._view, key, list(shown))
         self._changed.set()
 
-    def _drawn(self, *, keys: bool) -> RenderableType:
+    def _filled(self, *, keys: bool) -> Filled:
         width, height = self._console.size
-        problem = self._problem
-        lines = height if problem is None else height - 1
-        drawn = watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
-        return drawn if problem is None else Group(Text(problem, "red", no_wrap=True, overflow="ellipsis"), drawn)
+        lines = height if self._problem is None else height - 1
+        return watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
+
+    def _drawn(self, filled: Filled) -> RenderableType:
+        if self._problem is None:
+            return filled
+        return Group(Text(self._problem, "red", no_wrap=True, overflow="ellipsis"), filled)

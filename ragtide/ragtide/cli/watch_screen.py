@@ -38,15 +38,17 @@ class Filled:
     def __init__(
         self, above: RenderableType, middle: RenderableType, below: RenderableType, *, first: int, most: int
     ) -> None:
-        self._parts, self._first, self._most = (above, middle, below), first, most
+        self._parts, self._most = (above, middle, below), most
+        self.first = first
+        """Number of lines that are left out above: after drawing, only as many as there are to leave out."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
         free = options.update(height=None)
         above, middle, below = (console.render_lines(part, free, pad=False) for part in self._parts)
         room = max(self._most - len(above) - len(below), 1)
-        first = max(min(self._first, len(middle) - room), 0)
-        for line in (*above, *middle[first : first + room], *below):
+        self.first = max(min(self.first, len(middle) - room), 0)
+        for line in (*above, *middle[self.first : self.first + room], *below):
             yield from line
             yield Segment.line()
 
@@ -58,9 +60,7 @@ def shown_pipelines(screen: Screen, view: WatchView, *, segments: bool) -> dict[
     return by_pipeline(kept if view.opened else matching(kept, view.text), view.sort)
 
 
-def watch_screen(
-    screen: Screen, view: WatchView, width: int, height: int, *, segments: bool, keys: bool
-) -> RenderableType:
+def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, segments: bool, keys: bool) -> Filled:
     """Return the screen of a view, which fills a terminal of `width` columns and `height` lines at most."""
     pipelines = shown_pipelines(screen, view, segments=segments)
     chosen = chosen_of(view, list(pipelines))
