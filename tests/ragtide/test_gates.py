@@ -10,6 +10,7 @@ from tests.ragtide.test_experiment import QUESTIONS, Target, experiment
 from tests.ragtide.test_labelings import labeled, scored
 from tests.support.in_process import Done, run_command
 
+from ragtide.testing import interactions
 from ragtide_runtime.redis.client import connect_async
 
 pytestmark = pytest.mark.processes
@@ -104,6 +105,22 @@ def test_no_empty_file_and_no_bad_row_passes(capsys: pytest.CaptureFixture[str],
     bad.write_text(f"{json.dumps(row)}\nnonsense\n")
     assert run_command(capsys, "score", str(bad), "--fail-if", f"{METRIC} < 0").code == 1
     assert run_command(capsys, "score", str(bad), "--fail-if", f"{METRIC}.n < 9").code == 4
+
+
+def test_scores_that_are_not_counted_do_not_pass(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wide_labeler.py").write_text(
+        "from ragtide.testing import FakeLabeler\n"
+        f"labeler = FakeLabeler({{'{METRIC}': 0.9}}, script=[{{'{METRIC}': 2.0}}])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(one.encode().decode() + "\n" for one in interactions(3)))
+    gate = ("--fail-if", f"{METRIC}.mean < 0.5")
+    done = run_command(capsys, "score", str(rows), "--labeler", "wide_labeler:labeler", *gate)
+    assert done.code == 1
+    assert "its range is 0 to 1" in done.stderr
 
 
 def test_a_baseline_is_paired_by_interaction_id(
