@@ -247,3 +247,18 @@ def test_an_experiment_has_a_gate_on_a_config(
     wrong = run_command(capsys, *show, "--fail-if", f"{metric} < 0.5", "--config", "quality=0.8")
     assert wrong.code == 2
     assert "did you mean" in " ".join(wrong.stderr.split())
+
+
+def test_failed_calls_of_a_config_fail_a_gate_on_its_coverage(
+    capsys: pytest.CaptureFixture[str], redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redis.flushdb()
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    target = Target(fails=lambda question, quality: quality == 0.7 and question in QUESTIONS[:3])
+    race = {"enabled": False}
+    made = experiment(redis_url, target, tries=1, data=QUESTIONS[:4], race=race, grid={"quality": [0.3, 0.7]})
+    metric = made.run().metric
+    show = ("experiment", "show", "try", "--config", "quality=0.7", "--fail-if")
+    assert run_command(capsys, *show, f"{metric}.mean < 0").code == 0
+    assert run_command(capsys, *show, f"{metric}.coverage < 0.9").code == 4
+    assert run_command(capsys, *show, f"{metric}.n_absent > 2").code == 4
