@@ -4,7 +4,8 @@ Not a test module: it needs a package index for the dependencies and takes longe
 
 1. A core install (no extra) must publish to a real Redis, must not import NumPy, FastStream or Typer, and must say
    which extra the command line needs.
-2. An install with `service` and `embedded` must find the server of its wheel and run the demo to its alert.
+2. An install with `service` and `embedded` must find the server of its wheel, run the demo to its alert, and show the
+   pages of the documentation.
 """
 
 import os
@@ -64,6 +65,16 @@ def environment(folder: Path, requirement: str) -> Path:
     return folder / "bin"
 
 
+def check_docs(installed: Path, work: Path) -> None:
+    """Check that the installed program shows every page of the tree, with links that name pages."""
+    listed = {line.split()[0] for line in run(installed / "ragtide", "docs", cwd=work).stdout.splitlines()}
+    missing = {page.stem for page in (ROOT / "docs").glob("*.md")} - listed
+    assert not missing, f"the wheel has no page {missing}"
+    page = run(installed / "ragtide", "docs", "troubleshooting", cwd=work).stdout
+    assert page.startswith("# Troubleshooting"), page[:100]
+    assert "](settings.md)" not in page, "a link of a page leads nowhere"
+
+
 def main() -> None:
     """Build, install, try."""
     with tempfile.TemporaryDirectory() as name:
@@ -72,6 +83,7 @@ def main() -> None:
         full = environment(work / "full", f"{wheel}[service,embedded]")
         demo = run(full / "ragtide", "demo", "--fast", "--json", cwd=work)
         run(full / "python", "-c", FULL_CHECK, cwd=work)
+        check_docs(full, work)
         core = environment(work / "core", str(wheel))
         server = [full / "python", "-c", SERVER]
         with subprocess.Popen(

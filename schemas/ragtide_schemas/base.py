@@ -231,7 +231,7 @@ def _describe_one(detail: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch" and detail.get("ctx", {}).get("pattern") == NAME_PATTERN:
         remedy = "has a control character, a bidirectional control or a line separator: take it out"
     elif kind == "string_pattern_mismatch":
-        remedy = "has a wrong form: see docs/schemas"
+        remedy = "has a wrong form: see ragtide docs interaction"
     if may_hold_a_secret(detail):
         return f"{field} {remedy}"
     shown = shortened(repr(detail["input"]))

@@ -11,17 +11,16 @@ from ragtide.cli.app import cli
 from ragtide.cli.command_examples import EXAMPLES, EXITS
 from ragtide.cli.command_list import COMMANDS
 from ragtide.cli.commands_page import COMMAND_PAGES
-from ragtide.cli.declarations import load_command
+from ragtide.cli.declarations import declarations, load_command
 
 pytestmark = pytest.mark.pure
 
 
 def paths() -> Iterator[str]:
     """Every command that does something, and each command of a group."""
-    for name in COMMANDS:
-        command: Any = load_command(name)
-        children = getattr(command, "commands", {})
-        if not children or command.invoke_without_command:
+    for name, declaration in declarations().items():
+        children = declaration.get("commands", {})
+        if not children or declaration.get("invoke_without_command"):
             yield name
         yield from (f"{name} {child}" for child in children)
 

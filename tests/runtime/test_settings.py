@@ -155,7 +155,7 @@ def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
         ("RAGTIDE_JUDGE_MODLE", "did you mean RAGTIDE_JUDGE_MODEL?"),
         ("RAGTIDE_JUDGE__MODEL", "write one underscore between table and name, as in RAGTIDE_JUDGE_MODEL"),
         ("RAGTIDE_REDIS", "RAGTIDE_REDIS is no setting: did you mean RAGTIDE_REDIS_URL?"),
-        ("RAGTIDE_XYZ", "RAGTIDE_XYZ is no setting: see the settings in docs/settings.md, or unset it"),
+        ("RAGTIDE_XYZ", "RAGTIDE_XYZ is no setting: unset it, or see ragtide docs settings"),
     ],
 )
 def test_an_unknown_variable_is_an_error_with_what_was_meant(

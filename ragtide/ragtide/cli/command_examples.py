@@ -7,6 +7,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "demo": ("ragtide demo", "ragtide demo --fast --json"),
     "up": ("ragtide up", "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up"),
     "doctor": ("ragtide doctor", "ragtide doctor --role worker"),
+    "docs": ("ragtide docs", "ragtide docs troubleshooting", "ragtide docs settings"),
     "publish": (
         "ragtide publish answers.jsonl",
         "ragtide publish answers.csv --pipeline shop --run nightly-7 --rate 20",
@@ -75,6 +76,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
 EXITS: Final[Mapping[str, str]] = {
     "demo": "1 if no alert fires",
     "doctor": "1 if a check finds a problem",
+    "docs": "1 if there is no such page",
     "publish": "1 if a row could not be published",
     "ingest publish": "1 if an interaction cannot be used",
     "feedback": "1 if a line could not be published",

@@ -19,6 +19,7 @@ GROUPS: Final = {
         "demo": Listed("demo:demo", "Run all roles over example data until an alert fires."),
         "up": Listed("serving:up", "Run all roles in one process, until Ctrl-C."),
         "doctor": Listed("doctor:doctor", "Check the deployment, and say how to repair each problem."),
+        "docs": Listed("docs:docs", "Read the documentation of this version."),
     },
     "Publish": {
         "publish": Listed("publish:publish", "Publish a file of interactions, to be scored live."),

@@ -25,6 +25,12 @@ _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Groups of commands on each page."""
 
+_TITLES: Final[Mapping[str, str]] = {
+    "commands-live.md": "Commands that look at live traffic",
+    "commands-offline.md": "Commands for files and recordings",
+    "commands-experiments.md": "Commands for experiments and reports",
+}
+
 _INTRODUCTION: Final = """\
 `make schemas` writes this page from the program. `ragtide COMMAND --help` shows the same in a terminal. An option of a
 command overrides the environment, which overrides `ragtide.toml` ([settings.md](settings.md))."""
@@ -50,8 +56,7 @@ def commands_page(page: str) -> str:
         parts = ["# Commands", _INTRODUCTION, _overview(), _EXIT_CODES]
         parts += ["## Options before the command", _options(root, context)]
     else:
-        names = [f"`{name}`" for group in _PAGES[page] for name in GROUPS[group]]
-        parts = [f"# Commands: {', '.join(names)}", f"{_INTRODUCTION} [{_FIRST}]({_FIRST}) lists all commands."]
+        parts = [f"# {_TITLES[page]}", f"{_INTRODUCTION} [{_FIRST}]({_FIRST}) lists all commands."]
     for group in _PAGES[page]:
         for name in GROUPS[group]:
             parts += _command(root.get_command(context, name), name, context)

@@ -28,7 +28,7 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
             f"pipeline {one.pipeline}",
             f"neighbouring interactions depend on each other: design effect {one.design_effect:.1f} of {one.metric}; "
             "unless the mean has changed, intervals are too narrow, and false alarms more frequent than stated",
-            "set clusters.by to session_id, user_id or blocks (docs/clusters.md)",
+            "set clusters.by to session_id, user_id or blocks (ragtide docs clusters)",
         )
         for one in dependent[:MOST_SHOWN]
     ] + [
@@ -37,7 +37,7 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
             f"clusters of {one.pipeline}",
             f"{one.share:.0%} of the clusters ({one.continued:,} of {one.clusters:,}) go on with a cluster that was "
             "closed before; intervals are too narrow, and false alarms more frequent than the rules state",
-            "raise clusters.quiet_s, or clusters.size if sessions are longer (docs/clusters.md)",
+            "raise clusters.quiet_s, or clusters.size if sessions are longer (ragtide docs clusters)",
         )
         for one in continued[:MOST_SHOWN]
     ]

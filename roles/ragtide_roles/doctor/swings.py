@@ -24,7 +24,7 @@ async def swing_findings(deployment: Deployment) -> list[Finding]:
             "warning",
             f"alert rule {one.rule}: {one.pipeline}",
             f"the mean of {one.metric} swings by {one.swing:.2g} over the day, so the rule may fire every day",
-            f'set min_effect = {one.min_effect:g} or baseline = "seasonal" (docs/seasons.md)',
+            f'set min_effect = {one.min_effect:g} or baseline = "seasonal" (ragtide docs seasons)',
         )
         for one in found[:MOST_SHOWN]
     ]

@@ -66,7 +66,7 @@ def _sentence(name: str, known: list[str]) -> str:
     why = f"{name} is no setting"
     if "__" in name and near:
         return f"{why}: write one underscore between table and name, as in {PREFIX}{near}"
-    meant = f"did you mean {PREFIX}{near}?" if near else "see the settings in docs/settings.md, or unset it"
+    meant = f"did you mean {PREFIX}{near}?" if near else "unset it, or see ragtide docs settings"
     return f"{why}: {meant}"
 
 

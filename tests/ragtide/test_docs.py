@@ -1,0 +1,95 @@
+"""The documentation in a terminal: pages, links that make sense there, and the pages that messages name."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from tests.support.in_process import run_command
+
+from ragtide.cli.doc_pages import for_terminal, page_name, pages, title_of
+
+pytestmark = pytest.mark.pure
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+WRITERS = {"api_page.py", "commands_page.py", "fields_page.py", "generated_pages.py", "table.py", "doc_pages.py"}
+"""Modules that write pages, or read them."""
+KNOWN = {"settings": Path("settings.md"), "redis": Path("redis.md"), "decisions/0001-a": Path("decisions/0001-a.md")}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[settings.md](settings.md) has all.", "`settings` has all."),
+        ("See [the settings](settings.md).", "See the settings (`settings`)."),
+        ("See [Redis](redis.md#the-data-directory).", 'See Redis: `redis`, "the data directory".'),
+        ("See [redis.md](redis.md#the-data-directory).", 'See `redis`, "the data directory".'),
+        ("See [above](#above).", "See above."),
+        ("See [why](decisions/0001-a.md).", "See why (`decisions/0001-a`)."),
+        ("See [code](../examples/bm25_rag).", "See code (`examples/bm25_rag`, in the source)."),
+        ("![picture](measured/drift.svg)", "picture (`docs/measured/drift.svg`, in the source)"),
+        ("[paper](https://example.org/a_(b).pdf)", "[paper](https://example.org/a_(b).pdf)"),
+        ("```python\nnames[0](settings.md)\n```", "```python\nnames[0](settings.md)\n```"),
+    ],
+)
+def test_a_link_names_its_page(text: str, shown: str) -> None:
+    assert for_terminal(text, "alerts", KNOWN) == shown
+
+
+def test_a_link_of_a_page_in_a_folder_is_resolved_from_there() -> None:
+    assert for_terminal("[settings.md](../settings.md)", "decisions/0001-a", KNOWN) == "`settings`"
+
+
+def test_a_page_full_of_brackets_takes_linear_time() -> None:
+    assert for_terminal("[" * 100_000 + "(" * 100_000, "alerts", KNOWN).startswith("[[")
+
+
+def test_no_page_has_a_link_that_a_terminal_cannot_follow() -> None:
+    known = pages()
+    for name, path in known.items():
+        text = for_terminal(path.read_text(encoding="utf-8"), name, known)
+        outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        assert re.findall(r"\]\((?!https?:)[\w./#-]+\)", outside) == [], name
+        assert title_of(path)
+
+
+def test_the_pages_are_listed_with_titles(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run_command(capsys, "docs").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(re.match(r"troubleshooting +Troubleshooting, by the sentence you saw", line) for line in lines)
+    assert len(lines) >= len(list((ROOT / "docs").glob("*.md")))
+
+
+@pytest.mark.parametrize("name", ["settings", "settings.md", "docs/settings.md"])
+def test_a_page_is_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert run_command(capsys, "docs", name).stdout.startswith("# Settings\n")
+
+
+def test_an_unknown_page_is_suggested(capsys: pytest.CaptureFixture[str]) -> None:
+    done = run_command(capsys, "docs", "troubleshoting")
+    assert (done.code, done.stdout) == (1, "")
+    assert "did you mean 'troubleshooting'? To list them: ragtide docs" in done.stderr
+
+
+def texts(path: Path) -> list[str]:
+    """Every text of a module that is not a docstring, and so may reach a user."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said
+    ]
+
+
+def test_messages_name_pages_as_a_user_of_the_wheel_can_read_them() -> None:
+    every = (path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.name not in WRITERS)
+    modules = [path for path in every if re.search(r"docs|\.md", path.read_text(encoding="utf-8"))]
+    found = {path: text for path in modules for text in texts(path) if re.search(r"\bdocs/|\b[\w-]+\.md\b", text)}
+    allowed = {"report.py", "prompts.py"}  # a report and a prompt that are files of Markdown themselves
+    assert {path: text for path, text in found.items() if path.name not in allowed} == {}
+    named = [name for path in modules for text in texts(path) for name in re.findall(r"ragtide docs ([a-z-]+)", text)]
+    assert {"clusters", "seasons", "settings", "interaction"} <= set(named)
+    assert [name for name in named if page_name(name) not in pages()] == []
