@@ -80,3 +80,8 @@ def test_bars_are_drawn_from_the_ends_of_the_range() -> None:
     )] == ["─━●━─", "━━━━━", "────●", "━───●"]  # fmt: skip
     styles = [(span.start, span.end, span.style) for span in interval_bar(0.5, (0.25, 0.75), (0.0, 1.0), 5).spans]
     assert styles[2] == (2, 3, "bold cyan")
+
+
+def test_no_estimates_are_an_empty_table() -> None:
+    """A replay that is stopped before its first event prints its table, too."""
+    assert rendered(80) == ""

@@ -63,7 +63,7 @@ def estimates_table(
     groups = groups_of(estimates)
     rows = [one for group in groups for one in group.measured]
     if not rows:
-        return Group(*_notes(groups, width).above[0])
+        return Group(*_notes(groups, width).above.get(0, ()))
     columns = [
         Column("metric", [short_name(one.metric_name) for one in rows], yields=8, shortest=SHORTEST_NAME),
         *_estimator_column(rows),
