@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.log import START, Entry, last_id, order, read_after, read_last, read_range
+from ragtide_runtime.redis.entry_ids import START, Entry, order
+from ragtide_runtime.redis.log import last_id, read_after, read_last, read_range
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application

@@ -9,8 +9,8 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.log import order
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, DeadLetter, Estimate, InvalidEntryError, MetricEvent, RagInteraction
 

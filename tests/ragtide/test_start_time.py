@@ -131,6 +131,12 @@ def test_completions_import_none(words: str, expected: list[str]) -> None:
     assert done.stdout.splitlines() == [*expected, "imported:"], done.stderr
 
 
+def test_a_command_that_reads_no_redis_imports_no_client() -> None:
+    imports = "import sys, ragtide.cli.explain, ragtide.cli.agreement, ragtide.cli.inspecting\n"
+    done = python(f"{imports}print('imported:', *(set(sys.modules) & {{'redis', 'opentelemetry'}}))")
+    assert done.stdout.splitlines() == ["imported:"], done.stderr
+
+
 def test_the_package_alone_imports_no_library() -> None:
     done = python("import sys, ragtide\nprint('imported:', *(set(sys.modules) & UNPARSED))")
     assert done.stdout.splitlines() == ["imported:"]

@@ -4,9 +4,9 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import START
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.known_ids import copy_ids, without_entries
-from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.scripts import run_script
 
 KEYS: Final = ("owner", "graded", "scored")

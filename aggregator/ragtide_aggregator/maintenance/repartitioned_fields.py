@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.redis.log import order
 from ragtide_schemas import Feedback
 
 from ..state.capping import further_pipelines

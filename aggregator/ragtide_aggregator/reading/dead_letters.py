@@ -8,8 +8,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import Entry, order
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.redis.log import Entry, order, read_all, read_range
+from ragtide_runtime.redis.log import read_all, read_range
 from ragtide_runtime.redis.read_size import READ_BYTES
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import DeadLetter

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import Entry, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import Entry, order, read_after
+from ragtide_runtime.redis.log import read_after
 from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.telemetry.log_limit import LogLimit

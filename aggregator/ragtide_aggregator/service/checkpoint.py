@@ -9,8 +9,8 @@ from typing import Final, cast
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import START, order
 
 from ..errors import CheckpointError, DamagedFieldError
 from ..state.feedback import PendingFeedback

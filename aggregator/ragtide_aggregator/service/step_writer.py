@@ -10,8 +10,8 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import order
 from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.waiting import Backoff
 

@@ -9,8 +9,8 @@ and dead letters also have caps in bytes. Unfinished entries that a cap removes 
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
-from ragtide_runtime.redis.log import order
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 
 ALERTS_HARD: Final = 10

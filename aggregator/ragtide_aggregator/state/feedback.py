@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
-from ragtide_runtime.redis.log import order
 from ragtide_schemas import Feedback, MetricEvent, Reason
 
 from ..errors import reading

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from ragtide_runtime.redis.log import order
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
 
 from .feedback import FeedbackEntry, PendingFeedback, judge_feedback

@@ -31,7 +31,8 @@ from ragtide_runtime.recordings.chain import recorded as read_chain
 from ragtide_runtime.recordings.manifest import COMPLETE_EVERY, Manifest, Recorded, is_complete, manifest_path
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
-from ragtide_runtime.redis.log import START, end_at, last_id, read_after
+from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.log import end_at, last_id, read_after
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_runtime.telemetry.outages import Attempt

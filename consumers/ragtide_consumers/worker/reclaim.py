@@ -5,8 +5,8 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import START
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.log import START
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 

@@ -19,8 +19,9 @@ from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
+from ragtide_runtime.redis.entry_ids import START
 from ragtide_runtime.redis.keys import EXPERIMENT_GROUP, Streams
-from ragtide_runtime.redis.log import START, append_if_last, pin
+from ragtide_runtime.redis.log import append_if_last, pin
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace
 from ragtide_schemas import Workspace

@@ -23,8 +23,8 @@ from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
 from ragtide_aggregator.state.feedback import FeedbackEntry
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
+from ragtide_runtime.redis.entry_ids import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
 from .recorded_feedback import RecordedFeedback

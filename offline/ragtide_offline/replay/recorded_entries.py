@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
+from ragtide_runtime.redis.entry_ids import START, order
 from ragtide_runtime.redis.keys import interaction_digest
-from ragtide_runtime.redis.log import START, order
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 
 from .counting import first_entry

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 
 from ragtide_aggregator.state.feedback import FeedbackEntry, PendingFeedback
 from ragtide_aggregator.state.feedback_joiner import AddGold, FeedbackJoiner
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
-from ragtide_runtime.redis.log import order
 from ragtide_schemas import MetricEvent, Reason
 
 

@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 from ragtide_aggregator.events.clusters import cluster_name
 from ragtide_aggregator.events.values import parts_of
 from ragtide_runtime.recordings import EntryKind, Recording
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.log import order, read_all, read_range
+from ragtide_runtime.redis.log import read_all, read_range
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 

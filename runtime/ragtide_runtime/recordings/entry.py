@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ragtide_schemas.base import VersionedModel
 
-from ..redis.log import order
+from ..redis.entry_ids import order
 
 
 class RecordedEntry(NamedTuple):

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ragtide_schemas import describe, from_milliseconds
 
-from ..redis.log import START, order
+from ..redis.entry_ids import START, order
 from .entry_kinds import EntryKind
 from .errors import UnreadableRecordingError
 

@@ -12,7 +12,7 @@ from typing import Any
 from ragtide_schemas import to_milliseconds
 
 from ..errors import ConfigurationError
-from ..redis.log import order
+from ..redis.entry_ids import order
 from . import json_lines
 from .chain import partitions_of, recorded
 from .entry import RecordedEntry

@@ -1,9 +1,8 @@
 """Parses the URL of a Redis: a single server, a cluster, or a master that sentinels name."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from redis.connection import SSLConnection, parse_url
 
@@ -120,13 +119,3 @@ def _node(text: str, default_port: int) -> Node:
     if not parts.hostname:
         raise ValueError("a node without a host")
     return parts.hostname, parts.port or default_port
-
-
-def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:
-    """Return a URL with further parameters, and with a user name and password unless it has its own."""
-    scheme, separator, rest = url.partition("://")
-    if (username or password) and "@" not in rest.partition("?")[0]:
-        rest = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}@{rest}"
-    if parameters:
-        rest += ("&" if "?" in rest else "?") + urlencode(parameters)
-    return scheme + separator + rest

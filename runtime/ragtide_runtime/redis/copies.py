@@ -11,8 +11,9 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from .entry_ids import Entry, order
 from .keys import MOVED_FIELD, Streams, copies_field
-from .log import Entry, last_id, order
+from .log import last_id
 
 COPIED: Final = ("metrics", "alerts")
 """Streams that a repartition adds copies to."""

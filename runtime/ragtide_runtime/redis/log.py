@@ -4,35 +4,20 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
+from .entry_ids import START, Entry, order
 from .read_size import READ_BYTES, ReadSize
 from .scripts import Lua, ScriptCall, run_script
-
-START: Final = "0-0"
-"""Position before the first entry."""
 
 APPEND: Final = Lua("append_if_last")
 
 READ_AT_ONCE: Final = 1000
 """Entries read in one round trip."""
-
-
-class Entry(NamedTuple):
-    """One entry of a stream."""
-
-    entry_id: str
-    fields: dict[bytes, bytes]
-
-
-def order(entry_id: str) -> tuple[int, int]:
-    """Return the sort key of an entry id: milliseconds, then the number within that millisecond."""
-    milliseconds, _, number = entry_id.partition("-")
-    return int(milliseconds), int(number or 0)
 
 
 async def read_range(redis: Redis, stream: str, *, first: str = "-", last: str = "+", count: int) -> list[Entry]:

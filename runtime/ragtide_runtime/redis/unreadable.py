@@ -5,7 +5,7 @@ from typing import TypeVar
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import WireModel
 
-from .log import Entry
+from .entry_ids import Entry
 from .payloads import payload_of
 
 M = TypeVar("M", bound=WireModel)

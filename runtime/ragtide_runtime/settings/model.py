@@ -18,7 +18,7 @@ from ragtide_schemas import AlertRule
 from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
-from ..redis.addresses import with_credentials
+from ..redis.credentials import with_credentials
 from ..redis.layout import Layout
 from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSettings
 from .cascade import CascadeSettings

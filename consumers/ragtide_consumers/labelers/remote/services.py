@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from redis.asyncio import Redis
-
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
@@ -11,6 +9,8 @@ from ...metrics.scores import AbsentReason
 from .telemetry import EndpointTelemetry
 
 if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
     from .http import HttpService
 
 
@@ -23,7 +23,7 @@ class Services:
         telemetry: counts calls.
     """
 
-    def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
+    def __init__(self, settings: Settings, redis: "Redis | None", telemetry: EndpointTelemetry) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
