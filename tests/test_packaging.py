@@ -9,7 +9,8 @@ import pytest
 pytestmark = pytest.mark.pure
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 
 
 def test_the_extra_all_unites_every_extra_for_users() -> None:
@@ -17,6 +18,15 @@ def test_the_extra_all_unites_every_extra_for_users() -> None:
     found = re.fullmatch(r"ragtide\[([a-z,]+)\]", united)
     assert found is not None
     assert sorted(found[1].split(",")) == sorted(EXTRAS.keys() - {"all", "dev"})
+
+
+def test_one_setting_gives_every_link_of_the_readme_an_address() -> None:
+    (change,) = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.sub(change["pattern"], change["replacement"], text) == text  # until there is an address
+    placed = re.sub(change["pattern"], r"](https://example.org/\1)", text)
+    assert "](https://example.org/docs/settings.md)" in placed
+    assert re.findall(r"\]\((?!https://|#)", placed) == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/deployment.md"])

@@ -2,12 +2,15 @@
 
 import ast
 import re
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.support.in_process import run_command
 
 from ragtide.cli.doc_pages import for_terminal, page_name, pages, title_of
+from ragtide.cli.docs import DocumentationPage
 
 pytestmark = pytest.mark.pure
 
@@ -71,6 +74,17 @@ def test_an_unknown_page_is_suggested(capsys: pytest.CaptureFixture[str]) -> Non
     done = run_command(capsys, "docs", "troubleshoting")
     assert (done.code, done.stdout) == (1, "")
     assert "did you mean 'troubleshooting'? To list them: ragtide docs" in done.stderr
+
+
+def test_a_table_is_whole_at_80_columns() -> None:
+    console = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
+    word = "redis+sentinel://host:26379,host:26379/" + "m" * 90
+    console.print(DocumentationPage(f"| address | |\n|---|---|\n| `{word}` | a master found through sentinels |\n"))
+    assert isinstance(console.file, StringIO)
+    drawn = console.file.getvalue()
+    assert "…" not in drawn
+    assert drawn.count("m") >= 90
+    assert max(map(len, drawn.splitlines())) <= 80
 
 
 def texts(path: Path) -> list[str]:

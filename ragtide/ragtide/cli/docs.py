@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import RenderableType
-from rich.markdown import Markdown
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.table import Table
 
 from ragtide_schemas.suggestions import unknown
 
@@ -15,6 +16,23 @@ from .fitting import Column, fitted
 
 TEXT_WIDTH: Final = 100
 """Most columns of a page on a terminal."""
+
+
+class _WholeTable(TableElement):
+    """A table that folds a long word and cuts none."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                for column in part.columns:
+                    column.overflow = "fold"
+            yield part
+
+
+class DocumentationPage(Markdown):
+    """A page in Markdown for a terminal."""
+
+    elements = {**Markdown.elements, "table_open": _WholeTable}  # noqa: RUF012 - a table of Rich's own class
 
 
 def docs(
@@ -37,7 +55,7 @@ def docs(
     if not out.is_terminal:
         typer.echo(text)
         return
-    out.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False), width=min(out.width, TEXT_WIDTH))
+    out.print(DocumentationPage(text, code_theme="ansi_dark", hyperlinks=False), width=min(out.width, TEXT_WIDTH))
     out.print()
     out.print("To read a page that is named here: ragtide docs PAGE", style="bright_black", highlight=False)
 
