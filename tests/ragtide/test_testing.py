@@ -29,6 +29,7 @@ from ragtide.testing import (
 )
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.cascade import CascadeSettings
 
 pytest_plugins = ["pytester"]
 
@@ -204,6 +205,26 @@ def test_a_prompt_of_another_program_needs_a_text_in_the_script() -> None:
     assert "script its answer with `Says`" in caught.value.read().decode()
     with pytest.raises(RuntimeError, match="script its answer with `Says`"):
         judge.__exit__(None, None, None)
+
+
+def test_a_judge_that_does_not_run_has_no_settings_so_no_other_endpoint_is_asked() -> None:
+    judge = ScriptedJudge()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="use it in a with block"):
+            judge.settings()
+        with judge:
+            assert score(interactions(1), settings=judge.settings()).events
+    with pytest.raises(RuntimeError, match="use it in a with block"):
+        assert judge.environment
+    assert len(judge.requests) == 2
+
+
+def test_a_cascade_asks_the_judge() -> None:
+    with ScriptedJudge(Labels(supported={"The tower was built in 1889.": False})) as judge:
+        given = judge.settings(labeler="cascade").model_copy(update={"cascade": CascadeSettings(rate=1.0)})
+        (event,) = score([interaction()], settings=given).events
+    assert event.judged is not None
+    assert (event.judged.labeler, event.judged.scores["trace.adherence"]) == ("judge", 0.0)
 
 
 def test_a_text_cannot_forge_the_parts_of_a_prompt() -> None:

@@ -46,8 +46,6 @@ class ScriptedServer:
         self.always = always
         self.latency_s = latency_s
         self.capacity = capacity
-        self.url = ""
-        """Address of the service while the server runs."""
         self.requests: list[dict[str, Any]] = []
         """The JSON of all requests, in order."""
         self.headers: list[dict[str, str]] = []
@@ -60,10 +58,22 @@ class ScriptedServer:
         """Bytes of the bodies of `Raw` that the network has taken."""
         self.in_flight = 0
         self.most_in_flight = 0
+        self._url: str | None = None
         self._failed: Exception | None = None
         self._ready = threading.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._end: Callable[[], object] = lambda: None
+
+    @property
+    def url(self) -> str:
+        """Address of the service.
+
+        Raises:
+            RuntimeError: the server does not run.
+        """
+        if self._url is None:
+            raise RuntimeError("the server does not run: use it in a with block")
+        return self._url
 
     def usual(self, request: dict[str, Any], scripted: Reply | None) -> Any:
         """Return the JSON of a reply; `scripted` is None, `Labels` or `Says`."""
@@ -74,6 +84,7 @@ class ScriptedServer:
         return request
 
     def __enter__(self) -> Self:
+        self._ready.clear()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         if not self._ready.wait(_START_S):
@@ -85,6 +96,7 @@ class ScriptedServer:
     ) -> None:
         self._end()
         self._thread.join(_START_S)
+        self._url = None
         if kind is None and self._failed is not None:
             raise RuntimeError(
                 f"the script failed with {type(self._failed).__name__}: {self._failed}"
@@ -94,7 +106,7 @@ class ScriptedServer:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = lambda: loop.call_soon_threadsafe(stop.set)
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=16 * 1024 * 1024, backlog=1024)
-        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self.base}"
+        self._url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self.base}"
         self._ready.set()
         await stop.wait()
         server.close()
