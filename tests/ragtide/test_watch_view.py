@@ -174,6 +174,16 @@ def test_a_pipeline_of_its_own_has_segments_and_labelers() -> None:
     assert "No alerts." in screen
 
 
+def test_a_pipeline_of_its_own_counts_each_version_of_a_labeler_and_lists_few_segments() -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(65):
+        version, segments = ("1", {}) if number < 40 else ("2", {"topic": f"t{number}"})
+        state.apply(event(number, {"trace.adherence": 0.5}, labeler_version=version, segments=segments))
+    screen = " ".join(" ".join(drawn(WatchView(chosen="shop", opened=True), chosen(estimates(state)))).split())
+    assert "test 1 ragbench, n 40; test 2 ragbench, n 25" in screen
+    assert "topic=t59, and 5 more" in screen
+
+
 def test_long_metrics_and_a_warning_of_two_lines_cost_neither_names_nor_keys() -> None:
     state = AggregatorState(StateOptions())
     for number in range(60):

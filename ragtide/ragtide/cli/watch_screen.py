@@ -17,6 +17,9 @@ from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_change
 LISTED = 8
 """Most lines of the list of pipelines; the list follows the cursor."""
 
+SEGMENTS_LISTED = 20
+"""Most segment values that a pipeline's own view lists above its table, which has them all."""
+
 NAME_CHARS = 20
 """Most characters of a pipeline's name in the list."""
 
@@ -126,13 +129,16 @@ def _name(estimate: Estimate) -> str:
 
 
 def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: int) -> Group:
-    labelers = {(one.labeler, one.labeler_version, one.profile) for one in found}
-    scored = {name: max(one.n for one in found if one.labeler == name[0]) for name in labelers}
+    scored: dict[tuple[str, str, str], int] = {}
+    for one in found:
+        labeler = one.labeler, one.labeler_version, one.profile
+        scored[labeler] = max(one.n, scored.get(labeler, 0))
     segments = sorted({one.segment for one in found if one.segment is not None})
+    more = f", and {len(segments) - SEGMENTS_LISTED:,} more" if len(segments) > SEGMENTS_LISTED else ""
     return Group(
         Text(pipeline, style="bold cyan"),
-        Text("Labelers: " + "; ".join(f"{' '.join(name)}, n {scored[name]:,}" for name in sorted(labelers))),
-        Text("Segments: " + (", ".join(segments) if segments else "none")),
+        Text("Labelers: " + "; ".join(f"{' '.join(name)}, n {scored[name]:,}" for name in sorted(scored))),
+        Text("Segments: " + (", ".join(segments[:SEGMENTS_LISTED]) + more if segments else "none")),
         Text(),
         _alerts(screen.alerts, pipeline),
         Text(),
