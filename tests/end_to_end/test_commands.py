@@ -215,7 +215,7 @@ def test_a_redis_that_is_not_there_is_one_sentence_without_its_password() -> Non
 def test_an_unknown_labeler_is_a_clear_error(redis_url: str) -> None:
     done = command(redis_url, "worker", extra={"RAGTIDE_LABELER": "oracle"})
     assert done.returncode == 1
-    assert "labeler is 'oracle'" in done.stderr
+    assert "there is no labeler 'oracle'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

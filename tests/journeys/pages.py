@@ -34,10 +34,7 @@ MISSING: Final = (
 """Things that the pages lacked, and how they are now: page and words."""
 
 
-OPEN: Final = (
-    ("the README's relative links are dead on PyPI", "the repository has no public address yet: with the release"),
-    ("a message names docs/clusters.md, and the wheel has no pages", "with the release's site"),
-)
+OPEN: Final = (("the README's relative links are dead on PyPI", "one setting, once the repository has an address"),)
 """Lacks that are still there."""
 
 
@@ -106,13 +103,9 @@ def _text(page: str) -> str:
 
 def _messages(clicks: dict[str, int]) -> list[Answered]:
     """Return the pages that messages of the program name."""
-    named: set[str] = set()
-    for module in ROOT.glob("*/ragtide*/**/*.py"):
-        code = re.sub(
-            r'"""(?:[^"\\]|\\.|"(?!""))*"""|^\s*#.*$', "", module.read_text(encoding="utf-8"), flags=re.MULTILINE
-        )
-        named |= set(re.findall(r"docs/[\w-]+\.md", code))
-    clicks = clicks_to()
+    code = "\n".join(module.read_text(encoding="utf-8") for module in ROOT.glob("*/ragtide*/**/*.py"))
+    named = set(re.findall(r"(?:see |\()ragtide docs ([a-z-]+)", code))
+    pages = [f"docs/{name}.md" for name in sorted(named)]
     return [
-        Answered(f"a message of ragtide names {page}", "the page is there", clicks.get(page)) for page in sorted(named)
+        Answered(f"a message of ragtide names {page}", "the page is in the wheel", clicks.get(page)) for page in pages
     ]

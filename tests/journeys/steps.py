@@ -456,6 +456,16 @@ OPERATIONS: Final = Journey(
             environ={"RAGTIDE_LABELER": "cascade"},
             pains=(Pain("a cascade without a judge: doctor green", "refused as up refuses it", ("judge",)),),
         ),
+        Step(
+            "ragtide docs clusters",
+            pains=(
+                Pain(
+                    "a message names docs/clusters.md, and the wheel has no pages",
+                    "it names ragtide docs clusters, which shows the page",
+                    ("Sessions and other clusters",),
+                ),
+            ),
+        ),
         Step("ragtide workspaces", shows=("No workspaces yet",)),
         Step("ragtide inspect nowhere", code=1, shows=("nowhere",)),
         Step("ragtide replay nowhere", code=1, shows=("nowhere",)),
