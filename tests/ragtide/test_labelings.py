@@ -204,7 +204,8 @@ def test_the_commands_compare_two_replays_by_interaction(redis: Any, redis_url: 
     else:
         labelers = ["--workspace", "one", "--labeler", "a", "--labeler", "c", "--json"]
         none = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *labelers])
-        assert (none.exit_code, json.loads(none.stdout)) == (0, [])
+        assert (none.exit_code, json.loads(none.stdout)) == (1, [])
+        assert "there is no labeler of " in none.stderr
         shown = CliRunner().invoke(cli, ["--redis-url", redis_url, *command, *runs], env={"COLUMNS": "140"})
         assert "Paired by interaction id: 100 pairs." in shown.stdout
         assert "a and b 1" in shown.stdout

@@ -51,6 +51,10 @@ def scored(redis: Any, redis_url: str) -> None:
         (("estimates", "--segment", "lang=de"), "no segment 'lang=de'"),
         (("compare", "shop", "serch"), "no pipeline 'serch'; did you mean 'search'?"),
         (("compare", "zzz", "shop"), "no pipeline 'zzz'. There are: search, shop"),
+        (
+            ("compare", "shop", "--labeler", "test", "--labeler", "tst"),
+            "no labeler of shop 'tst'; did you mean 'test'?",
+        ),
         (("estimates", "--pipeline", "shp"), "no pipeline 'shp'; did you mean 'shop'?"),
     ],
 )
@@ -77,6 +81,9 @@ def test_an_unknown_name_says_which_there_are(
         (("score", "rows.jsonl", "--labeler", "locl"), "no labeler 'locl'; did you mean 'local'?"),
         (("score", "rows.jsonl", "--profile", "ragbnch"), "no profile 'ragbnch'; did you mean 'ragbench'?"),
         (("agreement", "scores.jsonl", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),
+        (("estimates", "--undecided", "pss"), "no choice 'pss'; did you mean 'pass'? There are: undecided, pass, fail"),
+        (("doctor", "--role", "workr"), "no choice 'workr'; did you mean 'worker'?"),
+        (("report", "x", "--format", "htm"), "no choice 'htm'; did you mean 'html'?"),
         (("dead-letters", "--reason", "not_jsn"), "no reason 'not_jsn'; did you mean 'not_json'?"),
         (("replay", ".", "--order", "radnom"), "no order 'radnom'; did you mean 'random'?"),
         (

@@ -201,12 +201,17 @@ def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool
     ]
 
 
-async def unknown_side(sides: tuple[PipelineSide, PipelineSide]) -> str | None:
-    """Return a sentence about the first of two pipelines that has no scores; None if both have some, or none has."""
+async def unknown_side(sides: tuple[PipelineSide, PipelineSide], labelers: Sequence[str] = ()) -> str | None:
+    """Return a sentence about the first pipeline or labeler that has no scores; None if all have some, or none has."""
     for side in sides:
-        known = {key.pipeline for state in await side.deployment.states() for key in state.keys}
+        keys = [key for state in await side.deployment.states() for key in state.keys]
+        known = {key.pipeline for key in keys}
         if known and side.pipeline not in known:
             return unknown("pipeline", side.pipeline, known)
+        scored_by = {key.labeler for key in keys if key.pipeline == side.pipeline}
+        for labeler in labelers:
+            if scored_by and labeler not in scored_by:
+                return unknown(f"labeler of {side.pipeline}", labeler, scored_by)
     return None
 
 

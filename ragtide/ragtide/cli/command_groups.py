@@ -1,5 +1,7 @@
 """Groups of commands: suggestions for a mistyped name, and the pages of help."""
 
+import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +15,9 @@ from .help_page import Rows, help_page
 
 MOST_COLUMNS: Final = 100
 """Most columns of a page of help: longer lines are hard to read."""
+
+_NO_CHOICE: Final = re.compile(r"'(.*)' is not one of (.*)\.$", re.DOTALL)
+"""Typer's message about a choice that is not there."""
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -54,9 +59,21 @@ def write_help(command: Any, context: Any, formatter: Any, groups: dict[str, Row
     formatter.write("\n".join(line.rstrip() for line in page.get().splitlines()) + "\n")
 
 
+def _parsed(parse: Callable[[Any, Any], Any], context: Any, args: Any) -> Any:
+    """Return the parsed arguments; a mistake with the choice that was probably meant if there is no such choice."""
+    try:
+        return parse(context, args)
+    except typer.BadParameter as error:
+        found = _NO_CHOICE.search(error.message)
+        if found is not None:
+            error.message = unknown("choice", found[1], re.findall(r"'([^']+)'", found[2]))
+        raise
+
+
 def with_help(command: Any) -> Any:
     """Return a command of Typer, with all its commands, whose help is our page."""
     command.format_help = partial(write_help, command)
+    command.parse_args = partial(_parsed, command.parse_args)
     for child in getattr(command, "commands", {}).values():
         with_help(child)
     return command

@@ -142,7 +142,7 @@ def compare(
             found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
         else:
             found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
-        return found, None if found else await unknown_side(both)
+        return found, None if found else await unknown_side(both, labelers)
 
     found, missing = with_redis(settings, body)
     names = _names(first, second, workspaces, labelers)
