@@ -295,6 +295,8 @@ FIRST_DAYS: Final = (
                 test="tests/consumers/test_subscriber.py",
             ),
             Pain("no webhook, no gauge of firing alerts", "as before", issue=17),
+            Pain('"fell" said of a mean that never was above its target', "as before", issue=17),
+            Pain("each alert ends in the same two sentences", "shorter, and still there", issue=17),
         ),
     ),
     Journey(
