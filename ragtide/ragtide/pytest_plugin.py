@@ -41,9 +41,10 @@ class RagtideGate:
         __tracebackhide__ = True
         from ragtide_offline.gates.documents import gate_lines  # noqa: PLC0415 - see the module's docstring
         from ragtide_offline.gates.summary_gate import gate  # noqa: PLC0415
+        from ragtide_schemas.suggestions import unknown  # noqa: PLC0415
 
         if undecided not in ("fail", "skip", "pass"):
-            raise ValueError(f"undecided is {undecided!r}: use fail, skip or pass")
+            raise ValueError(f"undecided: {unknown('choice', undecided, ('fail', 'skip', 'pass'))}")
         summary = _summary(data, options)
         before = None if baseline is None else _summary(baseline, options)
         policy = "undecided" if undecided == "skip" else undecided

@@ -207,7 +207,7 @@ def test_an_object_that_is_no_summary_has_no_gate() -> None:
         gate(wrong, f"{METRIC} < 1")
     with pytest.raises(TypeError, match="baseline is of type str"):
         gate(known, f"{METRIC}.difference < 0", baseline=wrong)
-    with pytest.raises(ValueError, match="undecided is 'skip': use one of undecided, pass, fail"):
+    with pytest.raises(ValueError, match=r"undecided: there is no choice 'skip'\. There are: undecided, pass, fail"):
         gate(known, f"{METRIC} < 1", undecided="skip")
     with pytest.raises(ConfigurationError, match="no library 'spark': give pandas or polars"):
         known.to_frame("spark")  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """The gate of a summary, for notebooks and tests. No I/O."""
 
 from ragtide_schemas import METRICS
+from ragtide_schemas.suggestions import unknown
 
 from ..score.summary import Summary
 from .baselines import baseline_gaps
@@ -34,7 +35,7 @@ def gate(
         if not isinstance(value, Summary) and not (value is None and name == "baseline"):
             raise TypeError(f"{name} is of type {type(value).__name__}: give a summary, such as ragtide.score(...)")
     if undecided not in [*UndecidedPolicy]:
-        raise ValueError(f"undecided is {undecided!r}: use one of {', '.join(UndecidedPolicy)}")
+        raise ValueError(f"undecided: {unknown('choice', undecided, [one.value for one in UndecidedPolicy])}")
     level = next((one.confidence for one in summary.estimates), CONFIDENCE)
     gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
     parsed = [parse_condition(text) for text in conditions]
