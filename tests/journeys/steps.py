@@ -474,6 +474,11 @@ OPERATIONS: Final = Journey(
     ),
     pains=(
         Pain(
+            "a Redis that wants a password: 'HELLO must be called ...'",
+            "needs a password: set RAGTIDE_REDIS_PASSWORD",
+            test="tests/runtime/test_redis_url.py::test_a_wrong_password_is_refused_without_being_shown",
+        ),
+        Pain(
             "a read command converts Redis's data",
             "it never does",
             test="tests/runtime/test_data_directory.py::test_two_shells_with_two_servers_never_lock_each_other_out_by_reading",

@@ -114,5 +114,7 @@ def test_a_wrong_password_is_refused_without_being_shown(tmp_path: Path) -> None
                 resolve_redis(server.url.replace("unix://", "unix://:s3cret@"), tmp_path / "unused")
             assert "s3cret" not in str(caught.value)
             resolve_redis(server.url.replace("unix://", "unix://:right@"), tmp_path / "unused").close()
+            with pytest.raises(RedisUnavailable, match="needs a password: set RAGTIDE_REDIS_PASSWORD"):
+                resolve_redis(server.url, tmp_path / "unused")
         finally:
             client.config_set("requirepass", "")

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 from urllib.parse import unquote
 
 from redis import Redis
@@ -80,6 +80,10 @@ def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = F
     return RedisHandle(url=embedded.url, description=description, embedded=embedded)
 
 
+NEEDS_PASSWORD: Final = ("HELLO must be called with the client already authenticated", "Authentication required")
+"""Words of a server that got no password."""
+
+
 def _check_answers(url: str) -> None:
     malformed = RedisUnavailable(
         f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: set it to redis://host:6379/0, "
@@ -96,6 +100,10 @@ def _check_answers(url: str) -> None:
     # TypeError: an option that redis-py does not know.
     except (RedisError, RedisClusterException, OSError, TypeError) as error:
         reason = str(error)
+        if any(words in reason for words in NEEDS_PASSWORD):
+            raise RedisUnavailable(
+                f"the Redis at {redact(url)} needs a password: set RAGTIDE_REDIS_PASSWORD, or write it into the URL"
+            ) from None
         user_info, at, _ = url.partition("://")[2].partition("?")[0].rpartition("@")
         for secret in filter(None, reversed(user_info.split(":", 1)) if at else ()):
             reason = reason.replace(unquote(secret), "***").replace(secret, "***")
