@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .documents import Found, documents_of
+from ..shapes.documents import Found, documents_of
 from .grouping import SpanGroup
 from .reading import SpanReading
 

@@ -250,16 +250,6 @@ CONVENTIONS: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL, HAYSTA
 DECISIVE: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL)
 """Dialects that name the role of every span: a name tells nothing more."""
 
-QUESTION_KEYS: Final = (
-    "question", "query", "user_question", "user_query", "query_str", "query_text", "query_bundle", "user_input",
-    "user_message", "input", "str_or_query_bundle", "inputs", "prompt", "text", "message", "args", "kwargs", "body",
-)  # fmt: skip
-"""Keys of a span's input that may have the question, the surest first."""
-ANSWER_KEYS: Final = (
-    "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
-    "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
-)  # fmt: skip
-"""Keys of a span's output that may have the answer, the surest first."""
 DOCUMENT_KEYS: Final = ("context", "contexts", "documents", "docs", "sources", "passages", "retrieved_documents")
 """Keys of a prompt's variables that may have the documents."""
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import NAME_PATTERN
 
+from ..shapes.documents import Found
 from .attributes import first
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
-from .documents import Found
 from .grouping import SpanGroup
 from .options import MappingOptions
 from .reading import SpanReading

@@ -6,7 +6,7 @@ from typing import Self
 
 from ragtide_runtime.settings.ingest import IngestSettings
 
-from .conventions import ANSWER_KEYS, QUESTION_KEYS
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,25 +5,23 @@ from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final
 
+from ..shapes.documents import Found, documents_of
+from ..shapes.literals import BrokenTextError, value_of
+from ..shapes.messages import Message, last_of, messages_of
+from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
 from .attributes import Flattened, first, flattened, hidden, under
 from .conventions import (
-    ANSWER_KEYS,
     CONVENTIONS,
     DECISIVE,
     DOCUMENT_KEYS,
     HAYSTACK,
     LLM_WORDS,
-    QUESTION_KEYS,
     RERANK_WORDS,
     RETRIEVAL_WORDS,
     Convention,
     Role,
 )
-from .documents import Found, documents_of
-from .literals import BrokenTextError, value_of
-from .messages import Message, last_of, messages_of
 from .span import Span
-from .texts import answer_in, question_in
 
 QUERY_RESULT: Final = "db.query.result"
 """Name of the event that the clients of vector stores write for a found document (OpenLLMetry)."""

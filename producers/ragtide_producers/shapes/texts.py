@@ -8,6 +8,16 @@ from .messages import Author, last_of, messages_of
 
 DEPTH_MAX: Final = 6
 """Levels of an input or output that are searched."""
+QUESTION_KEYS: Final = (
+    "question", "query", "user_question", "user_query", "query_str", "query_text", "query_bundle", "user_input",
+    "user_message", "input", "str_or_query_bundle", "inputs", "prompt", "text", "message", "args", "kwargs", "body",
+)  # fmt: skip
+"""Keys of an input that may have the question, the surest first."""
+ANSWER_KEYS: Final = (
+    "answer", "response", "final_answer", "output", "outputs", "result", "reply", "replies", "answers",
+    "generation", "completion", "text", "content", "output_text", "message", "choices", "data", "response_txt",
+)  # fmt: skip
+"""Keys of an output that may have the answer, the surest first."""
 _OPAQUE: Final = re.compile(r"<(?:async_)?[A-Za-z_][\w.]*(?: object| at 0x|\()")
 MESSAGE_KEYS: Final = ("messages", "chat_messages", "history", "chat_history", "conversation")
 

@@ -1,0 +1,1 @@
+"""Questions, documents and answers in the shapes in which other tools and libraries write them; pure, and linear-time."""
