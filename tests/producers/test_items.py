@@ -17,7 +17,8 @@ from tests.support.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
-from ragtide_producers.files.items import ROOM_BYTES, digest
+from ragtide_producers.files.items import digest
+from ragtide_producers.files.that_fit import ROOM_BYTES
 
 DATA = Path(__file__).parents[1] / "data"
 TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
@@ -226,7 +227,7 @@ def test_metadata_always_fits_and_only_larger_fields_are_left_out(sizes: list[in
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (['{"question": "q"}', "", '{"text": "q"}'], r":3: question is missing: add it, as question or query"),
+        (['{"question": "q"}', "", '{"text": "q"}'], r":3: question is missing: add it, as one of question, query"),
         (['{"question": " "}'], r":1: question must not be empty"),
         (['{"question": 7}'], r":1: question must be a string"),
         (["nonsense"], r":1: the entry is not valid JSON"),
@@ -259,5 +260,5 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="give the path of a file"):
         read_items(tmp_path / "absent.jsonl")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(UnreadableFileError, match="no column question or query"):
+    with pytest.raises(UnreadableFileError, match="question is missing: add it, as one of question, query"):
         read_items(tmp_path / "a.csv", FileOptions())

@@ -134,7 +134,7 @@ def test_scoring_an_empty_file_fails(tmp_path: Path, capsys: pytest.CaptureFixtu
 def rows(count: int) -> str:
     """Rows with two kinds of problems, and a good one at the end."""
     bad = [
-        {"pipeline": "p", "question": f"q {number}", "response": "r", "documents": ["d"], "title": f"t {number}"}
+        {"pipeline": "p", "question": f"q {number}", "response": "r", "documents": ["d"], "segmets": f"t {number}"}
         if number % 2
         else {"pipeline": "p", "question": number, "response": "r", "documents": ["d"]}
         for number in range(count)

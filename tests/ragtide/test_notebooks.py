@@ -53,7 +53,7 @@ def test_a_file_objects_and_interactions_give_the_same_scores(tmp_path: Path) ->
 
 def test_rows_that_are_no_interactions_are_named() -> None:
     for bad, words in (
-        ([*rows(1), {"question": "q"}], "row 2: pipeline is missing"),
+        ([*rows(1), {"question": "q"}], "row 2: documents is missing"),
         (["only a question"], "row 1: it is of type str"),
     ):
         with pytest.raises(UnreadableFileError, match=words):

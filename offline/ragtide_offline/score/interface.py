@@ -12,6 +12,7 @@ from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.plugins import checked_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
+from ragtide_producers.files.columns import interaction_fields
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.waiting import blocking
@@ -26,17 +27,24 @@ Rows = str | Path | Iterable[RagInteraction | Mapping[str, Any]]
 """A file, a Hugging Face data set, or the interactions themselves, perhaps as objects with their fields."""
 
 
-def load(source: Rows, *, pipeline: str | None = None) -> list[RagInteraction]:
+def load(
+    source: Rows, *, pipeline: str | None = None, columns: Mapping[str, str] | None = None
+) -> list[RagInteraction]:
     """Return the interactions of a file, of a Hugging Face data set, or of objects, in their order.
 
     Args:
         source: a path, `hf:owner/name?split=test`, or interactions as objects.
         pipeline: pipeline of rows without one.
+        columns: column by field, such as `{"documents": "contexts"}`; known names of other tools are found without it.
 
     Raises:
         UnreadableFileError: the source cannot be opened, or a row is no interaction; the message names row and field.
     """
-    return [row.interaction for row in _rows(source, pipeline) if row.interaction is not None]
+    return [
+        row.interaction
+        for row in _rows(source, FileOptions(pipeline, columns=columns or {}))
+        if row.interaction is not None
+    ]
 
 
 def score(
@@ -44,6 +52,7 @@ def score(
     *,
     labeler: str | Labeler | None = None,
     pipeline: str | None = None,
+    columns: Mapping[str, str] | None = None,
     strategy: str = "normal",
     confidence: float | None = None,
     settings: Settings | None = None,
@@ -54,6 +63,7 @@ def score(
         data: a path, a Hugging Face data set, or interactions.
         labeler: name of the labeler, or a labeler; by default that of the settings.
         pipeline: pipeline of rows without one.
+        columns: column by field, as for `load`.
         strategy: method of the intervals; `normal` is valid at one look, `running` at every look.
         confidence: level of the intervals; by default that of the settings.
         settings: all settings at once, instead of the environment.
@@ -69,7 +79,7 @@ def score(
     known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
     level = known.confidence if confidence is None else confidence
     own = None if labeler is None or isinstance(labeler, str) else checked_labeler(labeler, "the given labeler")
-    rows = list(_rows(data, pipeline))
+    rows = list(_rows(data, FileOptions(pipeline, columns=columns or {})))
     events, problems = blocking(_scored(rows, known, own))
     found = summarize(events, strategy=strategy, confidence=level)
     return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
@@ -134,7 +144,7 @@ async def _scored(rows: list[Row], settings: Settings, own: Labeler | None) -> t
     return events, problems
 
 
-def _rows(source: Rows, pipeline: str | None) -> Iterator[Row]:
+def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
     """Yield the rows of a source.
 
     Raises:
@@ -144,9 +154,9 @@ def _rows(source: Rows, pipeline: str | None) -> Iterator[Row]:
         shown = type(source).__name__
         raise UnreadableFileError(f"the data are of type {shown}: give a path, or a list of interactions")
     if isinstance(source, str | Path):
-        rows, place = read_rows(source, FileOptions(pipeline)), f"{source}:"
+        rows, place = read_rows(source, options), f"{source}:"
     else:
-        rows, place = _of_objects(source, pipeline), "row "
+        rows, place = _of_objects(source, options), "row "
     for row in rows:
         if row.interaction is None:
             raise UnreadableFileError(f"{place}{row.line}: {row.problem}")
@@ -159,14 +169,15 @@ def _check_level(confidence: object) -> None:
         raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 
 
-def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], pipeline: str | None) -> Iterator[Row]:
+def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], options: FileOptions) -> Iterator[Row]:
     for number, one in enumerate(source, start=1):
         if isinstance(one, RagInteraction):
             yield Row(number, one)
         elif isinstance(one, Mapping):
-            fields = ({} if pipeline is None else {"pipeline": pipeline}) | dict(one)
+            named = {} if options.pipeline is None else {"pipeline": options.pipeline}
             try:
-                yield Row(number, RagInteraction.from_fields(fields))
+                fields, _ = interaction_fields(one, options.columns)
+                yield Row(number, RagInteraction.from_fields(named | fields))
             except InvalidEntryError as error:
                 yield Row(number, problem=error.detail)
         else:

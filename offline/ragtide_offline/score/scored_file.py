@@ -53,6 +53,8 @@ class ScoredFile:
     counts: Counter[str] = field(default_factory=Counter)
     """Rows `scored` now, scored `before`, and rows with `problems`."""
     cost_usd: float = 0.0
+    columns: dict[str, str] = field(default_factory=dict)
+    """The latest column of each field that has another name in the file."""
 
     def total(self) -> int | None:
         """Return the number of rows; None if it is not known before they are read."""
@@ -88,6 +90,7 @@ class ScoredFile:
         """Yield the rows that are not scored yet."""
         user_ids = UserIds.of(self.settings)
         for row in islice(rows, self.options.limit):
+            self.columns |= row.columns
             interaction = row.interaction
             before = done.get((interaction.pipeline, interaction.interaction_id)) if interaction is not None else None
             if before:

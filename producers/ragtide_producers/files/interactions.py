@@ -1,6 +1,6 @@
 """Reads interactions from files and Hugging Face data sets, in ragtide's schema or as RAGBench or RAGChecker rows."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -11,7 +11,7 @@ from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, Sent
 from ragtide_schemas.suggestions import unknown
 
 from ..errors import UnreadableFileError
-from . import ragbench
+from . import columns, ragbench
 from .formats import Record, RecordError, csv, huggingface, jsonl, parquet, ragchecker
 
 FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": ragchecker}
@@ -31,6 +31,8 @@ class Row:
     problem: str | None = None
     labels: tuple[SentenceLabels | ClaimLabels, ...] = field(default=())
     """Labels of the response, in files of RAGBench and RAGChecker."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column of each field that has another name in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class FileOptions:
     """Number of interactions in the run."""
     format: str | None = None
     """Name of a format in `FORMATS`; by default found by the file's name."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column by field, such as `{"documents": "contexts"}`; other fields are found by their known names."""
 
 
 def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
@@ -119,26 +123,29 @@ def _row(record: Record, options: FileOptions) -> Row:
     if record.fields is None:
         return Row(record.number, problem=record.problem)
     try:
-        fields, labels = _understood(record.fields, options)
+        fields, labels, taken = _understood(record.fields, options)
         fields.setdefault("interaction_id", made_id(record))
-        return Row(record.number, RagInteraction.from_fields(_in_run(fields, options)), labels=labels)
+        interaction = RagInteraction.from_fields(_in_run(fields, options))
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
+    return Row(record.number, interaction, labels=labels, columns=taken)
 
 
 def _understood(
     fields: dict[str, Any], options: FileOptions
-) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...]]:
-    """Return the fields of an interaction and the labels in a record of RAGBench, RAGChecker or ragtide's schema."""
+) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
+    """Return the fields of an interaction, its labels, and the column of each field that has another name."""
     if ragbench.is_ragbench_row(fields):
         sentence_labels = ragbench.sentence_labels(fields)
         labels = () if sentence_labels is None else (sentence_labels,)
-        return ragbench.interaction_fields(fields, options.pipeline or "ragbench"), labels
+        return ragbench.interaction_fields(fields, options.pipeline or "ragbench"), labels, {}
     if ragchecker.is_ragchecker(fields):
         claim_labels = ragchecker.claim_labels(fields)
         pipeline = options.pipeline or "ragchecker"
-        return ragchecker.interaction_fields(fields, pipeline), () if claim_labels is None else (claim_labels,)
-    return ({"pipeline": options.pipeline} if options.pipeline is not None else {}) | fields, ()
+        found = ragchecker.interaction_fields(fields, pipeline)
+        return found, () if claim_labels is None else (claim_labels,), {}
+    given, taken = columns.interaction_fields(fields, options.columns)
+    return ({"pipeline": options.pipeline} if options.pipeline is not None else {}) | given, (), taken
 
 
 def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:

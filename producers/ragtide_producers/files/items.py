@@ -1,7 +1,7 @@
 """Reads the items of an experiment's data set: questions, from the same files and sources as interactions."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -11,24 +11,23 @@ from pydantic import Field, StringConstraints
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
-from ragtide_schemas.limits import METADATA_MAX_BYTES, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 
 from ..errors import UnreadableFileError
 from . import ragbench
+from .columns import COLUMNS, read_value
 from .formats import Record
 from .interactions import FileOptions, made_id, read_records
+from .that_fit import that_fit
 
-QUESTIONS: Final = ("question", "query")
+QUESTIONS: Final = ("question", *COLUMNS["question"])
 """Names of the field with the question; the first existing field counts."""
 
-REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer")
+REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer", *COLUMNS["reference_answer"])
 """Names of the field with the right answer; the first that is not empty counts, others stay in the metadata."""
 
-IDS: Final = ("item_id", "interaction_id", "query_id", "id")
+IDS: Final = ("item_id", "interaction_id", *COLUMNS["interaction_id"])
 """Names of the field with the item's id; the first existing field counts, others stay in the metadata."""
-
-ROOM_BYTES: Final = METADATA_MAX_BYTES * 3 // 4
-"""Most bytes of JSON of a row's fields in its metadata; the rest is for the metadata of its answers."""
 
 _OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores", "user_id")
 """Fields of a stored interaction that are not about its question; metadata must not hold the id of a user."""
@@ -167,7 +166,7 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
         segments = {"dataset": str(dataset)} if dataset else {}
     question = next((name for name in QUESTIONS if name in rest), None)
     if question is None:
-        raise InvalidEntryError(Reason.INVALID, "question is missing: add it, as question or query")
+        raise InvalidEntryError(Reason.INVALID, f"question is missing: add it, as one of {', '.join(QUESTIONS[:4])}")
     named = next((name for name in IDS if name in rest), None)
     if item_id is None and named is not None:
         item_id = _id(named, rest.pop(named))
@@ -176,10 +175,10 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
     checked = _CheckedItem.from_fields(
         {
             "item_id": made_id(record) if item_id is None else item_id,
-            "question": rest.pop(question),
+            "question": _question(question, rest.pop(question)),
             "reference_answer": _reference_answer(rest),
             "segments": segments,
-            "metadata": {**_that_fit(rest, own), **own} if isinstance(own, dict) else own,
+            "metadata": {**that_fit(rest, own), **own} if isinstance(own, dict) else own,
             "cluster": None if cluster is None else _id("cluster", cluster),
         }
     )
@@ -192,12 +191,18 @@ def _id(name: str, value: Any) -> str:
     return str(value)
 
 
+def _question(column: str, value: Any) -> Any:
+    return value if column == "question" else read_value("question", column, value)
+
+
 def _reference_answer(rest: dict[str, Any]) -> str | None:
     """Remove the right answer from a row's fields and return it; a list of right answers stays in the fields."""
     for name in REFERENCES:
         value = rest.get(name)
         if isinstance(value, list):
             value = value[0] if value else None
+        elif name in COLUMNS["reference_answer"]:
+            value = read_value("reference_answer", name, value)
         if value is None or (isinstance(value, str) and not value.strip()):
             continue
         if not isinstance(value, str):
@@ -206,28 +211,3 @@ def _reference_answer(rest: dict[str, Any]) -> str | None:
             del rest[name]
         return value
     return None
-
-
-def _that_fit(rest: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are JSON, in their order; if there is no room for all, without the largest."""
-    sizes = {name: (value, size) for name, value, size in _as_json(rest) if name not in own}
-    room = ROOM_BYTES - 2 - sum(size for _, _, size in _as_json(own))
-    kept: set[str] = set()
-    for name, (_, size) in sorted(sizes.items(), key=lambda entry: entry[1][1]):
-        room -= size
-        if room < 0:
-            break
-        kept.add(name)
-    return {name: value for name, (value, _) in sizes.items() if name in kept}
-
-
-def _as_json(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any, int]]:
-    """Yield name, value and bytes of the fields that JSON can represent; others, such as times and NaN, are skipped."""
-    for name, value in fields.items():
-        try:
-            written = json.dumps({name: value}, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-            size = len(written.encode()) - 1  # without the braces, with a comma
-        except (TypeError, ValueError, RecursionError):
-            continue
-        ((read_name, read_value),) = json.loads(written).items()
-        yield read_name, read_value, size

@@ -16,7 +16,7 @@ LISTS: Final = (
 """Keys under which a reply has its list of documents, the surest first."""
 TEXTS: Final = (
     "page_content", "text", "content", "pageContent", "document", "chunk", "chunk_text", "passage", "body", "snippet",
-    "page_text", "raw_content", "content_text", "answer", "description", "summary",
+    "page_text", "raw_content", "content_text", "document.content", "answer", "description", "summary",
 )  # fmt: skip
 """Keys under which a document has its text."""
 WRAPPERS: Final = (
@@ -24,8 +24,30 @@ WRAPPERS: Final = (
     "resource", "data", "value", "chunk", "content", "meta",
 )  # fmt: skip
 """Keys under which a found item has the document: LlamaIndex, Qdrant, Elasticsearch, Pinecone, Milvus, Weaviate."""
-IDS: Final = ("id", "_id", "id_", "doc_id", "document_id", "chunk_id", "node_id", "uuid", "key", "source", "url")
-SCORES: Final = ("score", "_score", "relevance_score", "relevance", "similarity", "@search.score", "distance")
+IDS: Final = (
+    "id",
+    "document.id",
+    "_id",
+    "id_",
+    "doc_id",
+    "document_id",
+    "chunk_id",
+    "node_id",
+    "uuid",
+    "key",
+    "source",
+    "url",
+)
+SCORES: Final = (
+    "score",
+    "document.score",
+    "_score",
+    "relevance_score",
+    "relevance",
+    "similarity",
+    "@search.score",
+    "distance",
+)
 
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""

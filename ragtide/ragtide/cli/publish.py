@@ -8,8 +8,9 @@ import typer
 from ragtide_producers import FileOptions, InteractionProducer, count_rows
 from ragtide_producers.file_publisher import publish_file
 
+from .columns_option import MapOption, columns_line, columns_of
 from .common import JsonOption, given
-from .console import err, print_json
+from .console import err, print_json, warn
 from .problems import Problems
 from .progress import interruptible, progress_bar
 
@@ -30,6 +31,7 @@ def publish(
         str | None,
         typer.Option(help="Name of a run that the rows belong to, such as nightly-7; its size is the number of rows."),
     ] = None,
+    columns: MapOption = None,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="Interactions per second; by default as fast as possible.")
     ] = None,
@@ -39,7 +41,8 @@ def publish(
 
     Publishing the file again adds only the interactions that are missing in Redis.
     """
-    options, counts = FileOptions(pipeline, run), Counter(published=0, duplicates=0, dropped=0, bad=0)
+    options = FileOptions(pipeline, run, columns=columns_of(columns))
+    taken, counts = dict[str, str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
     settings = given(context).settings()
 
     def kept() -> str:
@@ -60,9 +63,11 @@ def publish(
             for row in batch.rows:
                 if row.interaction is None:
                     problems.add(row.line, row.problem or "")
+                taken |= row.columns
             done += len(batch.rows)
             show(done)
     problems.sum_up()
+    warn(*filter(None, [columns_line(taken)]))
     if as_json:
         print_json(counts)
     else:

@@ -25,8 +25,9 @@ from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.reference_results import reference_results
 from ragtide_schemas.suggestions import unknown
 
+from .columns_option import MapOption, columns_line, columns_of
 from .common import JsonOption, given
-from .console import err, out, print_json
+from .console import err, out, print_json, warn
 from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
 from .problems import Problems
 from .progress import cost_note, interrupted, progress_bar
@@ -134,6 +135,7 @@ def score(
     file_format: Annotated[
         str | None, typer.Option("--format", help=f"Format of the file: {', '.join(FORMATS)}; default: by its name.")
     ] = None,
+    columns: MapOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File for a line per interaction; a file that exists is continued."),
@@ -180,7 +182,7 @@ def score(
             reference_results(reference)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
-    files = FileOptions(pipeline, format=file_format)
+    files = FileOptions(pipeline, format=file_format, columns=columns_of(columns))
     gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
     if baseline is not None and gate is None:
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
@@ -199,6 +201,7 @@ def score(
             print_json({SUMMARY: {**scored.totals(), "partial": True, **found.as_dict()}})
         interrupted(_kept(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(_counted(scored), highlight=False)
+    warn(*filter(None, [columns_line(scored.columns)]))
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
     result = None

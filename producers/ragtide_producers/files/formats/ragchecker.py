@@ -1,5 +1,7 @@
 """The JSON of RAGChecker, with or without labels: `{"results": [{"query_id": ..., "query": ...}, ...]}`.
 
+Rows of other tools may stand in such a list, too.
+
 Source: amazon-science/RAGChecker, `ragchecker/container.py`.
 """
 
@@ -11,6 +13,9 @@ from typing import Any, Final
 from ragtide_schemas import ClaimLabels, InvalidEntryError
 
 from .record import Record, RecordError
+
+LISTS: Final = ("results", "testCases", "test_cases", "records", "examples", "data")
+"""Names of the list of rows in one JSON object: of RAGChecker, and of exports of other tools."""
 
 _TABLES: Final = ("answer2response", "response2answer", "retrieved2answer", "retrieved2response")
 
@@ -25,8 +30,9 @@ def records(path: Path) -> Iterator[Record]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
-    results = content.get("results") if isinstance(content, dict) else content
-    if not isinstance(results, list):
+    lists = (content.get(name) for name in LISTS) if isinstance(content, dict) else (content,)
+    results = next((found for found in lists if isinstance(found, list)), None)
+    if results is None:
         raise RecordError("the file has no list results: give RAGChecker's JSON, a JSON list, or JSON Lines as .jsonl")
     for number, result in enumerate(results, start=1):
         if isinstance(result, dict):
@@ -37,7 +43,8 @@ def records(path: Path) -> Iterator[Record]:
 
 def is_ragchecker(fields: dict[str, Any]) -> bool:
     """Return whether a record is a result of RAGChecker."""
-    return "query" in fields and "question" not in fields
+    own = ("retrieved_context", "gt_answer", "query_id")
+    return "query" in fields and "question" not in fields and any(name in fields for name in own)
 
 
 def interaction_fields(result: dict[str, Any], pipeline: str) -> dict[str, Any]:

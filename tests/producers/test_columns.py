@@ -1,0 +1,185 @@
+"""Files of other tools: their columns become the fields of an interaction, and other columns its metadata."""
+
+import csv
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtide_producers import FileOptions, read_items, read_rows
+from ragtide_producers.files.columns import COLUMNS, interaction_fields
+from ragtide_schemas import InvalidEntryError, RagInteraction
+
+QUESTION, ANSWER, RIGHT = "When was it built?", "In 1889.", "It was built in 1889."
+TEXTS = ["The tower was built in 1889.", "It is made of iron."]
+
+ROWS: dict[str, dict[str, Any]] = {
+    "Ragas until 0.1": {"question": QUESTION, "answer": ANSWER, "contexts": TEXTS, "ground_truth": RIGHT},
+    "Ragas before that": {"question": QUESTION, "answer": ANSWER, "contexts": TEXTS, "ground_truths": [RIGHT]},
+    "Ragas since 0.2": {
+        "user_input": QUESTION,
+        "response": ANSWER,
+        "retrieved_contexts": TEXTS,
+        "reference": RIGHT,
+    },
+    "DeepEval": {
+        "input": QUESTION,
+        "actual_output": ANSWER,
+        "expected_output": RIGHT,
+        "retrieval_context": TEXTS,
+        "context": ["the ideal context"],
+    },
+    "DeepEval, as JavaScript writes it": {
+        "input": QUESTION,
+        "actualOutput": ANSWER,
+        "expectedOutput": RIGHT,
+        "retrievalContext": TEXTS,
+    },
+    "TruLens records": {
+        "record_id": "r-1",
+        "input": QUESTION,
+        "output": ANSWER,
+        "contexts": json.dumps(TEXTS),
+        "expected": RIGHT,
+    },
+    "LangSmith runs": {
+        "id": "8a1f",
+        "inputs": {"question": QUESTION},
+        "outputs": {"answer": ANSWER, "documents": [{"page_content": text, "metadata": {}} for text in TEXTS]},
+        "reference_outputs": {"answer": RIGHT},
+    },
+    "LangSmith runs as CSV": {
+        "inputs": json.dumps({"question": QUESTION}),
+        "outputs": repr({"answer": ANSWER, "context": TEXTS}),
+        "reference_outputs": json.dumps({"answer": RIGHT}),
+    },
+    "Phoenix spans": {
+        "context.span_id": "ab12",
+        "attributes.input.value": QUESTION,
+        "attributes.output.value": ANSWER,
+        "attributes.retrieval.documents": [{"document.content": text} for text in TEXTS],
+        "reference": RIGHT,
+    },
+    "rows like ExpertQA": {
+        "question": QUESTION,
+        "response": ANSWER,
+        "contexts": TEXTS,
+        "reference": RIGHT,
+        "field": "a",
+    },
+    "rows like ClapNQ": {
+        "question": QUESTION,
+        "answer": ANSWER,
+        "passages": TEXTS,
+        "reference": RIGHT,
+        "title": "Tower",
+    },
+    "a chat": {
+        "user_input": [{"role": "user", "content": "Hello"}, {"role": "user", "content": QUESTION}],
+        "response": ANSWER,
+        "retrieved_contexts": TEXTS,
+        "reference": RIGHT,
+    },
+}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_rows_of_another_tool_are_interactions(row: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    (found,) = read_rows(file, FileOptions(pipeline="shop"))
+    assert found.interaction is not None, found.problem
+    assert (found.interaction.question, found.interaction.response) == (QUESTION, ANSWER)
+    assert [document.text for document in found.interaction.documents] == TEXTS
+    assert found.interaction.reference_answer == RIGHT
+    assert set(found.columns) >= {"documents"}
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_rows_of_another_tool_are_questions_of_an_experiment(row: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    (item,) = read_items(file)
+    assert item.question == QUESTION
+
+
+def test_spans_of_phoenix_as_csv_are_read(tmp_path: Path) -> None:
+    cells = {**ROWS["Phoenix spans"], "attributes.retrieval.documents": json.dumps([{"document.content": TEXTS[0]}])}
+    with (tmp_path / "spans.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([cells.keys(), cells.values()])
+    (found,) = read_rows(tmp_path / "spans.csv", FileOptions(pipeline="shop"))
+    assert found.interaction is not None, found.problem
+    assert (found.interaction.interaction_id, found.interaction.documents[0].text) == ("ab12", TEXTS[0])
+
+
+def test_a_file_of_test_cases_is_a_list_of_rows(tmp_path: Path) -> None:
+    (tmp_path / "cases.json").write_text(json.dumps({"testCases": [ROWS["DeepEval"], ROWS["DeepEval"]]}))
+    found = list(read_rows(tmp_path / "cases.json", FileOptions(pipeline="shop")))
+    assert [row.interaction is not None for row in found] == [True, True]
+
+
+def test_other_columns_are_metadata_and_own_names_win() -> None:
+    row = {
+        "question": QUESTION, "query": "another", "documents": TEXTS, "contexts": ["another"], "response": ANSWER,
+        "answer": "another", "title": "Tower", "metadata": {"title": "own"},
+    }  # fmt: skip
+    fields, taken = interaction_fields(row, {})
+    assert (fields["question"], fields["documents"], fields["response"]) == (QUESTION, TEXTS, ANSWER)
+    assert taken == {}
+    others = {"query": "another", "contexts": ["another"], "answer": "another", "title": "own"}
+    assert fields["metadata"] == others
+
+
+def test_stated_columns_win() -> None:
+    row = {"frage": QUESTION, "question": "another", "treffer": TEXTS, "answer": ANSWER, "kunde": "k-1"}
+    mapping = {"question": "frage", "documents": "treffer", "session_id": "kunde"}
+    fields, taken = interaction_fields(row, mapping)
+    assert (fields["question"], fields["session_id"]) == (QUESTION, "k-1")
+    assert [document["text"] for document in fields["documents"]] == TEXTS
+    assert taken == {**mapping, "response": "answer"}
+
+
+@pytest.mark.parametrize(
+    ("row", "mapping", "words"),
+    [
+        ({"question": "q", "response": "r"}, {}, "documents is missing: add it, or name its column with --map"),
+        ({"a": "q"}, {"question": "b"}, "question is mapped to the column 'b', which the row lacks; it has: a"),
+        ({"question": "q", "contexts": 3, "answer": "r"}, {}, "the column contexts has no documents that can be read"),
+        ({"question": "q", "contexts": '["a", {"b', "answer": "r"}, {}, "documents, from the column contexts, is cut"),
+        (
+            {"question": "q", "documents": [], "response": "r", "segmets": {}},
+            {},
+            "segmets is not a field of this schema; did you mean segments?",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_read_says_which_column(row: Any, mapping: Any, words: str) -> None:
+    with pytest.raises(InvalidEntryError) as refused:
+        interaction_fields(row, mapping)
+    assert words in refused.value.detail
+
+
+def test_an_empty_cell_is_nothing_found_and_no_answer() -> None:
+    fields, _ = interaction_fields({"question": "q", "contexts": None, "answer": None}, {})
+    assert (fields["documents"], fields["response"]) == ([], "")
+
+
+NAMES = sorted(
+    {"question", "documents", "response", "metadata", "title", *(n for names in COLUMNS.values() for n in names)}
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(['["a"]', "{'a': 1}", "[x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["text", "content", "role"]), inner),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=8))
+def test_any_row_is_an_interaction_or_refused_with_a_sentence(row: dict[str, Any]) -> None:
+    with suppress(InvalidEntryError):
+        fields, _ = interaction_fields(row, {})
+        RagInteraction.from_fields({"pipeline": "shop", **fields})
