@@ -39,6 +39,23 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [line for line in found if line.keys() != {"summary"}]
 
 
+def test_rows_that_repeat_an_id_are_told(tmp_path: Path) -> None:
+    row = {
+        "pipeline": "p",
+        "interaction_id": "a",
+        "question": "q",
+        "documents": ["It is red."],
+        "response": "It is red.",
+    }
+    rows = [row, row, {**row, "pipeline": "other"}, {**row, "interaction_id": "b"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    assert "1 times a row repeats the interaction id of another row" in " ".join(
+        score(tmp_path / "rows.jsonl").stderr.split()
+    )
+    (tmp_path / "good.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows[1:]))
+    assert "a row repeats" not in score(tmp_path / "good.jsonl").stderr
+
+
 def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_standard_error() -> None:
     result = score(ROWS, "--labeler", "local", "--json")
     found = lines(result.stdout)

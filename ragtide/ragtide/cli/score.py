@@ -201,7 +201,7 @@ def score(
             print_json({SUMMARY: {**scored.totals(), "partial": True, **found.as_dict()}})
         interrupted(_kept(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(_counted(scored), highlight=False)
-    warn(*filter(None, [columns_line(scored.columns)]))
+    warn(*filter(None, [columns_line(scored.columns), _repeats(scored.events)]))
     if not scored.counts.total():
         err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
     result = None
@@ -211,6 +211,17 @@ def score(
     if as_json:
         print_json({SUMMARY: with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result)})
     exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or found.problems)))
+
+
+def _repeats(events: Sequence[MetricEvent]) -> str:
+    """Return a sentence about rows that repeat the id of another row; empty if none does."""
+    repeats = len(events) - len({(event.pipeline, event.interaction_id) for event in events})
+    if not repeats:
+        return ""
+    return (
+        f"{repeats:,} times a row repeats the interaction id of another row of its pipeline: each counts as an answer "
+        "of its own, so the intervals are too narrow if they are copies"
+    )
 
 
 def _gaps(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> Gaps:
