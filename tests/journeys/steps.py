@@ -51,6 +51,11 @@ FEW: Final = """
 
 FOREIGN: Final = '{"question": "Is it tall?"}\n' * 40
 
+RAGAS: Final = (
+    '{"user_input": "When was it built?", "retrieved_contexts": ["It was built in 1889."], '
+    '"response": "In 1889.", "reference": "In 1889."}\n'
+) * 40
+
 FIELD: Final = RULES.replace("target", "traget")
 
 NOTEBOOK: Final = """
@@ -384,6 +389,17 @@ FIRST_DAYS: Final = (
                 pains=(Pain("an empty file passes CI", "exit code 1", ("no interactions to score",)),),
             ),
             Step(
+                "ragtide score ragas.jsonl",
+                shows=("40 scored, 0 problems",),
+                pains=(
+                    Pain(
+                        "formats of other tools (Ragas, DeepEval, ...) and a missing pipeline refused",
+                        "read, and it says which columns",
+                        ("ragas · all · local", "documents from retrieved_contexts"),
+                    ),
+                ),
+            ),
+            Step(
                 "ragtide score foreign.jsonl",
                 code=1,
                 pains=(Pain("69 kB of errors", "five lines, then how many more like it", ("35 more like it",)),),
@@ -393,12 +409,13 @@ FIRST_DAYS: Final = (
                 pains=(Pain("no value for notebooks", "from ragtide import score", ("Summary of 9 estimates",)),),
             ),
         ),
-        {"answers.py": ANSWERS, "empty.jsonl": "", "foreign.jsonl": FOREIGN, "notebook.py": NOTEBOOK},
-        pains=(
-            Pain(
-                "formats of other tools (Ragas, DeepEval, ...) refused", "as before; a missing pipeline too", issue=16
-            ),
-        ),
+        {
+            "answers.py": ANSWERS,
+            "empty.jsonl": "",
+            "foreign.jsonl": FOREIGN,
+            "notebook.py": NOTEBOOK,
+            "ragas.jsonl": RAGAS,
+        },
     ),
 )
 """Journeys 1 to 5, in the order of a user's first days."""

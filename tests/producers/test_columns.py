@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ragtide_producers import FileOptions, read_items, read_rows
 from ragtide_producers.files.columns import COLUMNS, interaction_fields
+from ragtide_producers.files.interactions import name_of
 from ragtide_schemas import InvalidEntryError, RagInteraction
 
 QUESTION, ANSWER, RIGHT = "When was it built?", "In 1889.", "It was built in 1889."
@@ -120,6 +121,19 @@ def test_a_file_of_test_cases_is_a_list_of_rows(tmp_path: Path) -> None:
     (tmp_path / "cases.json").write_text(json.dumps({"testCases": [ROWS["DeepEval"], ROWS["DeepEval"]]}))
     found = list(read_rows(tmp_path / "cases.json", FileOptions(pipeline="shop")))
     assert [row.interaction is not None for row in found] == [True, True]
+
+
+def test_the_unnamed_pipeline_is_for_rows_without_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text(
+        "".join(json.dumps(row) + "\n" for row in (ROWS["DeepEval"], {**ROWS["DeepEval"], "pipeline": "own"}))
+    )
+    for options, names in (
+        (FileOptions(unnamed=name_of(file)), ["answers", "own"]),
+        (FileOptions("shop", unnamed="answers"), ["shop", "own"]),
+    ):
+        assert [row.interaction.pipeline for row in read_rows(file, options) if row.interaction] == names
+    assert "pipeline is missing" in str([row.problem for row in read_rows(file, FileOptions())])
 
 
 def test_other_columns_are_metadata_and_own_names_win() -> None:

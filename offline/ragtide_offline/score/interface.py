@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ragtide_consumers.labelers.plugins import checked_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_producers.files.columns import interaction_fields
+from ragtide_producers.files.interactions import name_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.waiting import blocking
@@ -34,7 +36,7 @@ def load(
 
     Args:
         source: a path, `hf:owner/name?split=test`, or interactions as objects.
-        pipeline: pipeline of rows without one.
+        pipeline: pipeline of rows without one; by default the name of the file.
         columns: column by field, such as `{"documents": "contexts"}`; known names of other tools are found without it.
 
     Raises:
@@ -62,7 +64,7 @@ def score(
     Args:
         data: a path, a Hugging Face data set, or interactions.
         labeler: name of the labeler, or a labeler; by default that of the settings.
-        pipeline: pipeline of rows without one.
+        pipeline: pipeline of rows without one; by default the name of the file.
         columns: column by field, as for `load`.
         strategy: method of the intervals; `normal` is valid at one look, `running` at every look.
         confidence: level of the intervals; by default that of the settings.
@@ -154,7 +156,7 @@ def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
         shown = type(source).__name__
         raise UnreadableFileError(f"the data are of type {shown}: give a path, or a list of interactions")
     if isinstance(source, str | Path):
-        rows, place = read_rows(source, options), f"{source}:"
+        rows, place = read_rows(source, replace(options, unnamed=name_of(source))), f"{source}:"
     else:
         rows, place = _of_objects(source, options), "row "
     for row in rows:

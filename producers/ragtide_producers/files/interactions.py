@@ -40,13 +40,15 @@ class FileOptions:
     """Values of missing fields, the run of the rows, and the file's format."""
 
     pipeline: str | None = None
-    """Pipeline of rows without one; by default `ragbench` or `ragchecker` for their rows, required for other rows."""
+    """Pipeline of rows without one; by default `ragbench` or `ragchecker` for their rows, `unnamed` for other rows."""
     run: str | None = None
     """Run of every row. Ids become `<run>/<id>`, so that one file can be published in several runs."""
     population_size: int | None = None
     """Number of interactions in the run."""
     format: str | None = None
     """Name of a format in `FORMATS`; by default found by the file's name."""
+    unnamed: str | None = None
+    """Pipeline of other rows without one, if `pipeline` is not given; None refuses them."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Column by field, such as `{"documents": "contexts"}`; other fields are found by their known names."""
 
@@ -145,7 +147,20 @@ def _understood(
         found = ragchecker.interaction_fields(fields, pipeline)
         return found, () if claim_labels is None else (claim_labels,), {}
     given, taken = columns.interaction_fields(fields, options.columns)
-    return ({"pipeline": options.pipeline} if options.pipeline is not None else {}) | given, (), taken
+    named = options.pipeline if options.pipeline is not None else options.unnamed
+    return ({} if named is None else {"pipeline": named}) | given, (), taken
+
+
+def name_of(source: str | Path) -> str:
+    """Return the name of a source without folder and ending, as a pipeline's name for offline scores.
+
+    >>> name_of("runs/answers.v2.jsonl"), name_of("hf:owner/name/config?split=test")
+    ('answers.v2', 'name')
+    """
+    if huggingface.is_huggingface(source):
+        parts = str(source).removeprefix("hf:").partition("?")[0].strip("./").split("/")
+        return parts[1] if len(parts) > 1 else parts[0]
+    return Path(source).stem
 
 
 def _in_run(fields: dict[str, Any], options: FileOptions) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
 from ragtide_offline.score.stored_labels import STORED
 from ragtide_offline.score.summary import Summary, summarize
 from ragtide_producers import FORMATS, FileOptions
+from ragtide_producers.files.interactions import name_of
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
@@ -131,7 +132,9 @@ def score(
             help="Metric families of the judge: trace, ragchecker, or trace,ragchecker [RAGTIDE_JUDGE_FAMILIES]."
         ),
     ] = None,
-    pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Pipeline of rows that name none; default: the name of the file.")
+    ] = None,
     file_format: Annotated[
         str | None, typer.Option("--format", help=f"Format of the file: {', '.join(FORMATS)}; default: by its name.")
     ] = None,
@@ -182,7 +185,7 @@ def score(
             reference_results(reference)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
-    files = FileOptions(pipeline, format=file_format, columns=columns_of(columns))
+    files = FileOptions(pipeline, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
     gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
     if baseline is not None and gate is None:
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
