@@ -76,6 +76,8 @@ def test_what_stays(text: str) -> None:
 
 
 SECRETS = ["eve@example.com", "+49 30 1234567", "4111 1111 1111 1111"]
+PARTS = ["eve@", "30 1234567", "1111 1111"]
+"""Parts of them that no digest and no time contains by chance: those have no spaces."""
 
 
 def secretive(number: int) -> RagInteraction:
@@ -122,9 +124,8 @@ async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tm
     async with recording(async_redis, settings):
         await until(lambda: caught_up(async_redis))
     stored = everything_in(tmp_path)
-    for secret in SECRETS:
+    for secret in (*SECRETS, *PARTS):
         assert secret.encode() not in stored
-        assert secret.partition(" ")[0].encode() not in stored.replace(b"+49", b"")
     model = recorded(tmp_path / "r")[0].model
     assert isinstance(model, RagInteraction)
     assert model.question == "is [email] yours?"
