@@ -122,9 +122,11 @@ def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
 
 
 def _flat(column: Any) -> list[Any] | None:
+    """Return a column without its rows: Chroma has a list for each query of a batch."""
     if not isinstance(column, list):
         return None
-    return [item for row in column for item in row] if column and isinstance(column[0], list) else column
+    rows = column and all(isinstance(row, list) for row in column)
+    return [item for row in column for item in row] if rows else column
 
 
 def _document(item: Any) -> Found | None:

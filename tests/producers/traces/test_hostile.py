@@ -72,6 +72,11 @@ def test_any_trace_gives_interactions_or_reasons(trace: list[Span]) -> None:
     assert bool(explained.reason) == (not found)
 
 
+def test_columns_with_a_row_that_is_no_list_are_read_as_a_list() -> None:
+    found = documents_of({"ids": [["a"], None], "documents": [["text"], None]})
+    assert [one.text for one in found or ()] == ["text"]
+
+
 @given(JSON_VALUES)
 def test_any_value_is_read(value: Any) -> None:
     assert documents_of(value) is None or all(one.text or one.id for one in documents_of(value) or ())
