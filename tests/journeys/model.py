@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Pain:
-    """What confused a new user once, and how it is now."""
+    """A point that confused a new user once, and how it is now."""
 
     was: str
     now: str

@@ -71,11 +71,7 @@ def rows(count: int) -> str:
     return "".join(json.dumps({**row, "interaction_id": f"i{number}"}) + "\n" for number in range(count))
 
 
-@pytest.mark.parametrize("output", [None, "out.jsonl"])
-def test_score_says_what_was_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str | None
-) -> None:
-    (tmp_path / "rows.jsonl").write_text(rows(6))
+def interrupt_after_four_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ScoredFile.score
 
     async def score(self: ScoredFile) -> Any:
@@ -85,6 +81,14 @@ def test_score_says_what_was_kept(
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(ScoredFile, "score", score)
+
+
+@pytest.mark.parametrize("output", [None, "out.jsonl"])
+def test_score_says_what_was_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str | None
+) -> None:
+    (tmp_path / "rows.jsonl").write_text(rows(6))
+    interrupt_after_four_rows(monkeypatch)
     options = [] if output is None else ["--output", output]
     done = run_command(capsys, "score", str(tmp_path / "rows.jsonl"), *options)
     assert done.code == 130
@@ -101,15 +105,7 @@ def test_the_partial_summary_of_score_says_so_to_programs(
     (tmp_path / "rows.jsonl").write_text(rows(6))
     whole = run_command(capsys, "score", "rows.jsonl", "--json").stdout.splitlines()
     assert json.loads(whole[-1])["summary"]["partial"] is False
-    real = ScoredFile.score
-
-    async def score(self: ScoredFile) -> Any:
-        async for one in real(self):
-            yield one
-            if self.counts["scored"] == 4:
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(ScoredFile, "score", score)
+    interrupt_after_four_rows(monkeypatch)
     done = run_command(capsys, "score", "rows.jsonl", "--json", "--fail-if", "trace.adherence < 0.1")
     assert done.code == 130
     *lines, last = map(json.loads, done.stdout.splitlines())

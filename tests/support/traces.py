@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragtide_producers.traces.span import FLAG_REMOTE_KNOWN, Span, SpanEvent
+from ragtide_producers.traces.span import Span, SpanEvent
 
 STEP_NS = 1_000_000_000
 START_NS = 1_790_000_000 * STEP_NS
@@ -37,7 +37,7 @@ def _attribute(value: Any) -> Any:
 def spans(root: Branch, trace: str = "a", service: str = "shop") -> list[Span]:
     """Return the spans of a trace, parents first."""
     trace_id = hashlib.sha256(trace.encode()).hexdigest()[:32]
-    given = {"trace_id": trace_id, "resource": {"service.name": service}, "flags": FLAG_REMOTE_KNOWN}
+    given = {"trace_id": trace_id, "resource": {"service.name": service}}
     return list(_spans(root, None, given, _Counters()))
 
 

@@ -49,7 +49,7 @@ class Measurement:
 
 
 class GapKey(NamedTuple):
-    """What a difference from a baseline is of."""
+    """The scores that a difference from a baseline compares."""
 
     pipeline: str
     run: str | None

@@ -6,7 +6,6 @@ from typing import Any, Final, NamedTuple
 
 from .conventions import REDACTED
 
-INDEX_MAX: Final = 100_000
 _INDEX: Final = re.compile(r"\d{1,6}")
 
 

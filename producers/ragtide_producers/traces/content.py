@@ -1,6 +1,7 @@
 """The question, the documents and the answer of a group of spans."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 
 from ..shapes.documents import Found, documents_of
 from .grouping import SpanGroup
@@ -13,17 +14,12 @@ def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         TruncatedError: the content of a span is not whole.
     """
-    anchor = group.anchor.reading
-    if anchor is not None and group.turn is None:
-        own = _own_text(anchor, "question") or anchor.question(keys)
-        if own:
-            return own
-    for call in group.calls:
-        if call.prompt_question:
-            return call.prompt_question
+    given = _of_anchor(group, "question", lambda anchor: anchor.question(keys))
+    in_prompts = (call.prompt_question for call in group.calls)
     queries = (retrieval.query for retrieval in group.retrievals)
     asked = (call.last_question for call in reversed(group.calls))
-    return next((text for text in (*queries, *asked) if text), None)
+    # A span is read only if no earlier one has the question: the content of the others need not be whole.
+    return given or next((text for text in chain(in_prompts, queries, asked) if text), None)
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -32,19 +28,16 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     Raises:
         TruncatedError: the content of a span is not whole.
     """
-    anchor = group.anchor.reading
-    if anchor is not None and group.turn is None:
-        own = _own_text(anchor, "response") or anchor.answer(keys)
-        if own:
-            return own
-    return next((text for call in reversed(group.calls) if (text := call.generated)), None)
+    given = _of_anchor(group, "response", lambda anchor: anchor.answer(keys))
+    return given or next((text for call in reversed(group.calls) if (text := call.generated)), None)
 
 
 def documents_in(group: SpanGroup) -> list[Found] | None:
     """Return the documents that the generator got, best first; None if the spans do not tell them.
 
-    A reranking replaces the documents that went into it: those of all earlier spans, if it does not say which. What is
-    left is joined without repeats. Ids without texts take their texts from the prompt.
+    A reranking replaces the documents that went into it. If it does not tell its inputs, it replaces the documents of
+    all earlier spans. The remaining documents are joined without repeats. Ids without texts take their texts from the
+    prompt.
 
     Raises:
         TruncatedError: documents are missing or cut.
@@ -103,6 +96,10 @@ def _split(found: list[Found], listed: list[Found]) -> list[Found]:
     return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]
 
 
-def _own_text(anchor: SpanReading, key: str) -> str | None:
-    found = anchor.own.get(key)
-    return found if isinstance(found, str) and found.strip() else None
+def _of_anchor(group: SpanGroup, key: str, read: Callable[[SpanReading], str | None]) -> str | None:
+    """Return the explicit text of the anchor, else the text that `read` finds; None if several turns share it."""
+    anchor = group.anchor.reading
+    if anchor is None or group.turn is not None:
+        return None
+    explicit = anchor.own.get(key)
+    return explicit if isinstance(explicit, str) and explicit.strip() else read(anchor)

@@ -1,7 +1,7 @@
 """A trace becomes RAG interactions, each with its source, or with the reason why it cannot be used."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction
@@ -26,8 +26,6 @@ class Mapped:
     """An interaction that a trace holds."""
 
     interaction_id: str
-    anchor_id: str
-    """Id of the span that is the interaction; empty if it stands for the whole trace."""
     interaction: RagInteraction | None
     """None if the interaction cannot be used."""
     refusal: Refusal | None = None
@@ -35,8 +33,6 @@ class Mapped:
     """The reason with its remedy, if the interaction cannot be used."""
     probability: float | None = None
     """Probability with which the sender kept the trace, if the trace tells it."""
-    roles: Mapping[str, str] = field(default_factory=dict)
-    """The part of each used span, by the id of the span."""
 
 
 def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapped]:
@@ -49,10 +45,8 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     readings = _spans_in(group)
     mapped = Mapped(
         _interaction_id(group, readings),
-        group.anchor.span_id,
         None,
         probability=next((p for span in readings if (p := sampling_probability(span.span.trace_state))), None),
-        roles={reading.span.span_id: reading.role for reading in (*group.retrievals, *group.calls)},
     )
     try:
         fields = fields_of(group, readings, options)

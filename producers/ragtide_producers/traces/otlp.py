@@ -68,11 +68,6 @@ def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
                     yield _span(wire, resource, of_scope.scope.name)
 
 
-def span_count(request: ExportTraceServiceRequest) -> int:
-    """Return the number of spans of a request, with those that have no valid id."""
-    return sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
-
-
 def _valid(span: trace_pb2.Span) -> bool:
     """Whether the ids have the lengths of the W3C Trace Context and are not all zero."""
     return (
@@ -97,7 +92,6 @@ def _span(wire: trace_pb2.Span, resource: Mapping[str, Any], scope: str) -> Span
         scope=scope,
         failed=wire.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
         dropped_attributes=wire.dropped_attributes_count,
-        flags=wire.flags,
         trace_state=wire.trace_state,
         events=tuple(SpanEvent(event.name, _attributes(event.attributes)) for event in wire.events),
     )

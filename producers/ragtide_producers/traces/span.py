@@ -2,12 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-FLAG_REMOTE_KNOWN: Final = 0x100
-"""Bit of OTLP `Span.flags`: the sender knows whether the parent is remote (trace.proto, `SpanFlags`)."""
-FLAG_REMOTE: Final = 0x200
-"""Bit of OTLP `Span.flags`: the parent is a span of another process."""
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +40,6 @@ class Span:
     """Whether the status of the span is an error."""
     dropped_attributes: int = 0
     """Number of attributes that the sender left out."""
-    flags: int = 0
-    """OTLP `Span.flags`."""
     trace_state: str = ""
     """W3C tracestate."""
     events: tuple[SpanEvent, ...] = ()
-
-    @property
-    def local_root(self) -> bool:
-        """Whether no span of the same process is above this span, as far as the sender says."""
-        remote = self.flags & FLAG_REMOTE_KNOWN and self.flags & FLAG_REMOTE
-        return self.parent_id is None or bool(remote)

@@ -56,9 +56,6 @@ class Tree:
         self.nodes = self._numbered()
         """The nodes in the order of a walk: parents first, siblings by time."""
 
-    def __getitem__(self, span_id: str) -> Node:
-        return self._nodes[span_id]
-
     def _node(self, span_id: str) -> Node:
         return self._nodes.setdefault(span_id, Node(span_id))
 

@@ -1,4 +1,4 @@
-"""Whatever a sender puts into spans ends in an interaction or a reason: never in an error, and in bounded time."""
+"""Spans with any content give interactions or reasons: never an error, and in bounded time."""
 
 import gzip
 import json
