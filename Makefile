@@ -3,7 +3,7 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; done)
 BIN := .venv/bin
-SOURCES := schemas runtime producers consumers aggregator roles offline ragtide tests benchmarks examples
+SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
 .PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed startup install-size stats replayspeed simulations realtraffic clean
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-COMPONENTS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+COMPONENTS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
 def test_a_class_name_means_one_thing() -> None:

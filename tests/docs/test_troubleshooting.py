@@ -9,7 +9,7 @@ import pytest
 pytestmark = pytest.mark.pure
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+ROOTS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 PAGE = ROOT / "docs" / "troubleshooting.md"
 GAP = "\N{SYMBOL FOR NULL}"
 

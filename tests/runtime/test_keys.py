@@ -21,7 +21,7 @@ from ragtide_runtime.redis.keys import (
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "redis-keys.md").read_text(encoding="utf-8")
 NAMES = ROOT / "runtime" / "ragtide_runtime" / "redis" / "keys.py"
-PACKAGES = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+PACKAGES = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 PRODUCT = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")) if path != NAMES]
 BEGINNINGS = tuple(field.value for field in CheckpointField if field.endswith(":"))
 HASH_COMMANDS = {"hget", "hset", "hmget", "hdel", "hsetnx", "hexists", "hincrby"}

@@ -11,7 +11,7 @@ from ragtide_schemas.suggestions import closest, suggestion, unknown
 pytestmark = pytest.mark.pure
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
 @pytest.mark.parametrize(

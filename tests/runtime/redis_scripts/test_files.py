@@ -12,7 +12,7 @@ from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
 ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(FOLDER.glob("*.lua"))
 SHARED = sorted((FOLDER / "shared").glob("*.lua"))
-PACKAGES = ("runtime", "producers", "consumers", "aggregator", "roles", "offline", "ragtide")
+PACKAGES = ("runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)

@@ -1,0 +1,1 @@
+"""The HTTP service: traces, interactions and feedback come in, estimates and alerts go out."""
