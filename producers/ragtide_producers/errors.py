@@ -3,6 +3,18 @@
 from ragtide_runtime.errors import RagtideError
 
 
+class IngestFullError(RagtideError):
+    """Too many spans wait to be read: send the request again later.
+
+    Attributes:
+        retry_after_s: seconds to wait.
+    """
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
 class InvalidTracesError(RagtideError):
     """A body of traces cannot be decoded: sending it again is of no use."""
 
@@ -17,6 +29,10 @@ class ReplayError(RagtideError):
 
 class StreamFullError(RagtideError):
     """A stream had no room for as long as publishing may wait; it is safe to publish all of the call again."""
+
+
+class TooManySpansError(InvalidTracesError):
+    """A request has more spans than one request may have."""
 
 
 class UnreadableFileError(RagtideError):

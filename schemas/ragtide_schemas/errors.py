@@ -18,6 +18,8 @@ class Reason(StrEnum):
     """The payload has a schema version that this release cannot read."""
     INVALID = "invalid"
     """A field is missing, unknown, of a wrong type or out of its range."""
+    TRUNCATED = "truncated"
+    """Attributes of the spans were dropped or cut, so the interaction of the trace is not whole."""
     DUPLICATE = "duplicate"
     """An earlier entry within the dedupe window has the same interaction id."""
     DELETED = "deleted"

@@ -10,6 +10,7 @@ from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
+from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -82,6 +83,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     process = ProcessTelemetry()
     WorkerTelemetry(process)
     LabelerTelemetry(process)
+    IngestTelemetry(process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:

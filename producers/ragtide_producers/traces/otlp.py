@@ -33,6 +33,8 @@ REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Co
 _IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 _TRACE_ID_BYTES: Final = 16
 _SPAN_ID_BYTES: Final = 8
+_REMOTE_PARENT: Final = 0x300
+"""Bits of a span's flags: it is known whether the parent is remote, and it is (trace.proto, `SpanFlags`)."""
 
 
 def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
@@ -61,14 +63,14 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
 def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
     """Yield the spans of a request; a span without a valid id is left out."""
     for of_resource in request.resource_spans:
-        resource = _attributes(of_resource.resource.attributes)
+        resource = read_attributes(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
             for wire in of_scope.spans:
-                if _valid(wire):
-                    yield _span(wire, resource, of_scope.scope.name)
+                if has_valid_ids(wire):
+                    yield read_span(wire, resource)
 
 
-def _valid(span: trace_pb2.Span) -> bool:
+def has_valid_ids(span: trace_pb2.Span) -> bool:
     """Whether the ids have the lengths of the W3C Trace Context and are not all zero."""
     return (
         len(span.trace_id) == _TRACE_ID_BYTES
@@ -79,7 +81,8 @@ def _valid(span: trace_pb2.Span) -> bool:
     )
 
 
-def _span(wire: trace_pb2.Span, resource: Mapping[str, Any], scope: str) -> Span:
+def read_span(wire: trace_pb2.Span, resource: Mapping[str, Any]) -> Span:
+    """Return a span of the wire, with the attributes of its resource."""
     return Span(
         trace_id=wire.trace_id.hex(),
         span_id=wire.span_id.hex(),
@@ -87,17 +90,18 @@ def _span(wire: trace_pb2.Span, resource: Mapping[str, Any], scope: str) -> Span
         name=wire.name,
         start_ns=wire.start_time_unix_nano,
         end_ns=max(wire.start_time_unix_nano, wire.end_time_unix_nano),
-        attributes=_attributes(wire.attributes),
+        attributes=read_attributes(wire.attributes),
         resource=resource,
-        scope=scope,
         failed=wire.status.code == trace_pb2.Status.STATUS_CODE_ERROR,
         dropped_attributes=wire.dropped_attributes_count,
         trace_state=wire.trace_state,
-        events=tuple(SpanEvent(event.name, _attributes(event.attributes)) for event in wire.events),
+        events=tuple(SpanEvent(event.name, read_attributes(event.attributes)) for event in wire.events),
+        parent_is_remote=wire.flags & _REMOTE_PARENT == _REMOTE_PARENT,
     )
 
 
-def _attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
+def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
+    """Return attributes by name, without embeddings and empty values."""
     pairs = ((pair.key, _value(pair.value)) for pair in found if not pair.key.endswith(".vector"))
     return {key: value for key, value in pairs if value is not None}
 

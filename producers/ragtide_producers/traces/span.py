@@ -34,8 +34,6 @@ class Span:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of the process that sent the span, such as `service.name`."""
-    scope: str = ""
-    """Name of the instrumentation library."""
     failed: bool = False
     """Whether the status of the span is an error."""
     dropped_attributes: int = 0
@@ -43,3 +41,5 @@ class Span:
     trace_state: str = ""
     """W3C tracestate."""
     events: tuple[SpanEvent, ...] = ()
+    parent_is_remote: bool = False
+    """Whether the span above this span is in another process, so that this process sends nothing above it."""

@@ -97,6 +97,11 @@ class Streams:
     feedback_probe = _Family("feedback-mark", "string", "entry of one submitted feedback item, for ten minutes")
     quarantine = _Family("quarantine", "counter", "exclusive tries of one entry that was delivered too often")
 
+    trace = _Family("trace", "hash", "spans of one trace that may still be read, by trace id")
+    open_traces = _Key("open-traces", "sorted set", "traces that wait to be read, by the time at which they are due")
+    read_traces = _Key("read-traces", "sorted set", "traces that were read, by the time at which their spans go")
+    traces_bytes = _Key("traces-bytes", "counter", "bytes of the stored spans")
+
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
     repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
     next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
@@ -233,6 +238,21 @@ class ReplayField(StrEnum):
     PUBLISHED = "published"
     DUPLICATES = "duplicates"
     PROGRESS = "tally"
+
+
+@unique
+class TraceField(StrEnum):
+    """Fields of the hash `trace`. A span has 8 bytes as its field, and a resource 9 bytes that begin with `r`."""
+
+    VERSION = "v"
+    BYTES = "b"
+    SPANS = "n"
+    PIPELINES = "p"
+    DECISION = "d"
+    OUTBOX = "o"
+    USED_SPANS = "c"
+    CONTENTS = "i"
+    READS = "k"
 
 
 @unique

@@ -32,7 +32,7 @@ from redis.exceptions import (
 
 from ..waiting import Backoff
 from .client import PATIENCE
-from .keys import DATA_FIELD, KNOWN_BUCKETS, TRACEPARENT_FIELD, CheckpointField, ReplayField
+from .keys import DATA_FIELD, KNOWN_BUCKETS, TRACEPARENT_FIELD, CheckpointField, ReplayField, TraceField
 
 log = logging.getLogger("ragtide.redis")
 
@@ -56,6 +56,7 @@ NAMES: Final = {
     "KNOWN_KEYS": str(1 + KNOWN_BUCKETS),
     **{f"CHECKPOINT_{field.name}": f"'{field}'" for field in CheckpointField},
     **{f"REPLAY_{field.name}": f"'{field}'" for field in ReplayField},
+    **{f"TRACE_{field.name}": f"'{field}'" for field in TraceField},
 }
 """Names from `keys.py` that a script may use."""
 

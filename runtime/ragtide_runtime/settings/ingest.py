@@ -24,3 +24,18 @@ class IngestSettings(BaseModel):
     """Keys of an output that have the answer, tried before the known keys."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
+    settle_s: Annotated[float, Field(ge=0, le=600)] = 2.0
+    """Seconds without a new span after which an interaction is complete, if all spans above it have come."""
+    quiet_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    """Seconds without a new span after which an interaction is complete, although spans above it are missing."""
+    hold_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    """Seconds after which an interaction is complete in any case, and its spans are deleted. As long again, ragtide
+    knows which spans have become interactions, so that late repeats of them add nothing."""
+    traces_cap: Annotated[int, Field(ge=1)] = 100_000
+    """Most traces of a partition that wait to be read; further traces are refused with the request to try later."""
+    traces_bytes: Annotated[int, Field(ge=1)] = 536_870_912
+    """Most bytes of the stored spans of a partition; further spans are refused with the request to try later."""
+    trace_spans: Annotated[int, Field(ge=1, le=100_000)] = 10_000
+    """Most spans of one trace; further spans are refused for good."""
+    trace_bytes: Annotated[int, Field(ge=1)] = 33_554_432
+    """Most bytes of the spans of one trace; further spans are refused for good."""

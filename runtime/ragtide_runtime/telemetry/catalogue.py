@@ -211,6 +211,39 @@ RECORDER_METRICS: Final = (
     RECORDER_MANIFEST,
 )
 
+INGEST_SPANS: Final = Metric(
+    "ragtide_ingest_spans_total",
+    "counter",
+    "Spans that this process received, by outcome; `full` counts requests that found no room.",
+    ("outcome",),
+)
+INGEST_LATE_SPANS: Final = Metric(
+    "ragtide_ingest_late_spans_total",
+    "counter",
+    "Spans that came after interactions of their trace were published. If there are many, raise `ingest.settle_s`.",
+)
+INGEST_INTERACTIONS: Final = Metric(
+    "ragtide_ingest_interactions_total",
+    "counter",
+    "Interactions of traces that this process published or refused, by outcome.",
+    ("outcome",),
+)
+INGEST_CHANGED: Final = Metric(
+    "ragtide_ingest_changed_interactions_total",
+    "counter",
+    "Published interactions that late spans would have changed. They are not published again.",
+)
+INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
+INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
+INGEST_METRICS: Final = (
+    INGEST_SPANS,
+    INGEST_LATE_SPANS,
+    INGEST_INTERACTIONS,
+    INGEST_CHANGED,
+    INGEST_OPEN_TRACES,
+    INGEST_BYTES,
+)
+
 REDIS_UP: Final = Metric("ragtide_redis_up", "gauge", "1 if Redis answered this scrape; otherwise 0, alone.")
 WAITING: Final = Metric(
     "ragtide_interactions_waiting",
@@ -276,6 +309,7 @@ CATALOGUE: Final = {
     "service": SERVICE.all(),
     "aggregator": AGGREGATOR_METRICS,
     "recorder": RECORDER_METRICS,
+    "serve": INGEST_METRICS,
     "Redis": REDIS_METRICS,
 }
 """The metrics of each role. Every role reports the metrics of Redis."""

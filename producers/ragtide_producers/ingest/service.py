@@ -1,0 +1,228 @@
+"""Reads traces that are due, and publishes their interactions.
+
+The steps of one trace, of which each may be the last if the process dies:
+
+1. Claim the trace, so that other processes leave it alone for `CLAIM_S`.
+2. Read it, and find the interactions that are complete.
+3. Write the decision down: the interactions, the spans that they use, the dead letters. If spans have come since, the
+   decision is refused, and the trace is read again.
+4. Publish the interactions. The ids are known to Redis, so a second time adds nothing.
+5. Delete the written interactions, and set the time of the next step.
+
+A process that finds a decision that was not finished goes on with step 4.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.scripts import run_scripts
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.outages import redis_outage
+from ragtide_runtime.waiting import Backoff, sleep_or_stop
+from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason
+
+from ..publishing.publish_command import Publication, PublishCommand, Routing
+from ..traces.fields import Refusal
+from ..traces.interactions import Mapped
+from ..traces.options import MappingOptions
+from .assembling import READS_MAX, Assembly, assemble
+from .span_store import Claimed, SpanStore
+from .stored_spans import StoredTrace
+from .telemetry import ROLE, IngestTelemetry
+
+POLL_S: Final = 0.2
+"""Seconds between two looks for traces that are due."""
+FULL_MS: Final = 1000
+"""Milliseconds after which a trace is published again whose stream was full."""
+LETTER_REASONS: Final = {Refusal.TRUNCATED: Reason.TRUNCATED}
+"""Reason of the dead letter by refusal; `invalid` for every other."""
+LETTER_STREAM: Final = "traces"
+"""Name of the source in dead letters: the spans were in no stream."""
+COMPONENT: Final = "ingest"
+
+log = structlog.get_logger("ragtide.ingest")
+
+
+async def run_ingest(settings: Settings, redis: Redis, stop: asyncio.Event, telemetry: IngestTelemetry) -> None:
+    """Read traces that are due, in all partitions, until told to stop."""
+    reader = TraceReader(settings, redis, telemetry)
+    with telemetry.health.reporting(ROLE, telemetry.loop):
+        await reader.run(stop)
+
+
+class TraceReader:
+    """Reads the traces of a deployment. Any number of processes may do so at once.
+
+    Args:
+        settings: all settings.
+        redis: client.
+        telemetry: counts interactions.
+    """
+
+    def __init__(self, settings: Settings, redis: Redis, telemetry: IngestTelemetry) -> None:
+        self._redis = redis
+        self._telemetry = telemetry
+        self._store = SpanStore(redis, settings.layout, settings.ingest)
+        self._routing = Routing.of(settings)
+        self._options = MappingOptions.of(settings.ingest)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Read traces until told to stop; an outage of Redis is waited for."""
+        reading, backoff = redis_outage(self._redis).attempt("reading traces"), Backoff()
+        while not stop.is_set():
+            try:
+                busy = await self.step()
+            except (RedisError, RedisClusterException, OSError) as error:
+                reading.failed(error)
+                self._telemetry.loop.failed(f"Redis failed: {error}")
+                await sleep_or_stop(stop, backoff.pause_s())
+                continue
+            reading.succeeded()
+            backoff.succeeded()
+            self._telemetry.loop.beat("reading traces")
+            if not busy:
+                await sleep_or_stop(stop, POLL_S)
+
+    async def step(self) -> bool:
+        """Read the traces that are due now, and return whether there were any.
+
+        Raises:
+            redis.RedisError: Redis failed; the next step goes on.
+        """
+        self._telemetry.sizes(await self._store.sizes())
+        claims = await self._store.claim()
+        for claimed in claims:
+            names = list(claimed.names)
+            while names:
+                traces = await self._store.read(claimed.streams, names)
+                await self._handle(claimed, traces)
+                self._telemetry.loop.beat("reading traces")
+                del names[: len(traces)]
+        await self._store.close_read()
+        return bool(claims)
+
+    async def _handle(self, claimed: Claimed, traces: Sequence[StoredTrace]) -> None:
+        found = await asyncio.to_thread(self._assembled, [one for one in traces if not one.outbox], claimed.now_ms)
+        decided = await self._decide(claimed.streams, found)
+        decided += [_decided_before(one, claimed.now_ms) for one in traces if one.outbox]
+        await self._publish(decided)
+        await run_scripts(
+            self._redis,
+            [
+                self._store.finish_call(claimed.streams, one.found, version=one.version, decision=one.number)
+                for one in decided
+            ],
+        )
+
+    def _assembled(self, traces: Sequence[StoredTrace], now_ms: int) -> list[Assembly]:
+        return [self._one_assembled(trace, now_ms) for trace in traces]
+
+    def _one_assembled(self, trace: StoredTrace, now_ms: int) -> Assembly:
+        """Return the result of reading a trace; a trace that cannot be read is given up."""
+        if trace.reads > READS_MAX:
+            return _given_up(trace, now_ms, f"no process finished reading the trace in {READS_MAX} tries")
+        try:
+            return assemble(trace, now_ms, self._store.timing, self._options)
+        except Exception as error:  # foreign spans and a defect of this code must not end the role
+            log.exception("a trace cannot be read", trace=trace.name)
+            return _given_up(trace, now_ms, f"the trace cannot be read: {type(error).__name__}: {error}")
+
+    async def _decide(self, streams: Streams, found: Sequence[Assembly]) -> list["Decided"]:
+        """Write decisions down, and return those that stand; a trace to which spans have come is read again."""
+        deciding = [one for one in found if one.decides]
+        calls = [
+            self._store.decide_call(streams, one, [_letter(one, mapped) for mapped in _letters(one)])
+            for one in deciding
+        ]
+        numbers = await run_scripts(self._redis, calls) if calls else []
+        decided = [Decided(one, one.trace.version) for one in found if not one.decides]
+        for one, number in zip(deciding, numbers, strict=True):
+            if number is None:
+                continue
+            decided.append(Decided(one, one.trace.version + 1, number, one.interactions))
+            self._telemetry.changed(one.changed)
+            for mapped in one.refused:
+                self._telemetry.refused(mapped, one.service)
+        return decided
+
+    async def _publish(self, decided: Sequence["Decided"]) -> None:
+        """Publish the interactions of decisions; a decision for which there is no room is published again later."""
+        owners: list[Decided] = []
+        commands: list[PublishCommand] = []
+        for one in decided:
+            for interaction in one.interactions:
+                try:
+                    commands.append(self._routing.command(interaction))
+                except InvalidEntryError as error:  # the hash of a user's id can make the largest entry too large
+                    self._telemetry.refused(
+                        Mapped(interaction.interaction_id, None, Refusal.INVALID, error.detail), one.found.service
+                    )
+                else:
+                    owners.append(one)
+        outcomes = await run_scripts(self._redis, [command.script for command in commands]) if commands else []
+        for one, outcome in zip(owners, outcomes, strict=True):
+            if outcome is None:
+                one.wait_for_room()
+                self._telemetry.warn_once("a stream of interactions is full: the interactions of traces wait for room")
+            else:
+                self._telemetry.published(_outcome(outcome))
+
+
+@dataclass(slots=True)
+class Decided:
+    """A trace whose interactions are written down, on the way to its next step."""
+
+    found: Assembly
+    version: int
+    """Version of the trace after the decision."""
+    number: int = 0
+    """Number of the decision; 0 without one."""
+    interactions: Sequence[RagInteraction] = ()
+
+    def wait_for_room(self) -> None:
+        """Keep the written interactions, and read the trace again soon."""
+        self.number = 0
+        self.found = replace(self.found, next_step="again", at_ms=self.found.now_ms + FULL_MS, expired=[])
+
+
+def _decided_before(trace: StoredTrace, now_ms: int) -> Decided:
+    """Return the decision that another process did not finish; then the trace is read again."""
+    interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
+    return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, interactions)
+
+
+def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:
+    mapped = Mapped(f"otel-{trace.name}", None, Refusal.INVALID, f"{detail}: report it with the spans of the trace")
+    return Assembly(trace, now_ms, "close", now_ms, refused=[mapped], used=[span_id.hex() for span_id in trace.spans])
+
+
+def _letters(found: Assembly) -> list[Mapped]:
+    """Return the refused interactions that become dead letters; traces without content are only counted."""
+    return [mapped for mapped in found.refused if mapped.refusal is not Refusal.NO_CONTENT]
+
+
+def _letter(found: Assembly, mapped: Mapped) -> DeadLetter:
+    payload = {"interaction_id": mapped.interaction_id, "trace": found.trace.name, "service": found.service}
+    return DeadLetter.of(
+        json.dumps(payload).encode(),
+        stream=LETTER_STREAM,
+        entry_id=mapped.interaction_id,
+        reason=LETTER_REASONS.get(mapped.refusal, Reason.INVALID) if mapped.refusal else Reason.INVALID,
+        detail=mapped.detail,
+        component=COMPONENT,
+    )
+
+
+def _outcome(publication: Publication) -> str:
+    if publication.dropped is not None:
+        return "dropped"
+    return "published" if publication.added else "duplicate"

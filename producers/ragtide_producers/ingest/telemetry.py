@@ -1,0 +1,91 @@
+"""Telemetry of ingest: counts of spans and interactions, and warnings that are logged once a kind."""
+
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.telemetry import catalogue
+from ragtide_runtime.telemetry.health import Heartbeat
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+
+from ..traces.interactions import Mapped
+from .span_store import StoreCounts
+
+ROLE: Final = "serve"
+"""Name of the role in health reports."""
+KINDS_MAX: Final = 100
+"""Most kinds of warnings that are logged; further kinds are only counted."""
+
+log = structlog.get_logger("ragtide.ingest")
+
+
+class IngestTelemetry:
+    """Counts spans and interactions of traces.
+
+    Args:
+        process: telemetry of the process; by default it is neither scraped nor served.
+    """
+
+    def __init__(self, process: ProcessTelemetry | None = None) -> None:
+        process = process or ProcessTelemetry()
+        registry = process.registry
+        self.health = process.health
+        self.loop = Heartbeat("reading traces")
+        self._spans = catalogue.INGEST_SPANS.counter(registry)
+        self._late = catalogue.INGEST_LATE_SPANS.counter(registry)
+        self._interactions = catalogue.INGEST_INTERACTIONS.counter(registry)
+        self._changed = catalogue.INGEST_CHANGED.counter(registry)
+        self._open = catalogue.INGEST_OPEN_TRACES.gauge(registry)
+        self._bytes = catalogue.INGEST_BYTES.gauge(registry)
+        self._logged: set[tuple[str, ...]] = set()
+
+    def received(self, counts: StoreCounts, invalid: int) -> None:
+        """Count the spans of a request."""
+        outcomes = {
+            "stored": counts.stored,
+            "repeated": counts.repeated,
+            "rejected": counts.rejected,
+            "invalid": invalid,
+        }
+        for outcome, number in outcomes.items():
+            self._spans.labels(outcome).inc(number)
+        self._late.inc(counts.late)
+
+    def full(self) -> None:
+        """Count a request that found no room."""
+        self._spans.labels("full").inc()
+        self.warn_once(
+            "traces find no room: senders are told to try again later",
+            remedy="run more processes of ragtide serve, or raise ingest.traces_bytes and ingest.traces_cap",
+        )
+
+    def published(self, outcome: str) -> None:
+        """Count an interaction of a trace, by outcome."""
+        self._interactions.labels(outcome).inc()
+
+    def refused(self, mapped: Mapped, service: str) -> None:
+        """Count an interaction that cannot be used, and log the first of its kind."""
+        reason = str(mapped.refusal)
+        self._interactions.labels(reason).inc()
+        self.warn_once(
+            "an interaction of a trace cannot be used: further ones of this kind are only counted",
+            service=service,
+            reason=reason,
+            detail=mapped.detail,
+        )
+
+    def changed(self, number: int) -> None:
+        """Count interactions that late spans would have changed."""
+        self._changed.inc(number)
+
+    def sizes(self, found: list[tuple[int, int]]) -> None:
+        """Set the number of open traces and the bytes of the stored spans."""
+        self._open.set(sum(traces for traces, _ in found))
+        self._bytes.set(sum(size for _, size in found))
+
+    def warn_once(self, event: str, **fields: str) -> None:
+        """Log a warning, unless the same was logged before."""
+        kind = (event, *(fields.get(name, "")[:200] for name in ("service", "reason")))
+        if kind not in self._logged and len(self._logged) < KINDS_MAX:
+            self._logged.add(kind)
+            log.warning(event, **fields)
