@@ -1,6 +1,5 @@
 """Stores spans of captures and hand-made traces in Redis, and reads them until none is due."""
 
-import asyncio
 import gzip
 import json
 from collections.abc import Iterable, Sequence
@@ -17,6 +16,7 @@ from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
 CAPTURES = Path(__file__).parents[1] / "data" / "otlp"
@@ -73,7 +73,9 @@ class Ingest:
         given = {"settle_s": 0, "quiet_s": 0, "default_pipeline": "helpdesk", **ingest}
         self.settings = Settings(prefix=prefix, partitions=partitions, ingest=IngestSettings(**given))
         self.redis = redis
-        self.telemetry = IngestTelemetry()
+        process = ProcessTelemetry()
+        self.registry = process.registry
+        self.telemetry = IngestTelemetry(process)
         self.store = SpanStore(redis, self.settings.layout, self.settings.ingest)
         self.receiver = TraceReceiver(self.store, self.telemetry)
         self.reader = TraceReader(self.settings, redis, self.telemetry)
@@ -104,10 +106,3 @@ class Ingest:
         return sorted(
             (one.interaction_id.split("-")[1], one.question, one.response) for one in await self.interactions()
         )
-
-
-async def steps(ingest: Ingest, number: int) -> None:
-    """Take some steps of the reader."""
-    for _ in range(number):
-        await ingest.reader.step()
-        await asyncio.sleep(0)

@@ -73,7 +73,7 @@ class TraceReader:
         self._telemetry = telemetry
         self._store = SpanStore(redis, settings.layout, settings.ingest)
         self._routing = Routing.of(settings)
-        self._options = MappingOptions.of(settings.ingest)
+        self.options = MappingOptions.of(settings.ingest)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read traces until told to stop; an outage of Redis is waited for."""
@@ -131,7 +131,7 @@ class TraceReader:
         if trace.reads > READS_MAX:
             return _given_up(trace, now_ms, f"no process finished reading the trace in {READS_MAX} tries")
         try:
-            return assemble(trace, now_ms, self._store.timing, self._options)
+            return assemble(trace, now_ms, self._store.timing, self.options)
         except Exception as error:  # foreign spans and a defect of this code must not end the role
             log.exception("a trace cannot be read", trace=trace.name)
             return _given_up(trace, now_ms, f"the trace cannot be read: {type(error).__name__}: {error}")

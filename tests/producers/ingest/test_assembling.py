@@ -1,0 +1,175 @@
+"""When an interaction of a stored trace is complete, as a function of the times at which its spans arrived."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+from tests.support.wire_spans import rag, request, span
+
+from ragtide_producers.ingest.assembling import Assembly, Timing, assemble
+from ragtide_producers.ingest.stored_spans import StoredTrace, fields_by_trace, joined_ids
+from ragtide_producers.traces.options import MappingOptions
+
+pytestmark = pytest.mark.pure
+
+TIMING = Timing(settle_ms=2_000, quiet_ms=30_000, hold_ms=600_000)
+
+
+def stored(
+    spans: Sequence[WireSpan],
+    arrivals: Mapping[int, int] | None = None,
+    *,
+    used: Sequence[str] = (),
+    contents: Sequence[bytes] = (),
+    pipelines: str = "",
+) -> StoredTrace:
+    """Return the spans as they would be read from Redis; a span arrives at 0 unless `arrivals` has its number."""
+    ((trace,), _) = fields_by_trace(request(*spans))
+    at = {number.to_bytes(8, "big"): ms for number, ms in (arrivals or {}).items()}
+    values = {field: at.get(field, 0).to_bytes(6, "big") + value for field, value in trace.spans.items()}
+    fields = {**trace.resources, **values, b"c": joined_ids(used), b"i": b"".join(contents), b"v": b"1"}
+    return StoredTrace.of(trace.trace_id, {**fields, **({b"p": pipelines.encode()} if pipelines else {})})
+
+
+def read(trace: StoredTrace, now_ms: int) -> Assembly:
+    return assemble(trace, now_ms, TIMING, MappingOptions())
+
+
+@pytest.mark.parametrize(
+    ("name", "spans", "complete_ms"),
+    [
+        ("a root", rag(), 2_000),
+        ("a root whose parent is in another process", rag(parent=99, remote=True), 2_000),
+        ("a parent of the same process that is missing", rag(parent=99), 30_000),
+        ("a root that is missing", rag()[:2], 30_000),
+        ("a chain above that has come", [*rag(parent=50), span(50, 60), span(60)], 2_000),
+        ("a chain above with a gap", [*rag(parent=50), span(50, 60), span(70)], 30_000),
+        ("a circle above", [*rag(parent=50), span(50, 60), span(60, 50)], 30_000),
+        ("a span that is its own parent", rag(parent=1), 30_000),
+    ],
+)
+def test_an_interaction_is_complete_once_the_spans_above_have_come(
+    name: str, spans: list[WireSpan], complete_ms: int
+) -> None:
+    before = read(stored(spans), complete_ms - 1)
+    assert (before.interactions, before.next_step, before.at_ms) == ([], "again", complete_ms), name
+    after = read(stored(spans), complete_ms)
+    assert [one.question for one in after.interactions] == ["Which tea?"], name
+    assert after.next_step == "keep", name
+
+
+def test_each_span_below_the_anchor_begins_the_settle_time_again() -> None:
+    spans = [*rag(), span(9, 1)]
+    assert read(stored(spans, {9: 1_500}), 3_499).at_ms == 3_500
+    assert len(read(stored(spans, {9: 1_500}), 3_500).interactions) == 1
+
+
+def test_a_span_elsewhere_in_the_trace_delays_nothing() -> None:
+    spans = [*rag(parent=50), span(50), span(51, 50)]
+    assert len(read(stored(spans, {51: 1_900}), 2_000).interactions) == 1
+
+
+def test_after_the_hold_time_an_interaction_is_complete_although_spans_keep_coming() -> None:
+    spans = [*rag(parent=99), span(9, 1)]
+    assert read(stored(spans, {9: 599_000}), 599_999).interactions == []
+    late = read(stored(spans, {9: 599_000}), 600_000)
+    assert len(late.interactions) == 1
+    assert sorted(late.expired) == [f"{number:016x}" for number in (1, 2, 3)]
+
+
+def test_a_long_trace_yields_its_first_answers_before_its_root_has_come() -> None:
+    """A chat, or a batch job, may be one trace of hours."""
+    spans = [*rag("one", answer="1", parent=90), *rag("two", answer="2", first=11, parent=90, start=10)]
+    found = read(stored(spans, {11: 29_000, 12: 29_000, 13: 29_000}), 30_000)
+    assert [one.question for one in found.interactions] == ["one"]
+    assert (found.next_step, found.at_ms) == ("again", 59_000)
+
+
+def test_turns_below_a_session_that_has_not_ended_follow_each_other() -> None:
+    session = [
+        *(one for one in rag("one", answer="1")[:2]),
+        *(one for one in rag("two", answer="2", first=11, start=9)[:2]),
+    ]
+    for one in session:
+        one.parent_span_id = (77).to_bytes(8, "big")
+    for call, question in ((session[1], "one"), (session[3], "two")):
+        added = call.attributes.add()
+        added.key, added.value.string_value = "llm.input_messages.0.message.content", question
+        added = call.attributes.add()
+        added.key, added.value.string_value = "llm.input_messages.0.message.role", "user"
+    found = read(stored(session, {12: 20_000, 13: 20_000}), 30_000)
+    assert [one.question for one in found.interactions] == ["one"]
+    both = read(stored(session, {12: 20_000, 13: 20_000}, used=found.used), 50_000)
+    assert [one.question for one in both.interactions] == ["two"]
+
+
+def test_spans_of_a_published_interaction_are_used_for_good() -> None:
+    first = read(stored(rag()), 2_000)
+    again = read(stored(rag(), used=first.used, contents=first.contents), 9_000)
+    assert (again.interactions, again.used, again.changed) == ([], [], 0)
+
+
+def test_a_late_document_is_counted_once_and_changes_nothing() -> None:
+    first = read(stored(rag()), 2_000)
+    more = span(
+        7, 1, {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "Black tea."},
+        at=(0.1, 0.2),
+    )  # fmt: skip
+    late = read(stored([*rag(), more], {7: 5_000}, used=first.used, contents=first.contents), 9_000)
+    assert (late.interactions, late.changed) == ([], 1)
+    once = read(stored([*rag(), more], {7: 5_000}, used=first.used, contents=[*first.contents, *late.contents]), 9_100)
+    assert once.changed == 0
+
+
+def test_a_trace_without_an_interaction_goes_after_the_quiet_time() -> None:
+    found = read(stored([span(1), span(2, 1)]), 2_000)
+    assert (found.next_step, found.at_ms, found.decides) == ("keep", 30_000, False)
+    missing = read(stored([span(2, 1)]), 2_000)
+    assert (missing.next_step, missing.at_ms) == ("keep", 600_000)
+    assert read(stored([span(1), span(2, 1)]), 30_000).next_step == "close"
+
+
+def test_a_token_writes_only_to_its_pipelines() -> None:
+    allowed = read(stored(rag(), pipelines="shop*\ntea"), 2_000)
+    assert [one.pipeline for one in allowed.interactions] == ["shop"]
+    refused = read(stored(rag(), pipelines="tea-*\nte?"), 2_000)
+    assert refused.interactions == []
+    assert "may not write to the pipeline 'shop'" in refused.refused[0].detail
+
+
+def test_an_interaction_that_cannot_be_used_uses_its_spans_too() -> None:
+    spans = rag()
+    spans[0].dropped_attributes_count = 3
+    found = read(stored(spans), 2_000)
+    assert [mapped.refusal for mapped in found.refused] == ["truncated"]
+    assert found.decides
+    assert read(stored(spans, used=found.used), 3_000).refused == []
+
+
+@given(st.dictionaries(st.sampled_from([1, 2, 3, 11, 12, 13, 90]), st.integers(0, 700_000)), st.integers(0, 1_300_000))
+def test_whenever_a_trace_is_read_each_interaction_comes_once_and_in_time(
+    arrivals: dict[int, int], step_ms: int
+) -> None:
+    """Reading at the told times, and at any other time in between, publishes each interaction once."""
+    spans = [*rag("one", answer="1", parent=90), *rag("two", answer="2", first=11, parent=90, start=10), span(90)]
+    used: list[str] = []
+    contents: list[bytes] = []
+    published: list[str] = []
+    now_ms = step_ms % 5_000
+    for _ in range(3_000):
+        here = [one for one in spans if arrivals.get(int.from_bytes(one.span_id, "big"), 0) <= now_ms]
+        if not here:
+            now_ms += 1_000
+            continue
+        found = read(stored(here, arrivals, used=used, contents=contents), now_ms)
+        used, contents = used + found.used, contents + found.contents
+        published += [one.interaction_id for one in found.interactions]
+        if found.next_step == "close":
+            break
+        assert found.at_ms > now_ms
+        later = [at for at in arrivals.values() if at > now_ms]
+        now_ms = min([found.at_ms, *(at + 2_000 for at in later)])
+    assert len(published) == len(set(published)) <= 2
+    assert found.next_step == "close"

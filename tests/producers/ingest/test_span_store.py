@@ -1,0 +1,330 @@
+"""Spans in Redis: each is stored once, within limits; each decided interaction is published once, whatever fails."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from tests.support.conditions import until
+from tests.support.ingest import Ingest, joined, requests_of
+from tests.support.wire_spans import rag, request, span
+
+from ragtide_producers.errors import IngestFullError, TooManySpansError
+from ragtide_producers.ingest import receiver as receiving
+from ragtide_producers.ingest import service, span_store
+from ragtide_producers.ingest.assembling import assemble
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.scripts import run_script, run_scripts
+from ragtide_schemas import DeadLetter
+
+STREAMS = Streams("ragtide", 0)
+
+
+async def letters(redis: Any) -> list[DeadLetter]:
+    return [DeadLetter.decode(fields[b"data"]) for _, fields in await redis.xrange(STREAMS.dead_letters)]
+
+
+async def test_a_span_is_stored_once(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    first = await ingest.receiver.accept(request(*rag()))
+    size = await async_redis.get(STREAMS.traces_bytes)
+    second = await ingest.receiver.accept(request(*rag(), *rag()))
+    assert (first.spans, first.rejected, second.spans) == (3, 0, 6)
+    assert await async_redis.get(STREAMS.traces_bytes) == size
+
+
+async def test_of_two_versions_of_a_span_the_last_counts(async_redis: Any) -> None:
+    """Some SDKs send a span when it begins, and again when it has ended."""
+    ingest = Ingest(async_redis)
+    chain, call, root = rag()
+    early = span(1, None, {"openinference.span.kind": "CHAIN"}, at=(0, 0))
+    await ingest.send([request(early, chain, call), request(root)])
+    await ingest.read_all()
+    assert [(one.question, one.response) for one in await ingest.interactions()] == [("Which tea?", "Green.")]
+
+
+async def test_ids_of_a_wrong_length_are_rejected_and_the_others_are_stored(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    bad = [span(4), span(5), span(6), span(7, 1)]
+    bad[0].trace_id, bad[1].span_id, bad[2].trace_id, bad[3].parent_span_id = b"1" * 15, b"", bytes(16), b"12"
+    found = await ingest.receiver.accept(request(*rag(), *bad))
+    assert (found.spans, found.rejected) == (3, 4)
+    assert "4 spans have no valid id" in found.message
+    await ingest.read_all()
+    assert len(await ingest.interactions()) == 1
+
+
+async def test_embeddings_are_not_stored(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    vectors = {"embedding.embeddings.0.embedding.vector": [0.5] * 3_000, "numbers": [1] * 3_000, "few": [1, 2]}
+    await ingest.send([request(span(1, None, {**vectors, "input.value": "q" * 5_000}))])
+    assert int(await async_redis.get(STREAMS.traces_bytes)) < 6_000
+
+
+async def test_spans_beyond_the_limits_of_a_trace_are_rejected_for_good(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, trace_spans=5)
+    found = await ingest.receiver.accept(request(*rag(), *(span(number, 1) for number in range(10, 20))))
+    assert (found.spans, found.rejected) == (5, 8)
+    assert "ingest.trace_spans" in found.message
+    small = Ingest(async_redis, prefix="small", trace_bytes=1_000)
+    big = await small.receiver.accept(request(*rag(answer="word " * 1_000)))
+    assert big.rejected == 2
+
+
+async def test_a_request_of_too_many_spans_is_refused_whole(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "REQUEST_SPANS_MAX", 10)
+    ingest = Ingest(async_redis)
+    with pytest.raises(TooManySpansError, match="11 spans, and at most 10"):
+        await ingest.receiver.accept(request(*(span(number + 1) for number in range(11))))
+    assert await async_redis.keys("*") == []
+
+
+async def test_without_room_senders_wait_and_read_traces_make_room(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, traces_cap=2, settle_s=600)
+    await ingest.send([request(*rag(trace=1)), request(*rag(trace=2))])
+    with pytest.raises(IngestFullError) as full:
+        await ingest.receiver.accept(request(*rag(trace=3)))
+    assert full.value.retry_after_s > 0
+    await ingest.send([request(*rag(trace=2), span(9, 1, trace=2))])  # more of a trace that is open
+    assert await ingest.store.sizes() == [(2, int(await async_redis.get(STREAMS.traces_bytes)))]
+
+
+async def test_bytes_are_bounded_and_traces_that_were_read_go_first(async_redis: Any) -> None:
+    text = "word " * 2_000
+    ingest = Ingest(async_redis, traces_bytes=100_000, quiet_s=600)
+    for trace in range(1, 40):
+        await ingest.send([request(*rag(trace=trace, answer=text))])
+        await ingest.read_all()
+        assert int(await async_redis.get(STREAMS.traces_bytes)) <= 100_000
+    assert len(await ingest.interactions()) == 39
+    waiting = Ingest(async_redis, prefix="waiting", traces_bytes=100_000, settle_s=600)
+    sent = 0
+    try:
+        for sent in range(1, 100):
+            await waiting.receiver.accept(request(*rag(trace=sent, answer=text)))
+    except IngestFullError:
+        pass
+    assert sent < 10
+
+
+async def test_a_large_trace_is_stored_and_read_whole(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    extra = [span(number, 1) for number in range(10, 2_300)]
+    await ingest.send([request(*rag(), *extra)])
+    await ingest.read_all()
+    assert len(await ingest.interactions()) == 1
+
+
+async def test_two_tokens_never_meet_in_one_trace(async_redis: Any) -> None:
+    """A sender that may not write to a pipeline cannot add spans to the traces of another sender."""
+    ingest = Ingest(async_redis, quiet_s=0.2)
+    await ingest.send([request(*rag())])
+    foreign = span(8, 1, {"openinference.span.kind": "LLM", "output.value": "Buy."}, at=(0.9, 0.95))
+    await ingest.send([request(foreign, service="other")], pipelines=("other",))
+    await ingest.read_all()
+    assert [one.response for one in await ingest.interactions()] == ["Green."]
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+@pytest.mark.parametrize("failing", range(1, 6))
+async def test_a_process_that_dies_between_two_steps_loses_nothing_and_repeats_nothing(
+    failing: int, lost: str, async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The calls of a step: claim, read, decide, publish, finish. A late document comes before the next process."""
+    monkeypatch.setattr(span_store, "CLAIM_S", 0.05)
+    ingest = Ingest(async_redis, settle_s=0, quiet_s=0.3)
+    refused = rag(trace=2)
+    refused[0].dropped_attributes_count = 1
+    await ingest.send([request(*rag(), *refused, *rag(trace=3))])
+    _fail_at(monkeypatch, failing, lost)
+    with pytest.raises(RedisConnectionError):
+        await ingest.read_all()
+    monkeypatch.undo()
+    monkeypatch.setattr(span_store, "CLAIM_S", 0.05)
+    more = span(
+        7,
+        1,
+        {"openinference.span.kind": "RETRIEVER", "retrieval.documents.0.document.content": "Black."},
+        at=(0.1, 0.2),
+    )
+    await ingest.send([request(more)])
+    await ingest.read_all()
+    found = await ingest.interactions()
+    assert sorted(one.interaction_id[:37] for one in found) == [f"otel-{trace:032x}" for trace in (1, 3)]
+    assert [letter.reason for letter in await letters(async_redis)] == ["truncated"]
+
+
+def _fail_at(monkeypatch: pytest.MonkeyPatch, number: int, lost: str) -> None:
+    """Let the call fail, before Redis has it or so that its reply is lost."""
+    calls = 0
+
+    async def failing(redis: Any, scripts: Sequence[Any]) -> list[Any]:
+        nonlocal calls
+        calls += 1
+        if calls == number and lost == "before":
+            raise RedisConnectionError("cut")
+        found = await run_scripts(redis, scripts)
+        if calls == number:
+            raise RedisConnectionError("cut")
+        return found
+
+    monkeypatch.setattr(service, "run_scripts", failing)
+    monkeypatch.setattr(span_store, "run_scripts", failing)
+
+
+@pytest.mark.parametrize("call", range(3, 6))
+async def test_spans_that_come_while_a_trace_is_read_are_read_too(
+    call: int, async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first turn was read without the second: before its decision, before it is published, before its end."""
+    ingest = Ingest(async_redis, quiet_s=600)
+    retrieval, answer, root = rag()
+    await ingest.send([request(retrieval, answer, root)])
+    calls = 0
+
+    async def interrupted(redis: Any, scripts: Sequence[Any]) -> list[Any]:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            await ingest.send([request(*rag("two", answer="2", first=21, parent=1, start=5))])
+        return await run_scripts(redis, scripts)
+
+    monkeypatch.setattr(service, "run_scripts", interrupted)
+    monkeypatch.setattr(span_store, "run_scripts", interrupted)
+    await ingest.read_all()
+    assert calls > call
+    assert sorted(one.question for one in await ingest.interactions()) == ["Which tea?", "two"]
+
+
+async def test_a_decision_about_an_older_version_is_refused(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    await ingest.send([request(*rag())])
+    (trace,) = await ingest.store.read(STREAMS, [f"{1:032x}"])
+    found = assemble(trace, 10**15, ingest.store.timing, ingest.reader.options)
+    assert len(found.interactions) == 1
+    await ingest.send([request(span(9, 1))])
+    assert await run_script(async_redis, ingest.store.decide_call(STREAMS, found, [])) is None
+    assert await async_redis.hget(STREAMS.trace(trace.name), "o") is None
+    (again,) = await ingest.store.read(STREAMS, [trace.name])
+    decide = ingest.store.decide_call(STREAMS, replace(found, trace=again), [])
+    assert await run_script(async_redis, decide) == 1
+    assert await run_script(async_redis, decide) is None
+
+
+async def test_many_readers_publish_each_interaction_once(async_redis: Any) -> None:
+    ingests = [Ingest(async_redis, partitions=3, settle_s=0.05) for _ in range(4)]
+    traces = [request(*rag(f"question {trace}", trace=trace)) for trace in range(1, 120)]
+
+    async def sending(ingest: Ingest, part: Sequence[Any]) -> None:
+        for one in part:
+            await ingest.send([one])
+
+    async def reading(ingest: Ingest, done: Callable[[], bool]) -> None:
+        while not done():
+            await ingest.reader.step()
+
+    sent = asyncio.gather(*(sending(ingest, traces[number::4]) for number, ingest in enumerate(ingests)))
+    await asyncio.gather(sent, *(reading(ingest, sent.done) for ingest in ingests))
+    await asyncio.gather(*(ingest.read_all() for ingest in ingests))
+    assert sorted(one.question for one in await ingests[0].interactions()) == sorted(
+        f"question {trace}" for trace in range(1, 120)
+    )
+
+
+async def test_a_full_stream_keeps_the_interactions_until_there_is_room(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    settings = ingest.settings.model_copy(update={"interactions_cap": 1})
+    ingest.reader = service.TraceReader(settings, async_redis, ingest.telemetry)
+    await ingest.send([request(*rag("one", trace=1), *rag("two", trace=2))])
+    await until(lambda: _has_published(ingest, 1))
+    published = {one.question for one in await ingest.interactions()}
+    assert len(published) == 1
+    await async_redis.xtrim(STREAMS.interactions, maxlen=0)
+    await ingest.read_all()
+    assert published | {one.question for one in await ingest.interactions()} == {"one", "two"}
+    assert await async_redis.xlen(STREAMS.interactions) == 1
+
+
+async def _has_published(ingest: Ingest, number: int) -> bool:
+    await ingest.reader.step()
+    return len(await ingest.interactions()) == number
+
+
+async def test_a_trace_that_cannot_be_read_is_a_dead_letter_and_the_others_are_read(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = service.assemble
+
+    def failing(trace: Any, *rest: Any) -> Any:
+        if trace.name.endswith("2"):
+            raise RecursionError("too deep")
+        return good(trace, *rest)
+
+    monkeypatch.setattr(service, "assemble", failing)
+    ingest = Ingest(async_redis)
+    await ingest.send([request(*rag(trace=1), *rag(trace=2))])
+    await ingest.read_all()
+    assert len(await ingest.interactions()) == 1
+    (letter,) = await letters(async_redis)
+    assert "RecursionError: too deep" in letter.detail
+
+
+async def test_a_trace_that_ends_its_readers_is_given_up(async_redis: Any) -> None:
+    ingest = Ingest(async_redis)
+    await ingest.send([request(*rag())])
+    name = f"{1:032x}"
+    for _ in range(5):  # each of these processes dies of it
+        await ingest.store.read(STREAMS, [name])
+    await ingest.read_all()
+    assert await ingest.interactions() == []
+    (letter,) = await letters(async_redis)
+    assert "in 5 tries" in letter.detail
+    assert not await async_redis.exists(STREAMS.open_traces)
+
+
+async def test_late_spans_are_counted_and_a_later_turn_is_published(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, quiet_s=600)
+    await ingest.send([request(*rag())])
+    await ingest.read_all()
+    await ingest.send([request(*rag("two", answer="2", first=21, parent=1, start=5))])
+    await ingest.read_all()
+    assert [one.question for one in await ingest.interactions()] == ["Which tea?", "two"]
+    assert _value(ingest, "ragtide_ingest_late_spans_total") == 3
+
+
+async def test_a_closed_trace_knows_which_spans_became_interactions(async_redis: Any) -> None:
+    """A Collector may repeat a batch after minutes, and not the batch that has the root."""
+    ingest = Ingest(async_redis)
+    retrieval, call, root = rag()
+    await ingest.send([request(retrieval, call, root)])
+    await ingest.read_all()
+    await ingest.store.close_read(evict=True)
+    key = STREAMS.trace(f"{1:032x}")
+    assert await async_redis.pttl(key) > 0
+    await ingest.send([request(retrieval, call)])
+    assert not await async_redis.exists(STREAMS.open_traces)
+    await ingest.send([request(span(8, 1))])
+    assert await async_redis.pttl(key) == -1
+    await ingest.read_all()
+    assert len(await ingest.interactions()) == 1
+
+
+async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, partitions=3, quiet_s=1, hold_s=2)
+    await ingest.send([joined(requests_of("langchain_openinference"))])
+    await ingest.read_all()
+    for streams in ingest.settings.layout.all():
+        stored = 0
+        for key in await async_redis.keys(streams.trace("*")):
+            stored += int(await async_redis.hget(key, "b") or 0)
+        assert stored == int(await async_redis.get(streams.traces_bytes) or 0)
+    await ingest.store.close_read(evict=True)
+    assert [size for _, size in await ingest.store.sizes()] == [0, 0, 0]
+
+
+def _value(ingest: Ingest, name: str) -> float:
+    found = ingest.registry.get_sample_value(name)
+    assert found is not None
+    return found
