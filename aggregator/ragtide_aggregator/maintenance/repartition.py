@@ -28,7 +28,7 @@ from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInter
 
 from .known_copies import AT_ONCE, BUCKETS, KEYS, copy_buckets, copy_keys
 from .repartitioned_fields import Fields, pipeline_of, repartitioned
-from .rest import check_at_rest, positions
+from .rest import check_at_rest, delete_read_traces, positions
 
 
 class Repartition:
@@ -62,6 +62,8 @@ class Repartition:
             # 1.
             for streams in old.all():
                 await check_at_rest(redis, streams)
+            for streams in old.all():
+                await delete_read_traces(redis, streams)
             await redis.hset(home.repartition, RepartitionField.LAYOUT, encode_layout(self._new))
         elif begun[RepartitionField.LAYOUT.encode()] != encode_layout(self._new):
             other = decode_layout(self._new.prefix, begun[RepartitionField.LAYOUT.encode()])

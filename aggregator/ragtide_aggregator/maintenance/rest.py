@@ -35,6 +35,11 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
             f"{name} has {backlog.waiting} interactions that wait: stop the producers, let workers and aggregators "
             "finish, and then stop them (ragtide doctor shows the backlog)"
         )
+    if traces := await redis.zcard(streams.open_traces):
+        raise ConfigurationError(
+            f"{name} has {traces} traces that wait to be read: stop the senders, let ragtide serve read them, which "
+            "takes up to ingest.hold_s, and then stop it"
+        )
     for field, stream in positions(streams):
         last = await last_id(redis, stream)
         position = cast("bytes | None", await redis.hget(streams.checkpoint, field))
@@ -42,6 +47,13 @@ async def check_at_rest(redis: Redis, streams: Streams) -> None:
             raise ConfigurationError(
                 f"{name} has entries in {stream} that are not aggregated: let an aggregator finish before you stop it"
             )
+
+
+async def delete_read_traces(redis: Redis, streams: Streams) -> None:
+    """Delete the spans of traces that were read: in a new layout their partition is another."""
+    for name in cast("list[bytes]", await redis.zrange(streams.read_traces, 0, -1)):
+        await redis.delete(streams.trace(name.decode()))
+    await redis.delete(streams.read_traces, streams.traces_bytes)
 
 
 def positions(streams: Streams) -> tuple[tuple[CheckpointField, str], ...]:

@@ -11,12 +11,15 @@ from tests.support.conditions import until
 from tests.support.ingest import Ingest, joined, requests_of
 from tests.support.wire_spans import rag, request, span
 
+from ragtide_aggregator.maintenance.repartition import Repartition
 from ragtide_producers.errors import IngestFullError, TooManySpansError
 from ragtide_producers.ingest import receiver as receiving
 from ragtide_producers.ingest import service, span_store
 from ragtide_producers.ingest.assembling import assemble
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter
 
 STREAMS = Streams("ragtide", 0)
@@ -255,14 +258,14 @@ async def _has_published(ingest: Ingest, number: int) -> bool:
 async def test_a_trace_that_cannot_be_read_is_a_dead_letter_and_the_others_are_read(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = service.assemble
+    good = assemble
 
     def failing(trace: Any, *rest: Any) -> Any:
         if trace.name.endswith("2"):
             raise RecursionError("too deep")
         return good(trace, *rest)
 
-    monkeypatch.setattr(service, "assemble", failing)
+    monkeypatch.setattr("ragtide_producers.ingest.service.assemble", failing)
     ingest = Ingest(async_redis)
     await ingest.send([request(*rag(trace=1), *rag(trace=2))])
     await ingest.read_all()
@@ -309,6 +312,19 @@ async def test_a_closed_trace_knows_which_spans_became_interactions(async_redis:
     assert await async_redis.pttl(key) == -1
     await ingest.read_all()
     assert len(await ingest.interactions()) == 1
+
+
+async def test_a_repartition_waits_for_open_traces(async_redis: Any) -> None:
+    ingest = Ingest(async_redis, partitions=2, quiet_s=600)
+    await ingest.send([request(*rag(trace=1)), request(*rag(trace=2))])
+    new = Settings(partitions=1).layout
+    with pytest.raises(ConfigurationError, match="traces that wait to be read"):
+        await Repartition(async_redis, ingest.settings, new).run()
+    await ingest.read_all()
+    for streams in ingest.settings.layout.all():
+        await async_redis.delete(streams.interactions)
+    await Repartition(async_redis, ingest.settings, new).run()
+    assert await async_redis.keys("*trace*") == []
 
 
 async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end(async_redis: Any) -> None:
