@@ -81,7 +81,10 @@ class MetricEvent(VersionedModel):
     completion_tokens: Tokens = 0
     """Tokens of a judge's answers."""
     cost_usd: Dollars = 0.0
-    """Price of the judge's calls in US dollars."""
+    """Price of the judge's calls in US dollars; 0 if no price is known."""
+    cost_source: Name | None = None
+    """Prices from which the cost was computed: `settings`, or name and version of a price table, such as
+    `genai-prices 0.2.3`; absent if no price is known, or nothing was called."""
     latency_s: Seconds = 0.0
     """Seconds of labeling."""
     prompts: tuple[Name, ...] = ()

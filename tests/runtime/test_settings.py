@@ -86,7 +86,7 @@ def test_a_wrong_variable_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, name
 @pytest.mark.parametrize(
     "settings",
     [
-        {"RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_SPEND_PER_DAY_USD": "1", "RAGTIDE_JUDGE_API_KEY": "sk-secret"},
+        {"RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_SPEND_PER_DAY_USD": "-1", "RAGTIDE_JUDGE_API_KEY": "sk-secret"},
         {"RAGTIDE_JUDGE": '{"api_key": ["sk-secret"]}'},
         {"RAGTIDE_JUDGE": '"sk-secret"'},
         {"RAGTIDE_RECORDER_STORAGE_OPTIONS": '["sk-secret"]'},

@@ -10,6 +10,7 @@ from tests.support.metric_events import event
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.judge.completions import read_reply
+from ragtide_consumers.labelers.judge.prices import CallPrice
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.judge import Price
 from ragtide_schemas import from_milliseconds, utc_now
@@ -180,6 +181,6 @@ def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores(
 @pytest.mark.parametrize("tokens", [REPLY_TOKENS_MAX + 1, 10**20, 1e308, "9", True])
 def test_absurd_token_counts_of_a_judge_are_neither_cost_nor_spend(tokens: Any) -> None:
     reply = {"usage": {"prompt_tokens": tokens, "completion_tokens": 5}, "choices": [{"message": {"content": "{}"}}]}
-    answer = read_reply(reply, Price(input=1.0, output=1.0))
+    answer = read_reply(reply, CallPrice("settings", Price(input=1.0, output=1.0)))
     assert (answer.prompt_tokens, answer.completion_tokens) == (int(tokens is True), 5)
     assert answer.cost_usd < 1e-5

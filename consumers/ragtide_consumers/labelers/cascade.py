@@ -92,6 +92,7 @@ class CascadeLabeler:
             prompt_tokens=labeling.prompt_tokens + judged.prompt_tokens,
             completion_tokens=labeling.completion_tokens + judged.completion_tokens,
             cost_usd=labeling.cost_usd + judged.cost_usd,
+            cost_sources=labeling.cost_sources | judged.cost_sources,
             counters=Counter(labeling.counters) + Counter(judged.counters),
             declared={**labeling.declared, **judged.declared},
             judged=ReferenceLabeling(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ragtide_schemas import JudgedScores, MetricEvent, RagInteraction
-from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, TOKENS_MAX
+from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, NAME_MAX_CHARS, TOKENS_MAX
 
 from ..metrics.outcomes import outcome_scores
 from ..text.covariates import covariates_of
@@ -64,6 +64,7 @@ def metric_event(
         prompt_tokens=min(labeling.prompt_tokens, TOKENS_MAX),
         completion_tokens=min(labeling.completion_tokens, TOKENS_MAX),
         cost_usd=min(labeling.cost_usd, COST_MAX_USD),
+        cost_source=", ".join(sorted(labeling.cost_sources))[:NAME_MAX_CHARS] or None,
         latency_s=min(latency_s, LATENCY_MAX_S),
         counters={name: min(count, COUNTER_MAX) for name, count in labeling.counters.items()},
         declared=labeling.declared or None,

@@ -40,6 +40,8 @@ class Labeling:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
+    cost_sources: frozenset[str] = frozenset()
+    """Sources of the prices: `settings`, or name and version of a price table; empty if no price was known."""
     labels: tuple[Labels, ...] = ()
     """The labels from which the scores were computed."""
     splitter: str | None = None

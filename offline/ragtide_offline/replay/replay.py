@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import state_options
+from ragtide_consumers.labelers.judge.prices import price_of
 from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
@@ -144,7 +145,7 @@ class RecordingReplay:
     async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan
         asked = "judge" in settings.labelers
-        if self._max_cost_usd is not None and asked and settings.judge.model not in settings.judge.prices:
+        if self._max_cost_usd is not None and asked and price_of(settings.judge) is None:
             raise ConfigurationError(
                 f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
             )

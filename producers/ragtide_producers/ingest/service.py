@@ -150,6 +150,7 @@ class TraceReader:
                 continue
             decided.append(Decided(one, one.trace.version + 1, number, one.interactions))
             self._telemetry.changed(one.changed)
+            self._telemetry.costs(one.interactions)
             for mapped in one.refused:
                 self._telemetry.refused(mapped, one.service)
         return decided

@@ -1,5 +1,6 @@
 """Telemetry of ingest: counts of spans and interactions, and warnings that are logged once a kind."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import structlog
@@ -7,7 +8,9 @@ import structlog
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_schemas import RagInteraction
 
+from ..traces.costs import cost_outcome
 from ..traces.interactions import Mapped
 from .span_store import StoreCounts
 
@@ -35,6 +38,7 @@ class IngestTelemetry:
         self._late = catalogue.INGEST_LATE_SPANS.counter(registry)
         self._interactions = catalogue.INGEST_INTERACTIONS.counter(registry)
         self._changed = catalogue.INGEST_CHANGED.counter(registry)
+        self._costs = catalogue.INGEST_COSTS.counter(registry)
         self._open = catalogue.INGEST_OPEN_TRACES.gauge(registry)
         self._bytes = catalogue.INGEST_BYTES.gauge(registry)
         self._logged: set[tuple[str, ...]] = set()
@@ -73,6 +77,13 @@ class IngestTelemetry:
             reason=reason,
             detail=mapped.detail,
         )
+
+    def costs(self, interactions: Iterable[RagInteraction]) -> None:
+        """Count interactions by the source of the cost of their model calls."""
+        for interaction in interactions:
+            source = cost_outcome(interaction.metadata)
+            if source is not None:
+                self._costs.labels(source).inc()
 
     def changed(self, number: int) -> None:
         """Count interactions that late spans would have changed."""

@@ -43,6 +43,14 @@ class Convention:
     model: tuple[str, ...] = ()
     input_tokens: tuple[str, ...] = ()
     output_tokens: tuple[str, ...] = ()
+    provider: tuple[str, ...] = ()
+    """The provider of the model, the surest first."""
+    address: tuple[str, ...] = ()
+    """Host name of the endpoint of the model."""
+    cache_read: tuple[str, ...] = ()
+    """Input tokens that came from the cache; they are counted in `input_tokens`, too."""
+    cache_write: tuple[str, ...] = ()
+    """Input tokens that went into the cache; they are counted in `input_tokens`, too."""
     cost: tuple[str, ...] = ()
     session: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
@@ -83,6 +91,9 @@ OPENINFERENCE: Final = Convention(
     model=("llm.model_name",),
     input_tokens=("llm.token_count.prompt",),
     output_tokens=("llm.token_count.completion",),
+    provider=("llm.provider", "llm.system"),
+    cache_read=("llm.token_count.prompt_details.cache_read",),
+    cache_write=("llm.token_count.prompt_details.cache_write",),
     cost=("llm.cost.total",),
     session=("session.id",),
     user=("user.id",),
@@ -129,6 +140,7 @@ OPENLLMETRY: Final = Convention(
     documents=("db.query.result.",),
     input_messages=("gen_ai.prompt.", "gen_ai.input.messages"),
     output_messages=("gen_ai.completion.", "gen_ai.output.messages"),
+    provider=("traceloop.association.properties.ls_provider",),
     session=("traceloop.association.properties.session_id", "traceloop.association.properties.thread_id"),
     user=("traceloop.association.properties.user_id",),
     switch="TRACELOOP_TRACE_CONTENT=true",
@@ -184,6 +196,8 @@ VERCEL: Final = Convention(
     model=("ai.response.model", "ai.model.id"),
     input_tokens=("ai.usage.inputTokens", "ai.usage.promptTokens"),
     output_tokens=("ai.usage.outputTokens", "ai.usage.completionTokens"),
+    provider=("ai.model.provider",),
+    cache_read=("ai.usage.cachedInputTokens",),
     session=("ai.telemetry.metadata.sessionId",),
     user=("ai.telemetry.metadata.userId",),
     switch="experimental_telemetry: { recordInputs: true, recordOutputs: true }",
@@ -232,6 +246,10 @@ GENAI: Final = Convention(
     model=("gen_ai.response.model", "gen_ai.request.model"),
     input_tokens=("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     output_tokens=("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    provider=("gen_ai.provider.name", "gen_ai.system"),
+    address=("server.address",),
+    cache_read=("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
+    cache_write=("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
     session=("gen_ai.conversation.id", "session.id"),
     user=("user.id", "enduser.id"),
     switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",

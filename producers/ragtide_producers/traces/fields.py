@@ -14,6 +14,7 @@ from ..shapes.documents import Found
 from .attributes import first
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
+from .costs import costs_of
 from .grouping import SpanGroup
 from .options import MappingOptions
 from .reading import SpanReading
@@ -158,7 +159,7 @@ def _metadata(group: SpanGroup, readings: Sequence[SpanReading]) -> dict[str, An
             "model": _first_text(reversed(calls), "model"),
             "input_tokens": _sum(calls, "input_tokens", "prompt_tokens", "input_tokens", "input"),
             "output_tokens": _sum(calls, "output_tokens", "completion_tokens", "output_tokens", "output"),
-            "cost_usd": _sum(calls, "cost", "total", "total_cost"),
+            **costs_of(calls),
             "latency_s": (end - start) / 1e9,
             "retrieval_s": _duration(retrievals),
             "generation_s": _duration(calls),

@@ -27,6 +27,8 @@ QUERY_RESULT: Final = "db.query.result"
 """Name of the event that the clients of vector stores write for a found document (OpenLLMetry)."""
 TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
 """Attributes with the name of a tool."""
+NUMBER_MAX: Final = 1e15
+"""Largest number of tokens or dollars that is read: JSON has numbers that no float can hold."""
 OWN: Final = "ragtide."
 """Beginning of the attributes that always win, such as `ragtide.question`."""
 
@@ -215,7 +217,17 @@ class SpanReading:
         found = self._value(which)
         if isinstance(found, Mapping):
             found = next((found[key] for key in keys if isinstance(found.get(key), int | float)), None)
-        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+        is_number = isinstance(found, int | float) and not isinstance(found, bool) and abs(found) <= NUMBER_MAX
+        return float(found) if is_number else None
+
+    def mapping(self, which: str) -> Mapping[str, Any] | None:
+        """Return an attribute that is a JSON object, by its column in the table.
+
+        Raises:
+            TruncatedError: the object is cut.
+        """
+        found = self._value(which)
+        return found if isinstance(found, Mapping) else None
 
     def _whole(self) -> None:
         if self.span.dropped_attributes:

@@ -140,6 +140,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "prompt_tokens": INT,
         "completion_tokens": INT,
         "cost_usd": FLOAT,
+        "cost_source": NAME,
         "latency_s": FLOAT,
         "prompts": TEXTS,
         "judged": JUDGED,

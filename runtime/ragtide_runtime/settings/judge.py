@@ -1,8 +1,8 @@
 """Settings of the LLM judge: the table `[judge]`."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 from .remote import Dollars, RemoteSettings
 
@@ -48,19 +48,11 @@ class JudgeSettings(RemoteSettings):
     over_budget: Literal["pause", "local"] = "pause"
     """If a spend limit is reached: `pause` waits for the next hour or day, `local` lets the local labeler score."""
     prices: dict[str, Price] = Field(default_factory=dict)
-    """Price of each model; a spend limit needs the model's price."""
+    """Price of each model. A model without one has its list price of the package `genai-prices`, if the address is that
+    of a provider. A spend limit needs a price."""
 
     @property
     def over_budget_effect(self) -> str:
         """The effect of a reached spend limit, in words."""
         local = self.over_budget == "local"
         return "the local labeler scores until the next period" if local else super().over_budget_effect
-
-    @model_validator(mode="after")
-    def _a_limit_needs_a_price(self) -> Self:
-        if self.spend_is_limited and self.model is not None and self.model not in self.prices:
-            raise ValueError(
-                f"judge has a spend limit and no price for {self.model}: add the price under judge.prices, in dollars "
-                "per million tokens"
-            )
-        return self

@@ -110,7 +110,7 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
 JUDGE: Final = _endpoint_metrics(
     "judge",
     "model",
-    "`judge.prices`",
+    "`judge.prices` or the list price",
     Metric(
         "ragtide_judge_tokens_total",
         "counter",
@@ -233,6 +233,13 @@ INGEST_CHANGED: Final = Metric(
     "counter",
     "Published interactions that late spans would have changed. They are not published again.",
 )
+INGEST_COSTS: Final = Metric(
+    "ragtide_ingest_costs_total",
+    "counter",
+    "Interactions of traces with a model, by the source of their cost: `trace`, `computed`, or the reason why there "
+    "is none: `no_model`, `no_tokens`, `unknown_model` or `no_price_table`.",
+    ("source",),
+)
 INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
 INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
 INGEST_METRICS: Final = (
@@ -240,6 +247,7 @@ INGEST_METRICS: Final = (
     INGEST_LATE_SPANS,
     INGEST_INTERACTIONS,
     INGEST_CHANGED,
+    INGEST_COSTS,
     INGEST_OPEN_TRACES,
     INGEST_BYTES,
 )

@@ -119,7 +119,7 @@ async def test_without_redis_the_judge_goes_on_and_pays(server: ScriptedJudge, a
 
 
 async def test_a_spend_limit_needs_a_price(server: ScriptedJudge) -> None:
-    with pytest.raises(ValueError, match=r"no price for test-model: add the price under judge\.prices"):
+    with pytest.raises(ConfigurationError, match=r"no price for test-model: add the price under judge\.prices"):
         async with judge(server, spend_per_hour_usd=1.0):
             pass
 

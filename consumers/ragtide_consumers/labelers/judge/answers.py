@@ -18,6 +18,8 @@ class JudgeAnswer:
     completion_tokens: int = 0
     cached_tokens: int = 0
     cost_usd: float = 0.0
+    cost_source: str | None = None
+    """Source of the price; None if no price is known."""
     from_cache: bool = False
 
 

@@ -6,8 +6,6 @@ from typing import Any, Final
 
 import openai
 
-from ragtide_runtime.settings.judge import Price
-
 from ...metrics.scores import AbsentReason
 from ..remote.access import Access
 from ..remote.endpoint import Call
@@ -17,6 +15,7 @@ from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .completions import is_completion, read_reply
 from .dialect import Dialect, Message
+from .prices import CallPrice
 from .prompts import Prompt
 
 SHOWN_CHARS: Final = 200
@@ -40,7 +39,7 @@ class ChatCall(Call[JudgeAnswer]):
     access: Access
     dialect: Dialect
     """Knows the parameters that the endpoint accepts."""
-    price: Price | None
+    price: CallPrice | None
     prompt: Prompt
     corrections: Sequence[Message]
     """Messages after the prompt."""
@@ -69,7 +68,7 @@ class ChatCall(Call[JudgeAnswer]):
         answer = read_reply(reply, self.price)
         self.usage.prompt_tokens += answer.prompt_tokens
         self.usage.completion_tokens += answer.completion_tokens
-        self.usage.cost_usd += answer.cost_usd
+        self.usage.spent(answer.cost_usd, answer.cost_source)
         self.access.telemetry.spent(
             answer.cost_usd, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
         )

@@ -21,7 +21,7 @@ from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
 from .dialect import Dialect, Message
-from .prices import MESSAGE_TOKENS, cost
+from .prices import MESSAGE_TOKENS, price_of
 from .prompts import Prompt
 from .transport import bounded_client
 
@@ -43,7 +43,7 @@ class JudgeClient:
         telemetry: counts calls.
 
     Raises:
-        ConfigurationError: no model, or no key for an endpoint that needs one.
+        ConfigurationError: no model, no key for an endpoint that needs one, or a spend limit without a price.
     """
 
     def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
@@ -67,7 +67,12 @@ class JudgeClient:
         )
         self._base_url = str(self._client.base_url)
         self._dialect = Dialect(judge, urlsplit(self._base_url).hostname or "")
-        self._price = judge.prices.get(judge.model)
+        self._price = price_of(judge)
+        if judge.spend_is_limited and self._price is None:
+            raise ConfigurationError(
+                f"judge has a spend limit and no price for {judge.model}: add the price under judge.prices, in dollars "
+                "per million tokens"
+            )
         info = EndpointInfo(
             name="judge",
             model=judge.model,
@@ -149,7 +154,7 @@ class JudgeClient:
         if self._price is None:
             return 0.0
         prompt_tokens = _prompt_tokens(prompt, corrections)
-        return cost(self._price, prompt_tokens=prompt_tokens, completion_tokens=int(self._answer_tokens))
+        return self._price.cost_usd(prompt_tokens=prompt_tokens, completion_tokens=int(self._answer_tokens)) or 0.0
 
 
 def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:

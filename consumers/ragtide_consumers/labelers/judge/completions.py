@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-from ragtide_runtime.settings.judge import Price
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
 from .answers import JudgeAnswer
-from .prices import cost
+from .prices import CallPrice
 
 
-def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
+def read_reply(reply: object, price: CallPrice | None) -> JudgeAnswer:
     """Return the answer in a reply; a missing text gives an empty answer."""
     counted = _part(reply, "usage")
     prompt_tokens, completion_tokens = _whole(counted, "prompt_tokens"), _whole(counted, "completion_tokens")
@@ -17,6 +16,9 @@ def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = _part(choice, "message")
+    cost_usd = price and price.cost_usd(
+        prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=cached_tokens
+    )
     return JudgeAnswer(
         text=_text(message, "content") or "",
         finish=_text(choice, "finish_reason") or "stop",
@@ -24,9 +26,8 @@ def read_reply(reply: object, price: Price | None) -> JudgeAnswer:
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         cached_tokens=cached_tokens,
-        cost_usd=cost(
-            price, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cached_tokens=cached_tokens
-        ),
+        cost_usd=cost_usd or 0.0,
+        cost_source=None if price is None or cost_usd is None else price.source,
     )
 
 

@@ -17,7 +17,7 @@ from .cache import content_key
 from .endpoint import Call
 from .errors import NoLabels
 from .replies import LARGEST_REPLY, CallFailure, FailureKind, ReplyTooLarge, failure_of_status
-from .usage import UnfinishedUsage, Usage
+from .usage import SETTINGS_SOURCE, UnfinishedUsage, Usage
 
 T = TypeVar("T")
 
@@ -159,7 +159,7 @@ class _Post(Call[tuple[T, Any]]):
                     raise ReplyTooLarge
             if response.status >= 300:
                 raise _Refused(response.status, response.headers, self._shown(body))
-        self.usage.cost_usd += self.call_usd
+        self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd)
         try:
             reply = from_json(bytes(body))

@@ -11,6 +11,8 @@ from ragtide_schemas import RagInteraction
 from ..protocol import Labeling
 from ..unavailable import LabelerUnavailable
 
+SETTINGS_SOURCE: Final = "settings"
+"""Source of a cost that the prices in the settings give."""
 MOST_UNFINISHED: Final = 4096
 """Most waiting interactions whose cost so far is remembered."""
 
@@ -22,9 +24,17 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
+    cost_sources: set[str] = field(default_factory=set)
+    """Sources of the prices of calls; empty if no price was known."""
     counters: Counter[str] = field(default_factory=Counter)
     unusable: Counter[int] = field(default_factory=Counter)
     """Unusable answers so far, by the hash of the question."""
+
+    def spent(self, cost_usd: float, source: str | None) -> None:
+        """Add the cost of a call, and the source of its price; None if its price is not known."""
+        self.cost_usd += cost_usd
+        if source is not None:
+            self.cost_sources.add(source)
 
     def added_to(self, labeling: Labeling) -> Labeling:
         """Return a labeling with this usage."""
@@ -33,6 +43,7 @@ class Usage:
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             cost_usd=self.cost_usd,
+            cost_sources=frozenset(self.cost_sources),
             counters={**labeling.counters, **{name: count for name, count in self.counters.items() if count}},
         )
 
