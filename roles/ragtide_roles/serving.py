@@ -1,8 +1,8 @@
 """Starts the roles of a process: label worker, aggregator and recorder, alone or together."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -39,9 +39,20 @@ async def serve(
     worker: bool,
     aggregator: bool,
     recorder: bool = False,
+    others: Sequence[Callable[[Settings], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
 ) -> None:
     """Check that this process fits the deployment, then run its roles until told to stop.
+
+    Args:
+        settings: of the process.
+        url: of Redis.
+        stop: ends the roles.
+        worker: whether to label interactions.
+        aggregator: whether to aggregate metric events.
+        recorder: whether to record the streams.
+        others: roles that other packages define.
+        process: health and metrics.
 
     Raises:
         ConfigurationError: the deployment has another number of partitions, or only Redis names the labeler of the
@@ -64,6 +75,7 @@ async def serve(
     roles = [work(settings, url, stop, process, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, process)] if aggregator else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
+    roles += [other(settings) for other in others]
     await together(*roles, stop=stop)
 
 

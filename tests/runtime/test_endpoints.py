@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -14,12 +16,20 @@ from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry import endpoints
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
-from ragtide_runtime.telemetry.endpoints import serving
 from ragtide_runtime.telemetry.health import Health, Heartbeat
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.role_endpoints import observing
+from ragtide_web.telemetry import HttpTelemetry
 
 pytestmark = pytest.mark.processes
+
+
+@asynccontextmanager
+async def serving(settings: Settings, url: str, process: ProcessTelemetry) -> AsyncIterator[int | None]:
+    async with observing(settings, url, process) as answers, endpoints.serving(settings, answers) as port:
+        yield port
 
 
 def settings(**changes: Any) -> Settings:
@@ -84,6 +94,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     WorkerTelemetry(process)
     LabelerTelemetry(process)
     IngestTelemetry(process)
+    HttpTelemetry(process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:

@@ -47,6 +47,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide agreement scores.jsonl --gold rows.jsonl",
         "ragtide agreement judge.jsonl --against local.jsonl --metric trace.adherence",
     ),
+    "serve": ("ragtide serve", "ragtide serve --port 4318"),
     "recorder": ("ragtide recorder --url s3://bucket/recording", "ragtide recorder --forget"),
     "inspect": ("ragtide inspect recording --verify",),
     "replay": (

@@ -18,6 +18,7 @@ class Role(StrEnum):
     WORKER = "worker"
     AGGREGATOR = "aggregator"
     RECORDER = "recorder"
+    SERVE = "serve"
 
 
 def given(context: typer.Context) -> Given:

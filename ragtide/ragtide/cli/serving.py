@@ -1,34 +1,45 @@
-"""`ragtide up`, `worker`, `aggregator` and `recorder`: run roles until SIGTERM or Ctrl-C."""
+"""`ragtide up`, `worker`, `aggregator`, `recorder` and `serve`: run roles until SIGTERM or Ctrl-C."""
 
 import asyncio
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from ragtide_roles.running import until_signal
-from ragtide_roles.serving import serve
+from ragtide_roles.serving import serve as run_roles
 from ragtide_roles.trusted import check_judge, check_labeler
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.serve import ServeSettings, TokenSettings
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import exporting
+from ragtide_schemas.base import describe
 
 from .common import Role, given
-from .console import err
+from .console import err, out
 from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
+
+if TYPE_CHECKING:
+    from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 
 def up(context: typer.Context) -> None:
     """Run all roles in one process, until Ctrl-C.
 
-    The roles are a worker, an aggregator and, if recorder.url is set, a recorder. SIGTERM ends them, too.
+    The roles are a worker and an aggregator; a recorder if recorder.url is set; and the HTTP service if serve.port is
+    set. SIGTERM ends them, too.
     """
     settings = given(context).settings()
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
-    _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder)
+    http = [] if settings.serve.port is None else [Role.SERVE]
+    _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http)
 
 
 def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
@@ -79,23 +90,70 @@ def recorder(
     _serve(settings, Role.RECORDER)
 
 
+def serve(
+    context: typer.Context,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Port; 0 takes a free one; default: 8080 [RAGTIDE_SERVE_PORT]."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [RAGTIDE_SERVE_HOST].")] = None,
+    hash_token: Annotated[
+        bool, typer.Option("--hash-token", help="Read a token, print its SHA-256 for serve.tokens, and end.")
+    ] = False,
+) -> None:
+    """Run the HTTP service, for interactions and traces.
+
+    It takes feedback, too, and gives estimates, alerts and dead letters. Any number of these processes may run. Without
+    serve.tokens it answers to this machine only.
+    """
+    if hash_token:
+        out.print(_token_hash(typer.prompt("token", hide_input=True)), highlight=False)
+        return
+    settings = given(context).settings()
+    changes = {name: value for name, value in (("port", port), ("host", host)) if value is not None}
+    try:
+        # Validated again, because an address may need tokens.
+        http = ServeSettings.model_validate({**dict(settings.serve), **changes})
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error), param_hint="--host") from None
+    _serve(settings.model_copy(update={"serve": http}), Role.SERVE)
+
+
+def _token_hash(token: str) -> str:
+    try:
+        return TokenSettings.model_validate({"token": token}).digest.hex()
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error), param_hint="token") from None
+
+
 def _serve(settings: Settings, *names: Role) -> None:
     configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
     # Imported late, because no other command needs a web server.
-    from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415
+    from ragtide_runtime.telemetry.role_endpoints import observing  # noqa: PLC0415
 
     async def run(url: str) -> None:
         stop = asyncio.Event()
         process = ProcessTelemetry(Health(*names))
-        async with serving(settings, url, process):
-            roles = serve(
+        async with AsyncExitStack() as stack:
+            endpoints = None
+            if settings.http_port is not None or Role.SERVE in names:
+                endpoints = await stack.enter_async_context(observing(settings, url, process))
+            if endpoints is not None and settings.http_port is not None:
+                from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415 - as above
+
+                await stack.enter_async_context(serving(settings, endpoints))
+            others = []
+            if endpoints is not None and Role.SERVE in names:
+                others.append(_http_role(url, stop, endpoints, process))
+            roles = run_roles(
                 settings,
                 url,
                 stop,
                 worker=Role.WORKER in names,
                 aggregator=Role.AGGREGATOR in names,
                 recorder=Role.RECORDER in names,
+                others=others,
                 process=process,
             )
             await until_signal(roles, stop=stop)
@@ -106,3 +164,15 @@ def _serve(settings: Settings, *names: Role) -> None:
     ):
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
         asyncio.run(run(handle.url))
+
+
+def _http_role(
+    url: str, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
+) -> Callable[[Settings], Coroutine[Any, Any, None]]:
+    try:
+        from ragtide_web.server import listen, serve_http  # noqa: PLC0415 - only here
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"the HTTP service needs {error.name}: pip install 'ragtide[service,web]'") from None
+    return lambda settings: serve_http(
+        settings, url, stop, endpoints=endpoints, process=process, listening=listen(settings.serve)
+    )

@@ -29,6 +29,7 @@ from .judge import JudgeSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
+from .serve import ServeSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
 
@@ -152,6 +153,8 @@ class Settings(BaseSettings):
     """The recorder: the table `[recorder]`."""
     ingest: IngestSettings = IngestSettings()
     """Traces that become interactions: the table `[ingest]`."""
+    serve: ServeSettings = ServeSettings()
+    """The HTTP service: the table `[serve]`."""
     clusters: ClusterSettings = ClusterSettings()
     """Which interactions depend on each other: the table `[clusters]`."""
     stall: StallSettings = StallSettings()

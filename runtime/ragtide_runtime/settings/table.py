@@ -27,6 +27,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "confidence": "Aggregators",
     "recorder.url": "The recorder",
     "ingest.default_pipeline": "Traces",
+    "serve.host": "The HTTP service",
     "clusters.by": "Clusters",
     "stall.labeling_s": "Alerts about the pipeline itself",
     "segments": "Estimates, keys and windows",

@@ -242,7 +242,26 @@ INGEST_COSTS: Final = Metric(
 )
 INGEST_OPEN_TRACES: Final = Metric("ragtide_ingest_open_traces", "gauge", "Traces that wait to be read.")
 INGEST_BYTES: Final = Metric("ragtide_ingest_stored_bytes", "gauge", "Bytes of the stored spans.")
+HTTP_REQUESTS: Final = Metric(
+    "ragtide_http_requests_total", "counter", "Requests that this process answered.", ("route", "status")
+)
+HTTP_SECONDS: Final = Metric(
+    "ragtide_http_request_seconds",
+    "histogram",
+    "Time to answer a request, its body included.",
+    ("route",),
+    LABELING_BUCKETS,
+)
+HTTP_ITEMS: Final = Metric(
+    "ragtide_http_items_total",
+    "counter",
+    "Interactions and feedback items that came by HTTP, by outcome.",
+    ("kind", "outcome"),
+)
 INGEST_METRICS: Final = (
+    HTTP_REQUESTS,
+    HTTP_SECONDS,
+    HTTP_ITEMS,
     INGEST_SPANS,
     INGEST_LATE_SPANS,
     INGEST_INTERACTIONS,

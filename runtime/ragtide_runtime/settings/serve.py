@@ -1,0 +1,129 @@
+"""Settings of the HTTP service: the table `[serve]`."""
+
+import hashlib
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+
+from ragtide_schemas.base import Name
+
+TOKEN_MIN_CHARS = 1
+TOKEN_MAX_CHARS = 1000
+
+Access = Literal["read", "write"]
+"""`write` sends interactions, feedback and traces; `read` gets estimates, alerts and dead letters."""
+
+
+class TokenSettings(BaseModel):
+    """A token with which a client may use the HTTP service: a table `[[serve.tokens]]`, or only the token as a text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+
+    name: Name = "unnamed"
+    """Name of the token in logs and metrics."""
+    token: SecretStr | None = None
+    """The token itself, at most 1,000 printable ASCII characters; use 32 or more at random."""
+    sha256: SecretStr | None = None
+    """SHA-256 of the token in hexadecimal, in place of the token, so that the file holds no secret."""
+    access: tuple[Access, ...] = ("read", "write")
+    """What the token allows: `read`, `write`, or both."""
+    pipelines: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = ("*",)
+    """Names of the pipelines that the token is for, with `*` and `?` as wildcards."""
+    requests_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Most requests a second, in place of `serve.requests_per_s`."""
+    bytes_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Most bytes of bodies a second, in place of `serve.bytes_per_s`."""
+
+    @model_validator(mode="after")
+    def _has_one_secret(self) -> Self:
+        if (self.token is None) == (self.sha256 is None):
+            raise ValueError("a token needs either token or sha256: give one of them")
+        if self.token is not None and not (
+            TOKEN_MIN_CHARS <= len(self.token.get_secret_value()) <= TOKEN_MAX_CHARS
+            and self.token.get_secret_value().isascii()
+            and self.token.get_secret_value().isprintable()
+        ):
+            raise ValueError(f"token must have {TOKEN_MIN_CHARS} to {TOKEN_MAX_CHARS:,} printable ASCII characters")
+        if self.sha256 is not None and not _is_digest(self.sha256.get_secret_value()):
+            raise ValueError("sha256 must have 64 hexadecimal digits: ragtide serve --hash-token prints it")
+        return self
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the token."""
+        if self.token is not None:
+            return token_digest(self.token.get_secret_value())
+        return bytes.fromhex(self.sha256.get_secret_value()) if self.sha256 is not None else b""
+
+
+def token_digest(token: str) -> bytes:
+    """Return the digest by which a token is known."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 64 and all(letter in "0123456789abcdef" for letter in text)
+
+
+def _token_is_a_table(value: Any) -> Any:
+    return {"token": value} if isinstance(value, str) else value
+
+
+class ServeSettings(BaseModel):
+    """The HTTP service: its address, its tokens and its limits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Without tokens only an address of this machine is allowed."""
+    port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port; 0 takes a free port and logs it. With a port, `ragtide up` runs the service too; `ragtide serve` uses 8080
+    unless a port is set."""
+    tokens: tuple[Annotated[TokenSettings, BeforeValidator(_token_is_a_table)], ...] = ()
+    """Tokens of the clients: `[[serve.tokens]]` in the TOML file; in the environment JSON, or tokens with commas."""
+    requests_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Most requests of one token a second, in each process; None for no limit."""
+    bytes_per_s: Annotated[float, Field(gt=0)] | None = None
+    """Most bytes of the bodies of one token a second, in each process; None for no limit."""
+    body_bytes: Annotated[int, Field(ge=1024)] = 20_971_520
+    """Most bytes of a body as it is sent. Lines of NDJSON are read one by one, and together have no limit."""
+    decompressed_bytes: Annotated[int, Field(ge=1024)] = 67_108_864
+    """Most bytes of a body after it is decompressed."""
+    header_s: Annotated[float, Field(gt=0)] = 10.0
+    """Seconds in which the headers of a request must come."""
+    body_s: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds in which a body must come; of NDJSON, seconds between two parts of it."""
+    connections: Annotated[int, Field(ge=1)] = 1000
+    """Most connections at once; further requests are answered with 503."""
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [token.name for token in self.tokens if token.name != "unnamed"]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"tokens has two tokens named {name!r}: give each token a name of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _is_protected(self) -> Self:
+        if not self.tokens and not is_loopback(self.host):
+            raise ValueError(
+                f"host is {self.host!r} and there are no tokens, so every machine could read and write: set "
+                "serve.tokens, or listen on 127.0.0.1"
+            )
+        return self
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is one of this machine only.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

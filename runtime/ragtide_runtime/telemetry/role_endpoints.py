@@ -1,0 +1,78 @@
+"""The answers of a process about itself, for any web server: its metrics, and whether it is alive and ready."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from prometheus_client import ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from redis import RedisError
+from redis.asyncio import Redis
+from redis.exceptions import RedisClusterException
+
+from ..cancellation import end
+from ..redis.client import connect_async
+from ..settings.model import Settings
+from .backlog_metrics import BacklogCollector
+from .health import Health, HealthReport
+from .process import ProcessTelemetry
+
+PING_S: Final = 1.0
+"""Seconds between two pings of Redis, and the time limit of each ping. A health probe itself never waits for Redis."""
+
+
+class RoleEndpoints:
+    """The answers of a process about itself, for any web server.
+
+    Args:
+        process: telemetry of the process.
+        backlog: the backlog of every partition.
+    """
+
+    def __init__(self, process: ProcessTelemetry, backlog: BacklogCollector) -> None:
+        self._process = process
+        self._backlog = backlog
+
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """Return the metrics, and their content type for this `Accept` header."""
+        await self._backlog.refresh()
+        encode, content_type = choose_encoder(accept)
+        return encode(self._process.registry), content_type
+
+    def alive(self) -> HealthReport:
+        """Return whether a restart would not help."""
+        return self._process.health.alive()
+
+    def ready(self) -> HealthReport:
+        """Return whether every role does its work now."""
+        return self._process.health.ready()
+
+
+@asynccontextmanager
+async def observing(settings: Settings, url: str, process: ProcessTelemetry) -> AsyncIterator[RoleEndpoints]:
+    """Ping Redis for the body of an `async with`, and yield the answers of the process about itself."""
+    redis = connect_async(url)
+    backlog = BacklogCollector(redis, settings.prefix, settings.partitions)
+    process.registry.register(backlog)
+    resources = ProcessCollector(registry=process.registry)
+    pinging = asyncio.create_task(_ping(redis, process.health))
+    try:
+        yield RoleEndpoints(process, backlog)
+    finally:
+        process.registry.unregister(backlog)
+        process.registry.unregister(resources)
+        await end(pinging)
+        await redis.aclose()
+
+
+async def _ping(redis: Redis, health: Health) -> None:
+    while True:
+        try:
+            async with asyncio.timeout(PING_S):
+                await redis.ping()
+        except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
+            health.redis_failed(str(error) or type(error).__name__)
+        else:
+            health.redis_answered()
+        await asyncio.sleep(PING_S)

@@ -1,0 +1,91 @@
+"""Alerts, runs and dead letters over HTTP, for the pipelines of the token only."""
+
+import json
+from typing import Any
+
+from tests.support.alerts import alert
+from tests.support.http_service import http_service
+
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas import DeadLetter, Reason
+
+STREAMS = Streams("ragtide", 0)
+TOKENS = [{"name": "shop", "token": "shop-0123456789", "pipelines": ["shop*"]}, "all-0123456789"]
+ALL = "all-0123456789"
+
+
+async def add_letters(redis: Any) -> None:
+    for number, pipeline in enumerate(["shop", "bank", "shop", None]):
+        payload = b"not json" if pipeline is None else json.dumps({"pipeline": pipeline, "question": "secret"}).encode()
+        letter = DeadLetter.of(
+            payload,
+            stream=STREAMS.interactions,
+            entry_id=f"{number}-1",
+            reason=Reason.NOT_JSON if pipeline is None else Reason.INVALID,
+            detail="mend it",
+            component="worker",
+        )
+        await redis.xadd(STREAMS.dead_letters, {DATA_FIELD: letter.encode()})
+
+
+async def test_dead_letters_are_filtered_and_show_texts_only_when_asked(async_redis: Any, redis_url: str) -> None:
+    await add_letters(async_redis)
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+
+        async def entries(path: str, token: str = ALL) -> list[str]:
+            status, found = await service.get(path, token)
+            assert status == 200, found
+            return [one["letter"]["entry_id"] for one in found]
+
+        assert await entries("/v1/dead-letters") == ["0-1", "1-1", "2-1", "3-1"]
+        assert await entries("/v1/dead-letters?limit=2") == ["2-1", "3-1"]
+        assert await entries("/v1/dead-letters?reason=not_json") == ["3-1"]
+        assert await entries("/v1/dead-letters?pipeline=bank") == ["1-1"]
+        assert await entries("/v1/dead-letters", "shop-0123456789") == ["0-1", "2-1"]
+        assert await entries("/v1/dead-letters?pipeline=bank", "shop-0123456789") == []
+        _, found = await service.get("/v1/dead-letters", ALL)
+        assert "secret" not in str(found)
+        _, found = await service.get("/v1/dead-letters?payload=true", ALL)
+        assert "secret" in str(found)
+        assert (await service.get("/v1/dead-letters?limit=0", ALL))[0] == 422
+        status, answer = await service.get("/v1/dead-letters?limit=many", ALL)
+        assert (status, list(answer)) == (422, ["detail"])
+
+
+async def test_alerts_of_the_tokens_pipelines(async_redis: Any, redis_url: str) -> None:
+    for pipeline in ("shop", "bank"):
+        found = alert(pipeline=pipeline, alert_id=f"of-{pipeline}")
+        await async_redis.xadd(STREAMS.alerts, {DATA_FIELD: found.encode()})
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        assert [one["pipeline"] for one in (await service.get("/v1/alerts", ALL))[1]] == ["shop", "bank"]
+        assert [one["pipeline"] for one in (await service.get("/v1/alerts", "shop-0123456789"))[1]] == ["shop"]
+        assert [one["pipeline"] for one in (await service.get("/v1/alerts?pipeline=bank&firing=true", ALL))[1]] == [
+            "bank"
+        ]
+        assert (await service.get("/v1/runs", ALL)) == (200, [])
+
+
+async def test_an_unknown_name_of_a_parameter_is_told(async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        for query in ("window=2h", "strategy=magic", "estimator=meen", "confidence=2"):
+            status, answer = await service.get(f"/v1/estimates?{query}")
+            assert status == 422, query
+            assert answer["detail"]
+        assert (await service.get("/v1/estimates"))[1] == []
+        status, answer = await service.get("/v1/estimate")
+        assert (status, answer["detail"]) == (404, "there is no /v1/estimate: GET /openapi.json lists every path")
+        assert (await service.get("/v1/interactions"))[0] == 405
+
+
+async def test_metrics_count_requests_and_outcomes(async_redis: Any, redis_url: str) -> None:
+    item = {"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
+    async with http_service(redis_url) as service:
+        await service.post("/v1/interactions", [item, {}])
+        await service.get("/nowhere")
+        _, text = await service.get("/metrics")
+        lines = text.decode().splitlines()
+    assert 'ragtide_http_requests_total{route="/v1/interactions",status="200"} 1.0' in lines
+    assert 'ragtide_http_requests_total{route="unknown",status="404"} 1.0' in lines
+    assert 'ragtide_http_items_total{kind="interaction",outcome="published"} 1.0' in lines
+    assert 'ragtide_http_items_total{kind="interaction",outcome="invalid"} 1.0' in lines
+    assert "ragtide_redis_up 1.0" in lines

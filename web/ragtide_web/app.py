@@ -1,0 +1,71 @@
+"""The application: its routes, its errors, its description."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from ragtide_runtime.version import __version__
+from ragtide_schemas.printable import printable
+
+from .context import Context
+from .guard import Guard
+from .problems import HttpProblem, answer
+from .routes import health, reading, traces, writing
+
+DESCRIPTION = (
+    "Interactions, feedback and traces of OpenTelemetry come in; estimates, alerts, runs and dead letters go out. "
+    "With tokens, send `Authorization: Bearer TOKEN`."
+)
+
+
+def application(context: Context) -> ASGIApp:
+    """Return the ASGI application of the service."""
+    # The pages that FastAPI offers load scripts from another site, so they are off.
+    app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
+    app.state.context = context
+    for router in (writing.router, traces.router, reading.router, health.router):
+        app.include_router(router)
+    app.add_exception_handler(HttpProblem, answer)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _unknown)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
+    return Guard(app, telemetry=context.telemetry, need_tokens=context.clients.need_tokens)
+
+
+def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Return the answer to a wrong parameter, in the form of all other answers."""
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
+    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors()[:5])
+    return JSONResponse({"detail": printable(found)[:1000]}, 422)
+
+
+def _unknown(request: Request, error: Exception) -> JSONResponse:
+    """Return the answer to an unknown path or method."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    detail = {
+        404: f"there is no {printable(request.url.path[:200])}: GET /openapi.json lists every path",
+        405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
+    }.get(error.status_code, str(error.detail))
+    return JSONResponse({"detail": detail}, error.status_code, headers=dict(error.headers or {}))
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schemas = found.setdefault("components", {}).setdefault("schemas", {})
+        for name, model in writing.MODELS.items():
+            own = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(own.pop("$defs", {}))
+            schemas[name] = own
+        found["components"]["securitySchemes"] = {
+            "token": {"type": "http", "scheme": "bearer"},
+            "basic": {"type": "http", "scheme": "basic", "description": "The token as password, as Langfuse sends it."},
+        }
+        found["security"] = [{"token": []}, {"basic": []}]
+        app.openapi_schema = found
+    return app.openapi_schema

@@ -1,0 +1,52 @@
+"""The objects that the routes share, and the clients of requests."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+from redis.asyncio import Redis
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_producers.ingest.receiver import TraceReceiver
+from ragtide_producers.publishing.publish_command import Routing
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.serve import Access
+from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
+
+from .access import Client, Clients
+from .telemetry import HttpTelemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The objects that the routes share, for the life of the service."""
+
+    settings: Settings
+    redis: Redis
+    clients: Clients
+    routing: Routing
+    receiver: TraceReceiver
+    deployment: Deployment
+    endpoints: RoleEndpoints
+    telemetry: HttpTelemetry
+    decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One large body is decoded at a time, because decoded it takes several times its bytes."""
+
+
+def context_of(request: Request) -> Context:
+    """Return the shared objects."""
+    return cast("Context", request.app.state.context)
+
+
+def _admitting(wanted: Access) -> Callable[[Request], Client]:
+    def admitted(request: Request) -> Client:
+        return context_of(request).clients.admitted(request.headers, wanted)
+
+    return admitted
+
+
+Shared = Annotated[Context, Depends(context_of)]
+Reader = Annotated[Client, Depends(_admitting("read"))]
+Writer = Annotated[Client, Depends(_admitting("write"))]

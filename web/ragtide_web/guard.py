@@ -1,0 +1,96 @@
+"""Looks at each request before its route does: its origin, and afterwards its status and duration."""
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Final
+from urllib.parse import urlsplit
+
+import structlog
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ragtide_runtime.settings.serve import is_loopback
+
+from .telemetry import HttpTelemetry
+
+UNKNOWN_ROUTE: Final = "unknown"
+"""Label of requests to paths that are no route, so that foreign paths add no series."""
+
+log = structlog.get_logger("ragtide.web")
+
+
+class Guard:
+    """An ASGI middleware.
+
+    A service without tokens trusts every program of this machine. A browser is such a program, so pages of other sites
+    are kept out: a request must name this machine as its host, and one that changes something must come from no other
+    site.
+
+    Args:
+        app: the routes.
+        telemetry: counts requests.
+        need_tokens: whether clients have tokens; a browser sends a token only if a page of ours does.
+    """
+
+    def __init__(self, app: ASGIApp, *, telemetry: HttpTelemetry, need_tokens: bool) -> None:
+        self._app = app
+        self._telemetry = telemetry
+        self._need_tokens = need_tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = perf_counter(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", UNKNOWN_ROUTE)
+            self._telemetry.answered(route, status, perf_counter() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = None if self._need_tokens else foreign_site(scope["method"], Headers(scope=scope))
+        if refused is not None:
+            await JSONResponse({"detail": refused}, 403, headers={"Connection": "close"})(scope, receive, send)
+            return
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:  # a defect of this program must not end the service
+            log.exception("a request failed", method=scope["method"], route=getattr(scope.get("route"), "path", None))
+            if not started:
+                detail = "the request failed by a defect of ragtide: its log has the error"
+                await JSONResponse({"detail": detail}, 500)(scope, receive, send)
+
+
+def foreign_site(method: str, headers: Mapping[str, str]) -> str | None:
+    """Return why a request of a browser is refused; None if it is not.
+
+    Args:
+        method: of the request.
+        headers: of the request, by their names in lower case.
+    """
+    host = urlsplit(f"//{headers.get('host', '')}").hostname
+    if host is not None and not is_loopback(host):
+        return "without tokens this service answers only to localhost: use that name, or set serve.tokens"
+    origin = headers.get("origin")
+    if method in ("GET", "HEAD", "OPTIONS") or origin is None:
+        return None
+    if urlsplit(origin).netloc != headers.get("host"):
+        return "a page of another site may not write without a token: set serve.tokens"
+    return None

@@ -1,0 +1,54 @@
+"""Answers to requests that cannot be served: a status, one sentence, and when to try again."""
+
+import math
+from typing import Final
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, Response
+
+from ragtide_schemas.printable import printable
+
+RETRY_AFTER_S: Final = 5.0
+"""Seconds after which a client should try again while Redis does not answer."""
+DETAIL_MAX_CHARS: Final = 2000
+
+
+class HttpProblem(Exception):  # noqa: N818 - an answer, not an error of this program
+    """A request that is not served.
+
+    Attributes:
+        status: HTTP status.
+        detail: one sentence with the remedy.
+        retry_after_s: seconds after which the client should try again; None if the request must change first.
+        close: whether the connection ends, because the rest of the body was not read.
+    """
+
+    def __init__(self, status: int, detail: str, *, retry_after_s: float | None = None, close: bool = False) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = printable(detail)[:DETAIL_MAX_CHARS]
+        self.retry_after_s = retry_after_s
+        self.close = close
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of the answer."""
+        found = {}
+        if self.retry_after_s is not None:
+            found["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
+        if self.close:
+            found["Connection"] = "close"
+        if self.status == 401:
+            found["WWW-Authenticate"] = 'Bearer realm="ragtide", Basic realm="ragtide"'
+        return found
+
+
+def answer(_: Request, problem: Exception) -> Response:
+    """Return the answer to a request that is not served."""
+    assert isinstance(problem, HttpProblem)  # noqa: S101 - registered for this class
+    return JSONResponse({"detail": problem.detail}, status_code=problem.status, headers=problem.headers())
+
+
+def redis_is_away(error: BaseException) -> HttpProblem:
+    """Return the answer while Redis does not answer."""
+    del error  # its text may name the address of the server
+    return HttpProblem(503, "Redis does not answer: send the whole request again later", retry_after_s=RETRY_AFTER_S)

@@ -1,0 +1,33 @@
+"""`GET /healthz`, `/readyz` and `/metrics`."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+
+from ragtide_runtime.settings.serve import is_loopback
+
+from ..context import Shared
+
+router = APIRouter(tags=["operation"])
+
+
+@router.get("/healthz", responses={503: {"description": "A loop is stuck: restart the process."}})
+async def healthz(shared: Shared) -> JSONResponse:
+    """Return whether a restart would not help."""
+    report = shared.endpoints.alive()
+    return JSONResponse(report.as_dict(), 200 if report.ok else 503)
+
+
+@router.get("/readyz", responses={503: {"description": "The process does not do its work now."}})
+async def readyz(shared: Shared) -> JSONResponse:
+    """Return whether the process does its work now."""
+    report = shared.endpoints.ready()
+    return JSONResponse(report.as_dict(), 200 if report.ok else 503)
+
+
+@router.get("/metrics", response_class=Response, responses={401: {"description": "The token is not known."}})
+async def metrics(request: Request, shared: Shared) -> Response:
+    """Return the metrics for Prometheus; other machines need a token that may read."""
+    if not is_loopback(shared.settings.serve.host):
+        shared.clients.admitted(request.headers, "read")
+    body, content_type = await shared.endpoints.metrics(request.headers.get("accept", ""))
+    return Response(body, headers={"content-type": content_type})

@@ -1,0 +1,122 @@
+"""`POST /v1/traces`: OTLP over HTTP, in protobuf and JSON."""
+
+import asyncio
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from google.protobuf.json_format import MessageToJson
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooManySpansError
+from ragtide_producers.traces.otlp import Encoding, decode_request
+from ragtide_schemas.printable import printable
+
+from ..access import Client
+from ..bodies import drain, read_body
+from ..context import Context, Shared, Writer
+from ..items import REDIS_ERRORS
+from ..problems import HttpProblem, redis_is_away
+
+router = APIRouter(tags=["writing"])
+
+ENCODINGS: Final[dict[str, Encoding]] = {
+    "application/x-protobuf": "protobuf",
+    "application/protobuf": "protobuf",
+    "application/json": "json",
+}
+IN_THREAD_BYTES: Final = 1024 * 1024
+"""Bodies above this are decoded in a thread, one at a time."""
+
+BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "ExportTraceServiceRequest, also with Content-Encoding: gzip",
+        "content": {
+            "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+            "application/json": {"schema": {"type": "object"}},
+        },
+    }
+}
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"description": "The spans are stored; `partialSuccess` tells those that were rejected for good."},
+    400: {"description": "The body cannot be decoded."},
+    401: {"description": "The token is not known."},
+    413: {"description": "The body, or its number of spans, is too large."},
+    415: {"description": "The content type or encoding is unknown."},
+    429: {"description": "Too many spans wait: send the request again after `Retry-After` seconds."},
+    503: {"description": "Redis does not answer: send the request again after `Retry-After` seconds."},
+}
+
+
+@router.post("/v1/traces", responses=RESPONSES, openapi_extra=BODY, response_class=Response)
+@router.post("/api/public/otel/v1/traces", responses=RESPONSES, openapi_extra=BODY, response_class=Response)
+async def post_traces(request: Request, shared: Shared, client: Writer) -> Response:
+    """Store the spans of a request. Once their interactions are complete, they are published.
+
+    The answer comes when the spans are in Redis. It is safe to send a request again. The second path is that of
+    Langfuse's SDK.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    encoding = ENCODINGS.get(kind)
+    try:
+        return await _answered(request, shared, client, encoding, kind)
+    except HttpProblem as problem:
+        if encoding != "protobuf":
+            raise
+        return Response(_status(problem.detail), problem.status, problem.headers(), media_type=kind)
+
+
+async def _answered(
+    request: Request, shared: Context, client: Client, encoding: Encoding | None, kind: str
+) -> Response:
+    if encoding is None:
+        await drain(request)
+        wanted = "send application/x-protobuf or application/json"
+        raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}")
+    body = await read_body(request, client, shared.settings.serve)
+    return await _stored(shared, client, body, encoding, kind)
+
+
+async def _stored(shared: Context, client: Client, body: bytes, encoding: Encoding, kind: str) -> Response:
+    try:
+        found = await shared.receiver.accept(await _decoded(shared, body, encoding), client.patterns)
+    except TooManySpansError as error:
+        raise HttpProblem(413, str(error)) from None
+    except InvalidTracesError as error:
+        raise HttpProblem(400, str(error)) from None
+    except IngestFullError as error:
+        raise HttpProblem(429, str(error), retry_after_s=error.retry_after_s) from None
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    answer = ExportTraceServiceResponse()
+    if found.rejected:
+        answer.partial_success.rejected_spans = found.rejected
+        answer.partial_success.error_message = found.message
+    return Response(_encoded(answer, encoding), media_type=kind)
+
+
+async def _decoded(shared: Context, body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
+    if len(body) <= IN_THREAD_BYTES:
+        return decode_request(body, encoding)
+    async with shared.decoding:
+        return await asyncio.to_thread(decode_request, body, encoding)
+
+
+def _encoded(answer: ExportTraceServiceResponse, encoding: Literal["protobuf", "json"]) -> bytes:
+    if encoding == "json":
+        text: str = MessageToJson(answer, indent=None)
+        return text.encode()
+    wire: bytes = answer.SerializeToString()
+    return wire
+
+
+def _status(message: str) -> bytes:
+    """Return `google.rpc.Status` with a message: field 2, which the OTLP asks for in the answer to a protobuf."""
+    text = message.encode()
+    size = len(text)
+    length = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    return b"\x12" + length + text

@@ -1,0 +1,147 @@
+"""`POST /v1/interactions` and `POST /v1/feedback`."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
+from ragtide_schemas.base import WireModel
+from ragtide_schemas.printable import printable
+
+from ..access import Client
+from ..bodies import drain, read_body, read_lines
+from ..context import Context, Shared, Writer
+from ..items import (
+    REDIS_ERRORS,
+    Answers,
+    ItemKind,
+    PostedItems,
+    feedback,
+    interactions,
+    items_in_json,
+    items_in_lines,
+    publish,
+)
+from ..problems import RETRY_AFTER_S, HttpProblem
+
+router = APIRouter(tags=["writing"])
+
+LINES: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+FULL_RETRY_S: Final = 1.0
+
+RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"description": "The body is not JSON."},
+    401: {"description": "The token is not known."},
+    403: {"description": "The token may not write, or not to these pipelines."},
+    408: {"description": "The body came too slowly."},
+    413: {"description": "The body is too large."},
+    415: {"description": "The content type or encoding is unknown."},
+    422: {"model": PostedItems, "description": "Every item is invalid."},
+    429: {"model": PostedItems, "description": "There is no room, or the token is beyond its limit. Send all again."},
+    503: {"model": PostedItems, "description": "Redis does not answer. Send all again."},
+}
+
+
+def _body(name: str, example: dict[str, Any]) -> dict[str, Any]:
+    model = {"$ref": f"#/components/schemas/{name}"}
+    one_or_many = {"oneOf": [model, {"type": "array", "items": model}]}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": one_or_many, "example": example},
+                "application/x-ndjson": {"schema": {"type": "string"}},
+            },
+        }
+    }
+
+
+INTERACTION: Final = {
+    "interaction_id": "order-4711",
+    "pipeline": "shop",
+    "question": "Which tea is green?",
+    "documents": [{"id": "tea-1", "text": "Sencha is a green tea."}],
+    "response": "Sencha is green.",
+}
+FEEDBACK: Final = {"interaction_id": "order-4711", "pipeline": "shop", "gold_scores": {"trace.adherence": 1}}
+MODELS: Final[dict[str, type[WireModel]]] = {"RagInteraction": RagInteraction, "Feedback": Feedback}
+"""Models of bodies, which the description of the service has beside those of the answers."""
+
+
+@router.post(
+    "/v1/interactions",
+    response_model=PostedItems,
+    response_model_exclude_none=True,
+    responses=RESPONSES,
+    openapi_extra=_body("RagInteraction", INTERACTION),
+)
+async def post_interactions(request: Request, shared: Shared, client: Writer) -> JSONResponse:
+    """Publish an interaction, a list of interactions, or NDJSON with one on each line.
+
+    It is safe to send a request again: an interaction id is published once within the dedupe window. Interactions
+    without an id get one from the header `Idempotency-Key` and their place; without it the id is new each time.
+    """
+    key = request.headers.get("idempotency-key")
+    return await _answered(request, shared, client, interactions(shared.routing, key))
+
+
+@router.post(
+    "/v1/feedback",
+    response_model=PostedItems,
+    response_model_exclude_none=True,
+    responses=RESPONSES,
+    openapi_extra=_body("Feedback", FEEDBACK),
+)
+async def post_feedback(request: Request, shared: Shared, client: Writer) -> JSONResponse:
+    """Publish gold scores of interactions: one, a list, or NDJSON. The first gold score of a metric counts."""
+    return await _answered(request, shared, client, feedback(shared.routing))
+
+
+async def _answered(request: Request, shared: Context, client: Client, kind: ItemKind) -> JSONResponse:
+    answers = Answers()
+    items = await _items(request, shared, client)
+    detail, status, headers = None, None, {}
+    try:
+        await publish(shared.redis, kind, client, items, answers)
+    except HttpProblem as problem:
+        if not answers.counts:
+            raise
+        detail, status, headers = problem.detail, problem.status, problem.headers()
+    except REDIS_ERRORS:
+        detail, status = "Redis does not answer: send the whole request again later", 503
+        headers = {"Retry-After": f"{RETRY_AFTER_S:.0f}"}
+    shared.telemetry.items(kind.name, answers.counts)
+    if not answers.counts and status is None:
+        raise HttpProblem(422, "the body has no items: send an object, a list of objects, or lines of objects")
+    if answers.counts["full"] or answers.too_many_problems:
+        detail = (
+            detail or "the rest of the request was not read: mend or send it again, from the first item or the next"
+        )
+        await drain(request)
+    status = status or answers.status()
+    if status == 429:
+        headers["Retry-After"] = f"{FULL_RETRY_S:.0f}"
+    content = answers.answer(detail).model_dump(mode="json", exclude_none=True)
+    return JSONResponse(content, status_code=status, headers=headers)
+
+
+async def _items(
+    request: Request, shared: Context, client: Client
+) -> AsyncIterator[dict[str, Any] | InvalidEntryError]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    settings = shared.settings.serve
+    if kind in LINES:
+        return items_in_lines(read_lines(request, client, settings))
+    if kind != "application/json":
+        await drain(request)
+        raise HttpProblem(
+            415, f"the content type {printable(kind[:60])!r} is unknown: send application/json or application/x-ndjson"
+        )
+    body = await read_body(request, client, settings)
+    try:
+        return items_in_json(body)
+    except ValueError as error:
+        detail = printable(str(error))[:200]
+        raise HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list") from None

@@ -1,0 +1,182 @@
+"""The role `serve`: an HTTP server, and the reader of traces beside it."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import h11
+import structlog
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_producers.ingest.receiver import TraceReceiver
+from ragtide_producers.ingest.service import run_ingest
+from ragtide_producers.ingest.span_store import SpanStore
+from ragtide_producers.ingest.telemetry import IngestTelemetry
+from ragtide_producers.publishing.publish_command import Routing
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.serve import ServeSettings
+from ragtide_runtime.telemetry.health import Heartbeat
+from ragtide_runtime.telemetry.logs import say_role
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
+
+from .access import Clients
+from .app import application
+from .context import Context
+from .telemetry import ROLE, HttpTelemetry
+
+DEFAULT_PORT: Final = 8080
+"""Port of `ragtide serve` without a setting."""
+HEADERS_MAX_BYTES: Final = 65_536
+"""Most bytes of the head of a request."""
+KEEP_ALIVE_S: Final = 30
+"""Seconds for which a connection may wait for its next request."""
+SHUTDOWN_S: Final = 10
+"""Seconds in which running requests are answered when the role ends."""
+
+log = structlog.get_logger("ragtide.web")
+
+
+def listen(settings: ServeSettings) -> socket.socket:
+    """Return a socket at the address of the settings.
+
+    Raises:
+        ConfigurationError: the address cannot be used.
+    """
+    port = DEFAULT_PORT if settings.port is None else settings.port
+    try:
+        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        return socket.create_server((str(address[0]), port), family=family, backlog=1024)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot serve on {settings.host}:{port} ({error.strerror or error}): set RAGTIDE_SERVE_PORT to a free "
+            "port, or to 0 for any"
+        ) from None
+
+
+async def serve_http(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    *,
+    endpoints: RoleEndpoints,
+    process: ProcessTelemetry,
+    listening: socket.socket,
+) -> None:
+    """Answer requests, and turn traces into interactions, until told to stop.
+
+    Args:
+        settings: of the process.
+        url: of Redis.
+        stop: ends the role; running requests are answered.
+        endpoints: answers of the process about itself.
+        process: health and metrics.
+        listening: socket of `listen`; the role closes it.
+    """
+    say_role(ROLE)
+    async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
+        ingest = IngestTelemetry(process)
+        store = SpanStore(redis, settings.layout, settings.ingest)
+        context = Context(
+            settings=settings,
+            redis=redis,
+            clients=Clients(settings.serve),
+            routing=Routing.of(settings),
+            receiver=TraceReceiver(store, ingest),
+            deployment=Deployment(redis, settings),
+            endpoints=endpoints,
+            telemetry=HttpTelemetry(process),
+        )
+        server = _HttpServer(context)
+        heartbeat = Heartbeat("HTTP")
+        with process.health.reporting(ROLE, heartbeat), heartbeat.idle("answering requests"):
+            port = listening.getsockname()[1]
+            log.info("serving", address=settings.serve.host, port=port, tokens=len(settings.serve.tokens))
+            ended = asyncio.Event()
+            reading = asyncio.create_task(run_ingest(settings, redis, ended, ingest))
+            answering = asyncio.create_task(server.serve([listening]))
+            stopping = asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait((reading, answering, stopping), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                server.should_exit = True
+                stopping.cancel()
+                await asyncio.wait((answering,))
+                ended.set()
+                await asyncio.wait((reading,))
+        for task in (answering, reading):
+            task.result()
+
+
+class _HttpServer(uvicorn.Server):
+    """uvicorn without its signal handlers, because the roles of a process end together."""
+
+    def __init__(self, context: Context) -> None:
+        settings = context.settings.serve
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # its lines about bad requests are counted as metrics
+        super().__init__(
+            uvicorn.Config(
+                application(context),
+                http=_protocol(settings.header_s),
+                ws="none",
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
+                limit_concurrency=settings.connections,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=SHUTDOWN_S,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to the process."""
+        yield
+
+
+def _protocol(header_s: float) -> type[H11Protocol]:
+    """Return the protocol of a connection, which ends if the head of a request does not come in time."""
+
+    class LimitedProtocol(H11Protocol):
+        """HTTP/1.1 with a limit of time for the head of a request."""
+
+        _waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+                # A part of a head has come; or a request was answered, and uvicorn limits the wait for the next.
+                if self._waiting is None and self.timeout_keep_alive_task is None:
+                    self._wait()
+            else:
+                self._stop_waiting()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._waiting = self.loop.call_later(header_s, self.transport.close)
+
+        def _stop_waiting(self) -> None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+
+    return LimitedProtocol
