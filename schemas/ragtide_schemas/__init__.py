@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .errors import InvalidEntryError, Reason
     from .estimate import Estimate
     from .feedback import Feedback
+    from .history import EarlierTurn
     from .interaction import RagInteraction, RetrievedDocument
     from .labels import ClaimLabels, Entailment, Labels, SentenceLabels, SentenceProbabilities
     from .metric_definitions import METRICS, RAGTIDE_METRICS
@@ -35,6 +36,7 @@ __all__ = [
     "DeadLetter",
     "Direction",
     "Dropped",
+    "EarlierTurn",
     "Entailment",
     "Estimate",
     "Feedback",
@@ -80,6 +82,7 @@ __getattr__ = late(
         "DeadLetter": ".dead_letter",
         "Direction": ".metrics",
         "Dropped": ".dropped",
+        "EarlierTurn": ".history",
         "Entailment": ".labels",
         "Estimate": ".estimate",
         "Feedback": ".feedback",

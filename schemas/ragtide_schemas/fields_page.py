@@ -10,6 +10,7 @@ from .alert_rule import AlertRule
 from .base import WireModel
 from .declared import MetricDeclaration
 from .feedback import Feedback
+from .history import EarlierTurn
 from .interaction import RagInteraction, RetrievedDocument
 from .labels import ClaimLabels, SentenceLabels
 
@@ -47,6 +48,7 @@ writes metric events. [interaction.md](interaction.md) has the fields that an ap
 _NOTES: Final[Mapping[type[WireModel], str]] = {
     RagInteraction: "",
     RetrievedDocument: "In `documents` of an interaction; a string is a document with this text.",
+    EarlierTurn: "In `history` of an interaction ([producers.md](producers.md#history)).",
     Feedback: "[producers.md](producers.md#feedback) says how to send it.",
     AlertRule: "In `ragtide.toml` as `[[alerts]]`; [alerts.md](alerts.md) has complete rules.",
     SentenceLabels: "From a labeler of your own ([own-labeler.md](own-labeler.md)), or stored in a file.",
@@ -68,7 +70,8 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "gold_scores": {"trace.adherence": 1.0},
         "segments": {"lang": "en"},
         "session_id": "s-81",
-        "turn": 0,
+        "turn": 1,
+        "history": [{"question": "What is the tower?", "response": "A landmark."}],
         "user_id": "alice",
         "cluster": "batch-7",
         "covariates": {"difficulty": 0.3},
@@ -84,6 +87,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "sentences": ["Built in 1889."],
         "metadata": {"page": 4},
     },
+    EarlierTurn: {"question": "What is the tower?", "response": "A landmark."},
     Feedback: {
         "schema_version": 1,
         "pipeline": "shop",
@@ -147,7 +151,9 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
 
 def interaction_page() -> str:
     """Return the page of the fields that an application fills in."""
-    return _page("Every field you fill in", _INTRODUCTION, [RagInteraction, RetrievedDocument, Feedback, AlertRule])
+    return _page(
+        "Every field you fill in", _INTRODUCTION, [RagInteraction, RetrievedDocument, EarlierTurn, Feedback, AlertRule]
+    )
 
 
 def labels_page() -> str:

@@ -9,6 +9,7 @@ from .base import Count, Metadata, Name, NotBlank, Size, UtcTime, VersionedModel
 from .covariates import Covariates
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
+from .history import History
 from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 from .times import from_milliseconds, to_wire_time, utc_now, without_zero_time
 
@@ -68,6 +69,9 @@ class RagInteraction(VersionedModel):
     """Id of the session (conversation) that the question belongs to."""
     turn: Count | None = None
     """Number of this answer in its session, such as 0 for the first."""
+    history: History = None
+    """Earlier turns of the conversation, oldest first: at most 20 turns, with 100,000 characters together. They tell
+    the meaning of a question such as "And for children?"."""
     user_id: Name | None = None
     """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""
     cluster: Name | None = None

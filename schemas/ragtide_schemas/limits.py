@@ -18,6 +18,12 @@ QUESTION_MAX_CHARS: Final = 100_000
 RESPONSE_MAX_CHARS: Final = 500_000
 """Characters of the response, and of the reference answer."""
 
+HISTORY_TURNS_MAX: Final = 20
+"""Earlier turns of one interaction."""
+
+HISTORY_MAX_CHARS: Final = 100_000
+"""Characters of all earlier turns of one interaction together."""
+
 NAME_MAX_CHARS: Final = 200
 """Characters of an id or a name: interaction, pipeline, document, segment, run, source, metric, labeler."""
 

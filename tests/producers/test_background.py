@@ -462,3 +462,13 @@ def test_a_mistake_of_ours_does_not_end_the_thread(
         assert producer.flush(20)
     assert ids(redis) == ["i-1"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_a_long_history_is_cut_to_its_last_turns(redis: Any, redis_url: str) -> None:
+    turns = [{"question": f"q-{n}", "response": "r"} for n in range(25)]
+    with InteractionProducer(redis_url, strict=True) as producer:
+        assert producer.submit(pipeline="p", question="And?", documents=[], response="r", history=turns)
+        assert producer.flush(20)
+    [(_, fields)] = redis.xrange(STREAMS.interactions)
+    found = RagInteraction.decode(fields[b"data"])
+    assert [turn.question for turn in found.history or ()] == [f"q-{n}" for n in range(5, 25)]

@@ -197,3 +197,61 @@ def test_any_row_is_an_interaction_or_refused_with_a_sentence(row: dict[str, Any
     with suppress(InvalidEntryError):
         fields, _ = interaction_fields(row, {})
         RagInteraction.from_fields({"pipeline": "shop", **fields})
+
+
+TURNS = [{"question": "Is it tall?", "response": "Yes."}, {"question": "Is it old?", "response": ""}]
+HISTORIES: dict[str, tuple[dict[str, Any], Any]] = {
+    "turns": ({"history": TURNS}, TURNS),
+    "turns as JSON, as in CSV": ({"history": json.dumps(TURNS)}, TURNS),
+    "pairs": ({"chat_history": [["Is it tall?", "Yes."], ["Is it old?", None]]}, TURNS),
+    "other names": ({"chatHistory": [{"query": "Is it tall?", "answer": "Yes."}, {"query": "Is it old?"}]}, TURNS),
+    "messages": (
+        {
+            "messages": [
+                {"role": "system", "content": "Be short."},
+                {"role": "assistant", "content": "Hello!"},
+                {"role": "user", "content": "Is it tall?"},
+                {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]},
+                {"role": "tool", "content": "300 m"},
+                {"role": "assistant", "content": "Yes."},
+                {"role": "user", "content": QUESTION},
+                {"role": "assistant", "content": ANSWER},
+            ]
+        },
+        TURNS[:1],
+    ),
+    "a question of two messages": (
+        {"history": [{"role": "user", "content": "Hm."}, {"role": "user", "content": "Is it tall?"}]},
+        [{"question": "Hm.\nIs it tall?", "response": ""}],
+    ),
+    "messages of another conversation": ({"messages": [{"role": "user", "content": "Is it tall?"}]}, None),
+    "a history of the present question": ({"history": [{"role": "user", "content": QUESTION}]}, None),
+    "an empty one": ({"history": []}, None),
+    "a text that is no history": ({"chat_history": "none"}, None),
+    "a broken text": ({"chat_history": '[{"role": "user"'}, None),
+    "a column that is like it": ({"story": "Once upon a time."}, None),
+    "too many turns": ({"history": [TURNS[0]] * 30}, [TURNS[0]] * 20),
+}
+
+
+@pytest.mark.parametrize("case", HISTORIES)
+def test_the_history_of_a_row_is_its_turns_before_the_question(case: str) -> None:
+    columns, expected = HISTORIES[case]
+    fields, taken = interaction_fields(
+        {"pipeline": "p", "question": QUESTION, "documents": TEXTS, "response": ANSWER, **columns}, {}
+    )
+    assert fields.get("history") == expected
+    read = RagInteraction(**fields)
+    assert [turn.model_dump() for turn in read.history or ()] == (expected or [])
+    name = next(iter(columns))
+    assert taken == ({"history": name} if expected and name != "history" else {})
+    assert (name in fields.get("metadata", {})) == (expected is None and name != "history")
+
+
+def test_a_stated_history_must_be_readable() -> None:
+    row = {"question": QUESTION, "documents": TEXTS, "response": ANSWER, "past": "none", "history": "none"}
+    for mapping, column in (({}, "history"), ({"history": "past"}, "past")):
+        with pytest.raises(InvalidEntryError, match=f"the column {column} has no history that can be read: 'none'"):
+            interaction_fields(row, mapping)
+    fields, _ = interaction_fields({**row, "past": [["Why?", "So."]]}, {"history": "past"})
+    assert fields["history"] == [{"question": "Why?", "response": "So."}]

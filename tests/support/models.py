@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.names import NAME_CHARACTERS
 
 from ragtide_runtime.recordings import EntryKind
-from ragtide_schemas import Alert, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
+from ragtide_schemas import Alert, EarlierTurn, Feedback, JudgedScores, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas.limits import (
     COST_MAX_USD,
     COUNTER_MAX,
@@ -65,6 +65,7 @@ INTERACTION = st.builds(
     segments=SEGMENTS,
     session_id=st.none() | NAME,
     turn=st.none() | st.integers(0, COUNTER_MAX) | st.just(COUNTER_MAX),
+    history=st.none() | st.lists(st.builds(EarlierTurn, question=TEXT, response=TEXT | st.just("")), max_size=3),
     user_id=st.none() | NAME,
     cluster=st.none() | NAME,
     covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),

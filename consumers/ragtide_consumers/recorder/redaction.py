@@ -5,7 +5,7 @@ A child process redacts for a recorder (`redaction_process.py`), and is killed w
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json
 
@@ -14,6 +14,7 @@ from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
+from ragtide_schemas.history import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from ..labelers.plugins import attribute_at
@@ -25,13 +26,16 @@ Function = Callable[[str], str]
 
 _TEXTS: Mapping[EntryKind, frozenset[str]] = {
     EntryKind.INTERACTIONS: frozenset(
-        {"question", "documents", "response", "response_sentences", "reference_answer", "metadata"}
+        {"question", "history", "documents", "response", "response_sentences", "reference_answer", "metadata"}
     ),
     EntryKind.METRICS: frozenset(),
     EntryKind.FEEDBACK: frozenset({"metadata"}),
     EntryKind.ALERTS: frozenset({"message", "diagnosis"}),
 }
 """Fields of each kind that hold free text; all other fields are ids, names and numbers, and stay."""
+
+_LISTS: Final = ("documents", "history")
+"""Fields that are lists of objects."""
 
 
 def function_at(path: str) -> Function:
@@ -197,13 +201,14 @@ class Redaction:
         return value
 
     def _field(self, name: str, value: Any) -> Any:
-        if name != "documents":
+        if name not in _LISTS or value is None:
             return self._all(value)
-        # The id of a document and the names of its fields are no texts.
-        return type(value)(
-            {field: inner if field == "id" else self._all(inner) for field, inner in document.items()}
-            for document in value
+        # The id of a document and the names of fields are no texts.
+        redacted = type(value)(
+            {field: inner if field == "id" else self._all(inner) for field, inner in one.items()} for one in value
         )
+        # Redacted turns may be longer than an interaction's history may be.
+        return type(value)(last_turns(redacted)) if name == "history" else redacted
 
     def _all(self, value: Any) -> Any:
         """Return a value with every text in it redacted, including the names in a table."""

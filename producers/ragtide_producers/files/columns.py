@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas.history import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.suggestions import closest
 
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
+from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
 from .that_fit import that_fit
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -38,7 +40,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """The columns of each field, the surest first, in lower case with underscores."""
 
-TARGETS: Final = (*COLUMNS, "pipeline", "session_id", "user_id", "cluster", "occurred_at")
+WHOLE_CONVERSATIONS: Final = ("messages", "conversation")
+"""Columns of a whole conversation: those that end with the question of the row tell its history."""
+
+TARGETS: Final = (*COLUMNS, "history", "pipeline", "session_id", "user_id", "cluster", "occurred_at")
 """Fields that `--map` may name."""
 
 TYPO: Final = 0.8
@@ -69,6 +74,7 @@ def interaction_fields(row: Mapping[str, Any], mapping: Mapping[str, str]) -> tu
         found = _documents_beside(row[taken["response"]])
         if found is not None:
             fields["documents"], taken["documents"] = found, taken["response"]
+    _put_history(row, fields, taken)
     used = set(taken.values())
     rest = {name: value for name, value in row.items() if name not in _FIELDS and name not in used}
     _refuse_typos(rest, fields)
@@ -110,6 +116,34 @@ def _taken(row: Mapping[str, Any], fields: Mapping[str, Any], mapping: Mapping[s
         if found is not None:
             taken[field] = found
     return taken
+
+
+def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str]) -> None:
+    """Put the last turns before the question of a row into its fields.
+
+    A stated column, or one named `history`, must be readable. Another column that is not readable becomes metadata.
+    """
+    if "history" in fields:
+        given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
+        fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
+        return
+    by_name = {_HUMP.sub("_", name).lower(): name for name in row if name not in taken.values()}
+    for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS):
+        column = by_name.get(name)
+        turns = None if column is None else _turns(row[column])
+        if column is None or not turns:
+            continue
+        before = without_present(turns, fields.get("question"))
+        if len(before) < len(turns) or name in HISTORY_KEYS:
+            fields["history"], taken["history"] = last_turns(before) or None, column
+            return
+
+
+def _turns(value: Any) -> list[Turn] | None:
+    try:
+        return turns_of(value_of(value) if isinstance(value, str) else value)
+    except BrokenTextError:
+        return None
 
 
 def read_value(field: str, column: str, value: Any) -> Any:
@@ -174,6 +208,7 @@ _READERS: Final = {
     "documents": _documents,
     "response": lambda value: answer_in(value, ANSWER_KEYS),
     "reference_answer": _first_text,
+    "history": turns_of,
 }
 _EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
 """Values of an empty cell: nothing was retrieved, there was no answer."""
@@ -190,7 +225,8 @@ def _refuse_missing(row: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
 
 
 def _refuse_typos(rest: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-    missing = [name for name in _FIELDS if name not in fields]
+    # `story` is a column of some data sets, and like `history`.
+    missing = [name for name in _FIELDS if name not in fields and name != "history"]
     for name in rest:
         meant = closest(name, missing, likeness=TYPO)
         if meant is not None:

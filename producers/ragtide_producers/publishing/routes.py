@@ -9,6 +9,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Dropped, Feedback, RagInteraction
+from ragtide_schemas.history import with_last_turns
 
 from .batch_publisher import BATCH
 from .outbox import Item, QueuedItem
@@ -69,8 +70,8 @@ class InteractionRoute:
         return self.routing.dedupe_window_s
 
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
-        """Return the interaction with these fields."""
-        return RagInteraction.model_validate(fields)
+        """Return the interaction with these fields; of a long history it has the last turns."""
+        return RagInteraction.model_validate(with_last_turns(fields))
 
     def queued(self, item: RagInteraction) -> QueuedItem:
         """Return an interaction for the queue, with the trace context of its caller."""
@@ -117,6 +118,7 @@ class FeedbackRoute:
 def _size(interaction: RagInteraction) -> int:
     """Return an estimate of the bytes of an interaction."""
     texts = len(interaction.question) + len(interaction.response) + len(interaction.reference_answer or "")
+    texts += sum(len(turn.question) + len(turn.response) for turn in interaction.history or ())
     return ITEM_BYTES + texts + sum(len(document.text) for document in interaction.documents)
 
 

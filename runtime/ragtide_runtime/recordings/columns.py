@@ -108,6 +108,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "segments": NAMES,
         "session_id": TEXT,
         "turn": INT,
+        "history": JSON,
         "user_id": TEXT,
         "cluster": TEXT,
         "covariates": NUMBERS,

@@ -29,7 +29,8 @@ from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store
 from ragtide_runtime.telemetry.process import ProcessTelemetry
-from ragtide_schemas import RagInteraction, RetrievedDocument
+from ragtide_schemas import EarlierTurn, RagInteraction, RetrievedDocument
+from ragtide_schemas.limits import HISTORY_MAX_CHARS
 
 pytestmark = pytest.mark.processes
 
@@ -90,6 +91,7 @@ def secretive(number: int) -> RagInteraction:
                 id="d-eve", text=f"call {phone}", sentences=(f"call {phone}",), metadata={mail: [card, {"x": phone}]}
             ),
         ),
+        history=(EarlierTurn(question=f"who is {mail}?", response=f"call {phone}"), EarlierTurn(question=card)),
         response=f"yes, {card}",
         response_sentences=(f"yes, {card}",),
         reference_answer=f"{mail} {card}",
@@ -129,6 +131,7 @@ async def test_nothing_of_the_original_is_stored(form: str, async_redis: Any, tm
     model = recorded(tmp_path / "r")[0].model
     assert isinstance(model, RagInteraction)
     assert model.question == "is [email] yours?"
+    assert [turn.question for turn in model.history or ()] == ["who is [email]?", "[card]"]
     assert model.documents[0].id == "d-eve"
     assert model.documents[0].metadata == {"[email]": ["[card]", {"x": "[phone]"}]}
     assert model.metadata == {"who": {"mail": "[email]"}, "[email]": 1, "[email] 2": 2}
@@ -323,3 +326,13 @@ def test_a_function_that_prints_does_not_print_on_standard_output(
     redaction.close()
     printed = capfd.readouterr()
     assert (printed.out, "a line on standard output" in printed.err) == ("", True)
+
+
+def test_a_history_that_redaction_makes_too_long_keeps_its_last_turns() -> None:
+    """Otherwise a valid entry would stop the recorder."""
+    size = HISTORY_MAX_CHARS // 2
+    turns = (EarlierTurn(question="a" * size), EarlierTurn(question="+49 30 1234567" + "b" * (size - 14)))
+    redaction = Redaction(function=lambda text: text.replace("+49", "[the number of a phone]"))
+    model = redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(1, history=turns))
+    assert isinstance(model, RagInteraction)
+    assert [turn.question[:12] for turn in model.history or ()] == ["[the number "]
