@@ -18,8 +18,6 @@ ZLIB: Final = 32 + zlib.MAX_WBITS
 """Window bits with which zlib reads gzip, and gzip or zlib."""
 STEP_BYTES: Final = 65_536
 """Bytes that are decompressed at once."""
-DRAIN_S: Final = 2.0
-"""Seconds for which the rest of a refused body is read, because a client reads the answer only after sending it."""
 
 
 async def read_body(request: Request, client: Client, settings: ServeSettings) -> bytes:
@@ -58,7 +56,7 @@ async def read_lines(request: Request, client: Client, settings: ServeSettings) 
             break
         *lines, rest = (rest + part).split(b"\n")
         if len(rest) > settings.body_bytes:
-            raise await too_large(request, f"a line has more than {settings.body_bytes:,} bytes")
+            raise _too_large(f"a line has more than {settings.body_bytes:,} bytes")
         for line in lines:
             if line.strip():
                 yield line
@@ -72,11 +70,10 @@ async def _parts(
     """Yield the decompressed parts of a body; with `whole` their sum is limited."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        await drain(request)
         raise HttpProblem(415, f"the content encoding {encoding[:40]!r} is unknown: send gzip or none", close=True)
     announced = request.headers.get("content-length", "")
     if whole and announced.isdigit() and int(announced[:20]) > settings.body_bytes:
-        raise await too_large(request, f"the body has {int(announced[:20]):,} bytes, more than {settings.body_bytes:,}")
+        raise _too_large(f"the body has {int(announced[:20]):,} bytes, more than {settings.body_bytes:,}")
     decompressor = None
     if encoding in ("gzip", "x-gzip", "deflate"):
         decompressor = zlib.decompressobj(GZIP if encoding != "deflate" else ZLIB)
@@ -86,16 +83,13 @@ async def _parts(
             sent += len(chunk)
             client.bytes.take(len(chunk))
             if whole and sent > settings.body_bytes:
-                raise await too_large(request, f"the body has more than {settings.body_bytes:,} bytes")
+                raise _too_large(f"the body has more than {settings.body_bytes:,} bytes")
             for part in _decompressed(decompressor, chunk):
                 given += len(part)
                 if whole and given > settings.decompressed_bytes:
-                    raise await too_large(
-                        request, f"the decompressed body has more than {settings.decompressed_bytes:,} bytes"
-                    )
+                    raise _too_large(f"the decompressed body has more than {settings.decompressed_bytes:,} bytes")
                 yield part
     except zlib.error:
-        await drain(request)
         raise HttpProblem(400, f"the body is not valid {encoding}: send it again", close=True) from None
     except ClientDisconnect:
         raise HttpProblem(400, "the connection ended before the body: send it again", close=True) from None
@@ -115,20 +109,8 @@ def _decompressed(decompressor: "zlib._Decompress | None", chunk: bytes) -> Iter
         raise zlib.error("data after the end")
 
 
-async def too_large(request: Request, detail: str) -> HttpProblem:
-    """Return the answer to a body above a limit, after the client has sent it."""
-    await drain(request)
+def _too_large(detail: str) -> HttpProblem:
     return HttpProblem(413, f"{detail}: send less at once", close=True)
-
-
-async def drain(request: Request) -> None:
-    """Read the rest of a body, and forget it, for a limited time."""
-    try:
-        async with asyncio.timeout(DRAIN_S):
-            async for _ in request.stream():
-                pass
-    except (TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: the stream was read to its end
-        pass
 
 
 def _slow(settings: ServeSettings) -> HttpProblem:

@@ -1,16 +1,20 @@
 """Answers to requests that cannot be served: a status, one sentence, and when to try again."""
 
+import asyncio
 import math
 from typing import Final
 
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
+from starlette.requests import ClientDisconnect
 
 from ragtide_schemas.printable import printable
 
 RETRY_AFTER_S: Final = 5.0
 """Seconds after which a client should try again while Redis does not answer."""
 DETAIL_MAX_CHARS: Final = 2000
+DRAIN_S: Final = 2.0
+"""Seconds for which the rest of a refused body is read."""
 
 
 class HttpProblem(Exception):  # noqa: N818 - an answer, not an error of this program
@@ -42,10 +46,22 @@ class HttpProblem(Exception):  # noqa: N818 - an answer, not an error of this pr
         return found
 
 
-def answer(_: Request, problem: Exception) -> Response:
+async def answer(request: Request, problem: Exception) -> Response:
     """Return the answer to a request that is not served."""
     assert isinstance(problem, HttpProblem)  # noqa: S101 - registered for this class
+    if problem.close:
+        await drain(request)
     return JSONResponse({"detail": problem.detail}, status_code=problem.status, headers=problem.headers())
+
+
+async def drain(request: Request) -> None:
+    """Read the rest of a body, and forget it, for a limited time: many clients read an answer only afterwards."""
+    try:
+        async with asyncio.timeout(DRAIN_S):
+            async for _ in request.stream():
+                pass
+    except (TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: the stream was read to its end
+        pass
 
 
 def redis_is_away(error: BaseException) -> HttpProblem:

@@ -16,10 +16,10 @@ from ragtide_producers.traces.otlp import Encoding, decode_request
 from ragtide_schemas.printable import printable
 
 from ..access import Client
-from ..bodies import drain, read_body
+from ..bodies import read_body
 from ..context import Context, Shared, Writer
 from ..items import REDIS_ERRORS
-from ..problems import HttpProblem, redis_is_away
+from ..problems import HttpProblem, drain, redis_is_away
 
 router = APIRouter(tags=["writing"])
 
@@ -67,6 +67,8 @@ async def post_traces(request: Request, shared: Shared, client: Writer) -> Respo
     except HttpProblem as problem:
         if encoding != "protobuf":
             raise
+        if problem.close:
+            await drain(request)
         return Response(_status(problem.detail), problem.status, problem.headers(), media_type=kind)
 
 
@@ -74,9 +76,8 @@ async def _answered(
     request: Request, shared: Context, client: Client, encoding: Encoding | None, kind: str
 ) -> Response:
     if encoding is None:
-        await drain(request)
         wanted = "send application/x-protobuf or application/json"
-        raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}")
+        raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
     body = await read_body(request, client, shared.settings.serve)
     return await _stored(shared, client, body, encoding, kind)
 

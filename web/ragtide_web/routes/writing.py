@@ -11,7 +11,7 @@ from ragtide_schemas.base import WireModel
 from ragtide_schemas.printable import printable
 
 from ..access import Client
-from ..bodies import drain, read_body, read_lines
+from ..bodies import read_body, read_lines
 from ..context import Context, Shared, Writer
 from ..items import (
     REDIS_ERRORS,
@@ -24,7 +24,7 @@ from ..items import (
     items_in_lines,
     publish,
 )
-from ..problems import RETRY_AFTER_S, HttpProblem
+from ..problems import RETRY_AFTER_S, HttpProblem, drain
 
 router = APIRouter(tags=["writing"])
 
@@ -109,6 +109,8 @@ async def _answered(request: Request, shared: Context, client: Client, kind: Ite
         if not answers.counts:
             raise
         detail, status, headers = problem.detail, problem.status, problem.headers()
+        if problem.close:
+            await drain(request)
     except REDIS_ERRORS:
         detail, status = "Redis does not answer: send the whole request again later", 503
         headers = {"Retry-After": f"{RETRY_AFTER_S:.0f}"}
@@ -135,10 +137,8 @@ async def _items(
     if kind in LINES:
         return items_in_lines(read_lines(request, client, settings))
     if kind != "application/json":
-        await drain(request)
-        raise HttpProblem(
-            415, f"the content type {printable(kind[:60])!r} is unknown: send application/json or application/x-ndjson"
-        )
+        wanted = "send application/json or application/x-ndjson"
+        raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
     body = await read_body(request, client, settings)
     try:
         return items_in_json(body)
