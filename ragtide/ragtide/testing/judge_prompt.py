@@ -8,7 +8,15 @@ from typing import Any, Final, Literal
 
 PromptKind = Literal["trace", "claims", "verdicts", "other"]
 
-_SECTIONS: Final = ("QUESTION", "DOCUMENT SENTENCES", "RESPONSE SENTENCES", "TEXTS", "SOURCES", "CLAIMS")
+_SECTIONS: Final = (
+    "QUESTION",
+    "DOCUMENT SENTENCES",
+    "RESPONSE SENTENCES",
+    "TEXTS",
+    "SOURCES",
+    "CLAIMS",
+    "EARLIER TURNS",
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,11 @@ class JudgePrompt:
     def question(self) -> str:
         """The question of the interaction; empty in a prompt for verdicts, which has none."""
         return self._sections.get("QUESTION", {}).get("Q") or self.texts.get("QUESTION", "")
+
+    @property
+    def history(self) -> Mapping[str, str]:
+        """The earlier turns by key, `T1Q` and `T1R` for the first; empty for an interaction without a history."""
+        return self._sections.get("EARLIER TURNS", {})
 
     @property
     def documents(self) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .answers import texts
 from .client import JudgeClient
+from .earlier_turns import earlier_turns
 from .prompts import Language, claims_prompt, verdicts_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .trace import SMALLEST_BUDGET
@@ -44,7 +45,13 @@ async def judge_claims(
         EndpointUnavailable, OverBudget: the judge could not be asked.
         NoLabels, ContextTooLong: the judge gave no labels.
     """
-    prompt = claims_prompt(interaction.question, interaction.response, interaction.reference_answer, language)
+    prompt = claims_prompt(
+        interaction.question,
+        interaction.response,
+        interaction.reference_answer,
+        language,
+        earlier_turns(interaction),
+    )
     has_reference = interaction.reference_answer is not None
     claims = await ask_until_usable(
         client, prompt, lambda fields, repairs: read_claims(fields, repairs, has_reference=has_reference), usage

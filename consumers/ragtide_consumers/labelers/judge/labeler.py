@@ -21,6 +21,7 @@ from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims
 from .client import JudgeClient
+from .earlier_turns import earlier_turns
 from .injection import suspected
 from .prompts import VERSIONS, Language
 from .trace import judge_trace
@@ -89,12 +90,16 @@ class JudgeLabeler:
         scores: dict[str, float] = {}
         absent: dict[str, str] = {}
         labels: list[Labels] = []
+        history = earlier_turns(interaction)
         texts = [document.text for document in interaction.documents] + [interaction.response]
+        texts += [text for _, text in history]
         usage.counters["injection_suspected"] = suspected(texts)
         for family in self._families:
             try:
                 if family == "trace":
-                    found: SentenceLabels | ClaimLabels = await judge_trace(self._client, sentences, language, usage)
+                    found: SentenceLabels | ClaimLabels = await judge_trace(
+                        self._client, sentences, language, usage, history
+                    )
                 else:
                     found = await judge_claims(self._client, interaction, language, usage)
             except (NoLabels, ContextTooLong) as error:
@@ -120,7 +125,9 @@ class JudgeLabeler:
             labels=tuple(labels),
             splitter=sentences.splitter if "trace" in self._families else None,
             prompts=tuple(
-                f"{prompt}.{language}.{VERSIONS[prompt]}" for family in self._families for prompt in PROMPTS[family]
+                f"{prompt}.{language}.{VERSIONS[prompt]}"
+                for prompts in (*(PROMPTS[family] for family in self._families), ["history"] if history else [])
+                for prompt in prompts
             ),
         )
 

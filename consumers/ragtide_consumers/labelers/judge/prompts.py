@@ -6,7 +6,7 @@ reminder follows the data. No tools are offered. The answer is checked against t
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,8 +14,11 @@ from typing import Any, Final, Literal
 
 Language = Literal["en", "ru"]
 
-VERSIONS: Final[Mapping[str, int]] = {"trace": 1, "claims": 1, "verdicts": 1}
-"""Version of each prompt; it changes whenever its text or the form of its data changes (a test checks that)."""
+VERSIONS: Final[Mapping[str, int]] = {"trace": 1, "claims": 1, "verdicts": 1, "history": 1}
+"""Version of each prompt, and of the rules that earlier turns add to a prompt.
+
+It changes whenever its text or the form of its data changes (a test checks that).
+"""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 """Faster than `json.dumps`, which makes an encoder each time."""
@@ -44,11 +47,14 @@ class Prompt:
     data: str
     schema: Mapping[str, Any]
     language: Language = "en"
+    has_history: bool = False
+    """Whether the data begin with earlier turns."""
 
     @property
     def version(self) -> str:
-        """Name, language and version, such as `trace.en.1`."""
-        return f"{self.name}.{self.language}.{VERSIONS[self.name]}"
+        """Name, language and version, such as `trace.en.1`, or `trace.en.1+history.1` with earlier turns."""
+        history = f"+history.{VERSIONS['history']}" if self.has_history else ""
+        return f"{self.name}.{self.language}.{VERSIONS[self.name]}{history}"
 
     @property
     def form(self) -> str:
@@ -63,23 +69,32 @@ def rules(name: str, language: Language) -> str:
 
 
 def trace_prompt(
-    question: str, documents: Iterable[tuple[str, str]], response: Iterable[tuple[str, str]], language: Language
+    question: str,
+    documents: Iterable[tuple[str, str]],
+    response: Iterable[tuple[str, str]],
+    language: Language,
+    history: Sequence[tuple[str, str]] = (),
 ) -> Prompt:
-    """Return the prompt for all of TRACe; documents and response as pairs of key and sentence."""
+    """Return the prompt for all of TRACe; documents, response and earlier turns as pairs of key and text."""
     parts = {
         "QUESTION": [("Q", question)],
         "DOCUMENT SENTENCES": documents,
         "RESPONSE SENTENCES": response,
     }
-    return _prompt("trace", parts, TRACE_SCHEMA, language)
+    return _prompt("trace", parts, TRACE_SCHEMA, language, history)
 
 
-def claims_prompt(question: str, response: str, reference: str | None, language: Language) -> Prompt:
-    """Return the prompt that extracts claims from response and reference answer."""
+def claims_prompt(
+    question: str,
+    response: str,
+    reference: str | None,
+    language: Language,
+    history: Sequence[tuple[str, str]] = (),
+) -> Prompt:
+    """Return the prompt that extracts claims from response and reference answer; earlier turns as keys and texts."""
     texts = {"QUESTION": question, "RESPONSE": response, "REFERENCE": reference}
-    return _prompt(
-        "claims", {"TEXTS": [(key, text) for key, text in texts.items() if text is not None]}, CLAIMS_SCHEMA, language
-    )
+    given = [(key, text) for key, text in texts.items() if text is not None]
+    return _prompt("claims", {"TEXTS": given}, CLAIMS_SCHEMA, language, history)
 
 
 def verdicts_prompt(
@@ -101,12 +116,22 @@ def quoted(text: str) -> str:
 
 
 def _prompt(
-    name: str, parts: Mapping[str, Iterable[tuple[str, str]]], schema: Mapping[str, Any], language: Language
+    name: str,
+    parts: Mapping[str, Iterable[tuple[str, str]]],
+    schema: Mapping[str, Any],
+    language: Language,
+    history: Sequence[tuple[str, str]] = (),
 ) -> Prompt:
+    # A prompt without earlier turns has the same bytes as before there was a history, so its cached answer is found.
+    told = rules(name, language)
+    if history:
+        parts = {"EARLIER TURNS": history, **parts}
+        told += rules("history", language)
     sections = [
         "\n".join([title, *(f"{key}: {quoted(text)}" for key, text in lines)]) for title, lines in parts.items()
     ]
-    return Prompt(name, rules(name, language), "\n\n".join([*sections, REMINDER[language]]), schema, language)
+    data = "\n\n".join([*sections, REMINDER[language]])
+    return Prompt(name, told, data, schema, language, has_history=bool(history))
 
 
 def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from ...text.splitting import parts
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .client import JudgeClient
+from .earlier_turns import KeyedTexts
 from .prompts import Language, trace_prompt
 from .repairing import ask_until_usable
 from .trace_answer import read_trace
@@ -20,7 +21,7 @@ SMALLEST_BUDGET: Final = 200
 
 
 async def judge_trace(
-    client: JudgeClient, sentences: CutInteraction, language: Language, usage: Usage
+    client: JudgeClient, sentences: CutInteraction, language: Language, usage: Usage, history: KeyedTexts = ()
 ) -> SentenceLabels:
     """Return the judge's labels of every sentence.
 
@@ -36,7 +37,7 @@ async def judge_trace(
     while True:
         runs = parts(keyed, budget)
         try:
-            labels = [await _judge_part(client, sentences, run, language, usage) for run in runs]
+            labels = [await _judge_part(client, sentences, run, language, usage, history=history) for run in runs]
             break
         except ContextTooLong:
             budget //= 2
@@ -49,7 +50,8 @@ async def judge_trace(
     scattered = _scattered(labels)
     if scattered:
         support = {key for sentence in scattered for key in merged.support[sentence]}
-        together = await _judge_part(client, sentences, [pair for pair in keyed if pair[0] in support], language, usage)
+        documents = [pair for pair in keyed if pair[0] in support]
+        together = await _judge_part(client, sentences, documents, language, usage, history=history)
         verdicts = {sentence: together.fully_supported.get(sentence) for sentence in scattered}
         merged = merged.model_copy(update={"fully_supported": {**merged.fully_supported, **verdicts}})
     return merged
@@ -61,10 +63,12 @@ async def _judge_part(
     documents: Sequence[tuple[str, str]],
     language: Language,
     usage: Usage,
+    *,
+    history: KeyedTexts,
 ) -> SentenceLabels:
     keys = [key for key, _ in documents]
     response = list(zip(sentences.response_keys, sentences.response, strict=True))
-    prompt = trace_prompt(sentences.question, documents, response, language)
+    prompt = trace_prompt(sentences.question, documents, response, language, history)
     return await ask_until_usable(
         client, prompt, lambda fields, repairs: read_trace(fields, keys, sentences.response_keys, repairs), usage
     )
