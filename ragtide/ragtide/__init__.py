@@ -206,7 +206,13 @@ __all__ = [
 ]
 
 
+_MODULES = ("otel", "testing")
+"""Public modules, which `import ragtide` does not import."""
+
+
 def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return import_module(f"ragtide.{name}")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'ragtide' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from ragtide_producers.publishing.publish_command import Routing
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.serve import ServeSettings
+from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -32,8 +32,6 @@ from .app import application
 from .context import Context
 from .telemetry import ROLE, HttpTelemetry
 
-DEFAULT_PORT: Final = 8080
-"""Port of `ragtide serve` without a setting."""
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
 KEEP_ALIVE_S: Final = 30

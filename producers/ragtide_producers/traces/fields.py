@@ -123,12 +123,12 @@ def _end(group: SpanGroup) -> datetime:
 
 
 def _own(readings: Iterable[SpanReading]) -> dict[str, Any]:
-    """Return the explicit attributes; those of the anchor win, then those of the spans above and below it."""
+    """Return the explicit attributes: those of spans before those of processes, those of the anchor first."""
     found: dict[str, Any] = {}
-    for reading in readings:
-        for source in (reading.own, reading.own_resource):
-            for key, value in source.items():
-                found.setdefault(key, value)
+    known = list(readings)
+    for source in (*(reading.own for reading in known), *(reading.own_resource for reading in known)):
+        for key, value in source.items():
+            found.setdefault(key, value)
     return found
 
 

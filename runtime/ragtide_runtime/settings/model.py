@@ -26,6 +26,7 @@ from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
 from .ingest import IngestSettings
 from .judge import JudgeSettings
+from .otel import OtelSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
@@ -155,6 +156,8 @@ class Settings(BaseSettings):
     """Traces that become interactions: the table `[ingest]`."""
     serve: ServeSettings = ServeSettings()
     """The HTTP service: the table `[serve]`."""
+    otel: OtelSettings = OtelSettings()
+    """OpenTelemetry: the table `[otel]`."""
     clusters: ClusterSettings = ClusterSettings()
     """Which interactions depend on each other: the table `[clusters]`."""
     stall: StallSettings = StallSettings()

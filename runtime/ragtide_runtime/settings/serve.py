@@ -2,7 +2,7 @@
 
 import hashlib
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
@@ -10,6 +10,8 @@ from ragtide_schemas.base import Name
 
 TOKEN_MIN_CHARS = 1
 TOKEN_MAX_CHARS = 1000
+DEFAULT_PORT: Final = 8080
+"""Port of `ragtide serve` without a setting."""
 
 Access = Literal["read", "write"]
 """`write` sends interactions, feedback and traces; `read` gets estimates, alerts and dead letters."""

@@ -28,6 +28,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "recorder.url": "The recorder",
     "ingest.default_pipeline": "Traces",
     "serve.host": "The HTTP service",
+    "otel.endpoint": "OpenTelemetry",
     "clusters.by": "Clusters",
     "stall.labeling_s": "Alerts about the pipeline itself",
     "segments": "Estimates, keys and windows",

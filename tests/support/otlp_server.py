@@ -1,0 +1,77 @@
+"""A receiver of OTLP over HTTP that records requests and answers as it is told."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ragtide_producers.traces.interactions import Mapped, interactions_of
+from ragtide_producers.traces.options import MappingOptions
+from ragtide_producers.traces.otlp import decode_request, spans_of
+from ragtide_producers.traces.span import Span
+
+
+class OtlpServer:
+    """The recorded requests, and the replies to come."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+        """Path, headers in lower case, and decompressed body of each request."""
+        self.replies: list[tuple[int, dict[str, str], bytes]] = []
+        """Status, headers and body of the next replies; then every request is taken."""
+        self.url = ""
+        self.hangs = threading.Event()
+        """Set lets every request wait for an answer until `go_on` is set."""
+        self.go_on = threading.Event()
+
+    @property
+    def spans(self) -> list[Span]:
+        """The spans of all requests, in their order."""
+        return [span for _, _, body in self.requests for span in spans_of(decode_request(body, "protobuf"))]
+
+    def interactions(self, **options: Any) -> list[Mapped]:
+        """Return the interactions of all spans."""
+        traces: dict[str, list[Span]] = {}
+        for span in self.spans:
+            traces.setdefault(span.trace_id, []).append(span)
+        return [one for trace in traces.values() for one in interactions_of(trace, MappingOptions(**options))]
+
+
+@contextmanager
+def otlp_server() -> Iterator[OtlpServer]:
+    """Give a receiver on a free port of this machine."""
+    kept = OtlpServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if kept.hangs.is_set():
+                kept.go_on.wait(60)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            is_gzip = headers.get("content-encoding") == "gzip"
+            kept.requests.append((self.path, headers, gzip.decompress(body) if is_gzip else body))
+            status, more, reply = kept.replies.pop(0) if kept.replies else (200, {}, b"")
+            self.send_response(status)
+            for name, value in more.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    kept.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield kept
+    finally:
+        kept.go_on.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
