@@ -39,18 +39,18 @@ def turns_in(messages: Sequence[Message]) -> list[Turn]:
     Messages of the system and of tools, calls of tools, and a greeting before the first question are left out. The last
     turn has an empty response if no response follows.
     """
-    turns: list[Turn] = []
+    turns: list[tuple[list[str], list[str]]] = []
     for message in messages:
         text = message.text.strip()
         if not text or message.calls_tools:
             continue
         if message.author == "assistant" and turns:
-            turns[-1]["response"] = _joined(turns[-1]["response"], text)
-        elif message.author == "user" and turns and not turns[-1]["response"]:
-            turns[-1]["question"] = _joined(turns[-1]["question"], text)
+            turns[-1][1].append(text)
+        elif message.author == "user" and turns and not turns[-1][1]:
+            turns[-1][0].append(text)
         elif message.author == "user":
-            turns.append({"question": text, "response": ""})
-    return turns
+            turns.append(([text], []))
+    return [{"question": "\n".join(asked), "response": "\n".join(answered)} for asked, answered in turns]
 
 
 def before_last_question(messages: Sequence[Message]) -> list[Turn]:
@@ -64,10 +64,6 @@ def without_present(turns: Sequence[Turn], question: object) -> list[Turn]:
     """Return turns without the last turn if it is the present question, with or without its response."""
     is_present = bool(turns) and isinstance(question, str) and turns[-1]["question"].strip() == question.strip()
     return list(turns[:-1] if is_present else turns)
-
-
-def _joined(before: str, text: str) -> str:
-    return f"{before}\n{text}" if before else text
 
 
 def _turn(item: Any) -> Turn | None:

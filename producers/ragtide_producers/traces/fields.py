@@ -16,6 +16,7 @@ from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
 from .costs import costs_of
 from .grouping import SpanGroup
+from .history import UnreadableHistoryError, history_of
 from .options import MappingOptions
 from .reading import SpanReading
 
@@ -76,11 +77,30 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
             "segments": _segments(readings, own, options),
             "session_id": short(own.get("session_id") or _first_text(readings, "session")),
             "turn": own.get("turn"),
+            "history": _history(group, own, question, documents, options),
             "user_id": short(own.get("user_id") or _first_text(readings, "user")),
             "source": "otel",
             "metadata": _metadata(group, readings),
         }
     )
+
+
+def _history(
+    group: SpanGroup,
+    own: Mapping[str, Any],
+    question: str | None,
+    documents: list[Found] | None,
+    options: MappingOptions,
+) -> list[dict[str, str]] | None:
+    explicit = own.get("history")
+    if explicit is None and not options.history:
+        return None
+    try:
+        found = history_of(group, explicit, question, documents)
+    except UnreadableHistoryError as error:
+        form = 'give a list of JSON such as [{"question": "...", "response": "..."}]'
+        raise RefusedError(Refusal.INVALID, f"ragtide.history holds no turns ({error}): {form}") from None
+    return [{name: whole(text) for name, text in turn.items()} for turn in found] or None
 
 
 def _check_content(

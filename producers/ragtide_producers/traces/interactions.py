@@ -58,6 +58,9 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
     size = len(interaction.encode())
+    if size > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
+        interaction = interaction.model_copy(update={"history": None})
+        size = len(interaction.encode())
     if size > ENTRY_MAX_BYTES:
         detail = f"the interaction has {size:,} bytes: at most {ENTRY_MAX_BYTES:,} are allowed, so retrieve less"
         return replace(mapped, refusal=Refusal.INVALID, detail=detail)

@@ -22,6 +22,9 @@ class MappingOptions:
     segments: Mapping[str, str] = field(default_factory=dict)
     """Attribute of a span or of its resource, by the name of the segment."""
 
+    history: bool = True
+    """Whether the chat messages before the question are earlier turns; an explicit history always is."""
+
     @classmethod
     def of(cls, settings: IngestSettings) -> Self:
         """Return the options of the settings: their keys come before the known keys."""
@@ -31,4 +34,5 @@ class MappingOptions:
             question_keys=(*settings.question_keys, *QUESTION_KEYS),
             answer_keys=(*settings.answer_keys, *ANSWER_KEYS),
             segments=settings.segments,
+            history=settings.history,
         )

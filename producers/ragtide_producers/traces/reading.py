@@ -150,10 +150,15 @@ class SpanReading:
         given = self._value("query")
         return question_in(given, QUESTION_KEYS) if given is not None else self.question(QUESTION_KEYS)
 
+    @property
+    def inputs(self) -> Any:
+        """The input of the span, a JSON text as its value; None without one."""
+        return self._value("inputs")
+
     def question(self, keys: tuple[str, ...]) -> str | None:
         """Return the question in the input of the span."""
         self._whole()
-        return question_in(self._value("inputs"), keys)
+        return question_in(self.inputs, keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span."""

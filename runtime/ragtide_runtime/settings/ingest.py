@@ -24,6 +24,9 @@ class IngestSettings(BaseModel):
     """Keys of an output that have the answer, tried before the known keys."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
+    history: bool = True
+    """Whether the chat messages before the question are the history of an interaction. Turn it off if prompts have
+    examples of questions and answers (few-shot), which look the same."""
     settle_s: Annotated[float, Field(ge=0, le=600)] = 2.0
     """Seconds without a new span after which an interaction is complete, if all spans above it have come."""
     quiet_s: Annotated[float, Field(ge=0, le=3600)] = 30.0

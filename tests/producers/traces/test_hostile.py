@@ -29,7 +29,14 @@ NAMES = sorted(
         for row in CONVENTIONS
         for name in (*row.kinds, *row.inputs, *row.outputs, *row.documents, *row.input_messages, *row.output_messages)
     }
-    | {"ragtide.question", "ragtide.response", "ragtide.documents", "ragtide.turn", "ragtide.segments.lang"}
+    | {
+        "ragtide.question",
+        "ragtide.response",
+        "ragtide.documents",
+        "ragtide.turn",
+        "ragtide.segments.lang",
+        "ragtide.history",
+    }
 )
 KINDS = sorted({kind for row in CONVENTIONS for kind in row.roles})
 WORDS = st.sampled_from(["text", "content", "role", "user", "assistant", "documents", "answer", "question", "messages"])

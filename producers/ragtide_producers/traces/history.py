@@ -1,0 +1,105 @@
+"""The earlier turns of the conversation that a group of spans continues."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from ragtide_schemas.history import last_turns
+
+from ..shapes.documents import Found
+from ..shapes.literals import BrokenTextError, value_of
+from ..shapes.messages import messages_of
+from ..shapes.turns import HISTORY_KEYS, Turn, before_last_question, turns_of, without_present
+from .grouping import SpanGroup
+from .reading import TruncatedError
+
+START_CHARS: Final = 24
+"""Characters at the start of a document by which it is found in a text; a shorter document stays there."""
+
+MISSES_MAX: Final = 100
+"""Places of one text that begin as a document and go on differently, before the search ends."""
+
+
+class UnreadableHistoryError(Exception):
+    """The attribute `ragtide.history` holds no turns."""
+
+
+def history_of(group: SpanGroup, explicit: Any, question: str | None, documents: Iterable[Found] | None) -> list[Turn]:
+    """Return the last turns before the question, oldest first; empty if the spans do not tell them.
+
+    The attribute `ragtide.history` wins; then the input of the anchor, then the chat messages of the last model call
+    that has earlier turns. The texts of the documents are left out of the turns. A history that is cut is no history.
+
+    Args:
+        group: spans of the interaction.
+        explicit: value of `ragtide.history`; None without the attribute.
+        question: the question of the interaction.
+        documents: its documents.
+
+    Raises:
+        UnreadableHistoryError: `explicit` holds no turns.
+    """
+    if explicit is not None:
+        return last_turns(without_present(_explicit_turns(explicit), question))
+    for found in _candidates(group):
+        turns = last_turns(without_present(found, question))
+        if turns:
+            return without_documents(turns, documents or ())
+    return []
+
+
+def _explicit_turns(value: Any) -> list[Turn]:
+    try:
+        spelled = value_of(value) if isinstance(value, str) else value
+    except BrokenTextError as error:
+        raise UnreadableHistoryError(str(error)) from None
+    found = turns_of(spelled)
+    if found is None:
+        raise UnreadableHistoryError(f"got {str(value)[:60]!r}")
+    return found
+
+
+def _candidates(group: SpanGroup) -> Iterator[list[Turn]]:
+    anchor = group.anchor.reading
+    if anchor is not None and group.turn is None and not anchor.span.dropped_attributes:
+        with suppress(TruncatedError):
+            yield _in_input(anchor.inputs)
+    for call in reversed(group.calls):
+        with suppress(TruncatedError):
+            if not call.span.dropped_attributes:
+                yield before_last_question(call.input_messages)
+
+
+def _in_input(value: Any) -> list[Turn]:
+    """Return the turns in the input of an application: under a known name, or before the last question."""
+    if not isinstance(value, Mapping):
+        return before_last_question(messages_of(value))
+    named = (found for key in HISTORY_KEYS if (found := turns_of(value.get(key))))
+    return next(named, None) or before_last_question(messages_of(value.get("messages")))
+
+
+def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list[Turn]:
+    """Return turns without the texts of documents, and without turns that are only such texts."""
+    starts: dict[str, str] = {}
+    for text in (document.text or "" for document in documents):
+        if len(text) >= START_CHARS and len(text) > len(starts.get(text[:START_CHARS], "")):
+            starts[text[:START_CHARS]] = text
+    if not starts:
+        return list(turns)
+    found = [{name: _without(text, starts) for name, text in turn.items()} for turn in turns]
+    return [turn for turn in found if turn["question"]]
+
+
+def _without(text: str, starts: Mapping[str, str]) -> str:
+    """Return a text without the documents in it; the time is linear in its length."""
+    kept: list[str] = []
+    begin = place = misses = 0
+    while place + START_CHARS <= len(text) and misses < MISSES_MAX:
+        document = starts.get(text[place : place + START_CHARS])
+        if document is not None and text.startswith(document, place):
+            kept.append(text[begin:place])
+            begin = place = place + len(document)
+            continue
+        misses += document is not None
+        place += 1
+    return "".join([*kept, text[begin:]]).strip()
