@@ -284,6 +284,7 @@ def test_a_receiver_that_is_away_delays_the_end_for_few_seconds_only(
     away: str, server: OtlpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_exporter, "LAST_S", 0.3)
+    monkeypatch.setattr(span_exporter, "ATTEMPT_S", 0.5)
     exporter = HttpSpanExporter(traces_url(server.url if away == "hangs" else "http://127.0.0.1:1"))
     server.hangs.set()
     made = TracerProvider(shutdown_on_exit=False)

@@ -20,6 +20,7 @@ from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ..labelers.protocol import Labeler
 from .claims import ClaimRenewer
 from .patience import Patience
+from .result_export import ResultExport, exporting_results
 from .subscriber import StreamApplication
 from .telemetry import ROLE, WorkerTelemetry
 from .worker import LabelWorker
@@ -51,6 +52,7 @@ class WorkerApplication(StreamApplication):
         *,
         telemetry: WorkerTelemetry,
         outage: Outage,
+        export: ResultExport | None = None,
     ) -> None:
         redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
         consumer = consumer_name()
@@ -65,6 +67,7 @@ class WorkerApplication(StreamApplication):
                 claims=claims,
                 telemetry=telemetry,
                 outage=outage,
+                export=export,
             )
             for streams in settings.layout.all()
         ]
@@ -115,14 +118,30 @@ async def run_workers(
 
     FastStream stops when the consumer group is gone, for example after a flush of Redis. Then a new application is
     started, which creates the group again. A new application is also started if Redis fails during the start.
+
+    Raises:
+        ConfigurationError: `otel.results` is on, and its address or its packages are missing.
     """
-    patience = Patience(labeler)
     telemetry = telemetry or WorkerTelemetry()
+    async with exporting_results(settings.otel, telemetry) as export:
+        await _run_workers(settings, url, labeler, stop, telemetry=telemetry, export=export)
+
+
+async def _run_workers(
+    settings: Settings,
+    url: str,
+    labeler: Labeler,
+    stop: asyncio.Event,
+    *,
+    telemetry: WorkerTelemetry,
+    export: ResultExport | None,
+) -> None:
+    patience = Patience(labeler)
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
-        app = WorkerApplication(settings, url, patience, telemetry=telemetry, outage=outage)
+        app = WorkerApplication(settings, url, patience, telemetry=telemetry, outage=outage, export=export)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:

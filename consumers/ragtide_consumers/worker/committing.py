@@ -15,6 +15,7 @@ from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Reason
 
 from .entries import StreamEntry
+from .result_export import ResultExport
 from .results import CommitOutcome, LabeledEntry, RejectedEntry, Result, ResultCommitter
 from .telemetry import WorkerTelemetry
 
@@ -40,6 +41,7 @@ class CommitLoop:
         telemetry: of the workers of the process.
         labeler: its name, for the counters.
         heartbeat: of the loop.
+        export: sends results as spans; None for not at all.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class CommitLoop:
         telemetry: WorkerTelemetry,
         labeler: str,
         heartbeat: Heartbeat,
+        export: ResultExport | None = None,
     ) -> None:
         self._committer = committer
         self._release = release
@@ -58,6 +61,7 @@ class CommitLoop:
         self._telemetry = telemetry
         self._outcomes = telemetry.outcomes(labeler, [*CommitOutcome, FAILED])
         self._heartbeat = heartbeat
+        self._export = export
         self._log_limit = LogLimit()
         self._backoff = Backoff()
         self._queue: asyncio.Queue[Finished] = asyncio.Queue()
@@ -109,6 +113,8 @@ class CommitLoop:
         duplicates: list[Finished] = []
         for (entry, result), outcome in zip(batch, outcomes, strict=True):
             self._count(result, outcome)
+            if outcome is CommitOutcome.EMITTED and isinstance(result, LabeledEntry) and self._export is not None:
+                self._export.emit(result.event, result.target)
             if outcome is CommitOutcome.DUPLICATE and isinstance(result, LabeledEntry):
                 duplicates.append((entry, self._duplicate(entry, result)))
             elif outcome is CommitOutcome.REJECTED and isinstance(result, RejectedEntry):

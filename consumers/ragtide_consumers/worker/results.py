@@ -47,6 +47,8 @@ class LabeledEntry:
     event: MetricEvent
     traceparent: str = ""
     """Trace context of the event; empty without tracing."""
+    target: str = ""
+    """Traceparent of the span that the result is about, for `otel.results`; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

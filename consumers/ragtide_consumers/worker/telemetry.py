@@ -27,6 +27,7 @@ class WorkerTelemetry:
         self.labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
         self.in_flight = catalogue.IN_FLIGHT.gauge(registry)
         self.reclaimed = catalogue.RECLAIMED.counter(registry)
+        self.result_spans = catalogue.RESULT_SPANS.counter(registry)
         self._labelings = catalogue.LABELINGS.counter(registry)
 
     def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:

@@ -29,6 +29,7 @@ from .entries import StreamEntry
 from .patience import Patience
 from .quarantine import EXCLUSIVE_ATTEMPTS, ExclusiveExecution, RetryBudget
 from .reclaim import Reclaimer
+from .result_export import ResultExport, target_of
 from .results import LabeledEntry, Result, ResultCommitter
 from .telemetry import WorkerTelemetry
 
@@ -53,8 +54,10 @@ class LabelWorker:
         claims: ClaimRenewer,
         telemetry: WorkerTelemetry,
         outage: Outage,
+        export: ResultExport | None = None,
     ) -> None:
         self._streams = streams
+        self._exports = export is not None
         self._patience = patience
         self._labeler = labeler = patience.labeler
         self._settings = settings
@@ -86,6 +89,7 @@ class LabelWorker:
             telemetry=self._telemetry,
             labeler=labeler.name,
             heartbeat=self.heartbeats["committing"],
+            export=export,
         )
         self._reclaimer = Reclaimer(redis, streams, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
         self._pause_s = min(settings.worker_min_idle_s / 3, 5.0)
@@ -273,7 +277,8 @@ class LabelWorker:
                 )
             self._labeling_seconds.observe(timed.latency_s)
             log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
-            return LabeledEntry(entry.entry_id, event, span.traceparent)
+            target = target_of(interaction, parent) if self._exports else ""
+            return LabeledEntry(entry.entry_id, event, span.traceparent, target)
 
     async def _uncount_waiting(self, entry: StreamEntry) -> None:
         """Uncount the delivery of an entry before it waits for its labeler."""

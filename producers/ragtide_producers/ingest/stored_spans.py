@@ -11,7 +11,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
 from ragtide_runtime.redis.keys import TraceField
 
-from ..traces.otlp import VECTOR_MIN, has_valid_ids, read_attributes, read_span
+from ..traces.otlp import VECTOR_MIN, has_valid_ids, is_of_ragtide, read_attributes, read_span
 from ..traces.span import Span
 
 SPAN_ID_BYTES: Final = 8
@@ -37,7 +37,8 @@ class TraceSpans:
 def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans], int]:
     """Return the spans of a request by trace, and the number of spans whose ids are not valid.
 
-    Embeddings are removed, because no score rests on them and they are most of the bytes. The request is changed.
+    Embeddings are removed, because no score rests on them and they are most of the bytes. Spans of ragtide itself are
+    left out: a result would come as a late span of the trace that it is about. The request is changed.
     """
     traces: dict[bytes, TraceSpans] = {}
     invalid = 0
@@ -46,6 +47,8 @@ def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans
         digest = blake2b(resource, digest_size=DIGEST_BYTES).digest()
         for of_scope in of_resource.scope_spans:
             for span in of_scope.spans:
+                if is_of_ragtide(of_scope.scope.name, span.name):
+                    continue
                 if not has_valid_ids(span):
                     invalid += 1
                     continue

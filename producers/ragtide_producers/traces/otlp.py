@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.telemetry.tracing import OWN_SPANS, RESULTS_SCOPE, TRACER
 from ragtide_schemas.printable import printable
 
 from ..errors import InvalidTracesError
@@ -61,13 +62,26 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
 
 
 def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
-    """Yield the spans of a request; a span without a valid id is left out."""
+    """Yield the spans of a request; spans without a valid id and spans of ragtide are left out."""
     for of_resource in request.resource_spans:
         resource = read_attributes(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
             for wire in of_scope.spans:
-                if has_valid_ids(wire):
+                if has_valid_ids(wire) and not is_of_ragtide(of_scope.scope.name, wire.name):
                     yield read_span(wire, resource)
+
+
+def is_of_ragtide(scope: str, name: str) -> bool:
+    """Whether a span is ragtide's own: a result, or a step of its work, such as a call of the judge.
+
+    An application may name its tracer `ragtide`, so its name alone does not tell.
+
+    >>> is_of_ragtide("ragtide.results", "ragtide evaluation"), is_of_ragtide("ragtide", "ragtide judge call")
+    (True, True)
+    >>> is_of_ragtide("ragtide", "answer"), is_of_ragtide("app", "ragtide judge call")
+    (False, False)
+    """
+    return scope == RESULTS_SCOPE or (scope == TRACER and name.startswith(OWN_SPANS))
 
 
 def has_valid_ids(span: trace_pb2.Span) -> bool:

@@ -63,7 +63,14 @@ RECLAIMED: Final = Metric(
     "counter",
     "Entries that this worker took over from another worker, or from an earlier try of its own.",
 )
-WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED)
+RESULT_SPANS: Final = Metric(
+    "ragtide_result_spans_total",
+    "counter",
+    "Results for `otel.results`, by outcome: `sent`, `lost` (the receiver was away or refused), `dropped` (the queue "
+    "was full) or `no_trace` (the interaction has no sampled trace).",
+    ("outcome",),
+)
+WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED, RESULT_SPANS)
 
 
 class EndpointMetrics(NamedTuple):

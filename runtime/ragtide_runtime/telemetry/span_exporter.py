@@ -9,10 +9,10 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -31,8 +31,8 @@ from .log_limit import LogLimit
 TRACES_PATH: Final = "/v1/traces"
 REQUEST_MAX_BYTES: Final = 8 * 1024 * 1024
 """Most bytes of one request before compression, unless one span alone has more."""
-ATTEMPT_S: Final = 10.0
-"""Seconds that one attempt may take."""
+ATTEMPT_S: Final = 5.0
+"""Seconds that a step of one attempt may take: connecting, sending, waiting for the reply."""
 PATIENCE_S: Final = 60.0
 """Seconds for which a batch is tried again while the receiver is away or has no room."""
 LAST_S: Final = 5.0
@@ -58,6 +58,7 @@ class HttpSpanExporter(SpanExporter):
         resource: attributes that every resource gets, beside its own.
         patience_s: seconds for which a batch is tried again.
         remedy: the action that a log line names when the receiver refuses the sender.
+        report: is called with `sent` or `lost`, and a number of spans.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class HttpSpanExporter(SpanExporter):
         resource: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
         remedy: str = "correct address and token",
+        report: Callable[[str, int], None] | None = None,
     ) -> None:
         self.url = url
         self._headers = {
@@ -79,6 +81,7 @@ class HttpSpanExporter(SpanExporter):
         self._resource = dict(resource or {})
         self._patience_s = patience_s
         self._remedy = remedy
+        self._report = report or (lambda _, __: None)
         self._until = float("inf")
         self._opener = _opener(url)
         self._log_limit = LogLimit()
@@ -131,7 +134,7 @@ class HttpSpanExporter(SpanExporter):
         request = urllib.request.Request(self.url, data=body, headers=self._headers, method="POST")  # noqa: S310 - http
         try:
             with self._opener.open(request, timeout=timeout_s) as response:
-                return 200, 0.0, response.read(REPLY_MAX_BYTES)
+                return 200, 0.0, _read(response, timeout_s)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, _retry_after_s(error.headers), ""
@@ -154,12 +157,14 @@ class HttpSpanExporter(SpanExporter):
         except DecodeError:  # a receiver that answers with JSON
             refused, partial = 0, None
         self.sent += spans - refused
+        self._report("sent", spans - refused)
         if refused and partial is not None:
             self._given_up(refused, f"the receiver refused them: {partial.error_message[:300]}")
         return SpanExportResult.SUCCESS
 
     def _given_up(self, spans: int, reason: str) -> SpanExportResult:
         self.lost += spans
+        self._report("lost", spans)
         if times := self._log_limit.due(reason):
             log.warning(
                 "%d spans were not sent to %s (%s); %d spans since the start, %d such failures since the last line",
@@ -197,6 +202,16 @@ class SpanBatches(BatchSpanProcessor):
             schedule_delay_millis=delay_s * 1000,
             max_export_batch_size=min(BATCH_SPANS, queue),
         )
+        self._queue = queue
+        self._added = 0
+
+    def add(self, span: ReadableSpan) -> bool:
+        """Queue a span that has ended, and return whether there was room. Call it in one thread only."""
+        if self._added - self.exporter.sent - self.exporter.lost >= self._queue:
+            return False
+        self._added += 1
+        self.on_end(span)
+        return True
 
     def shutdown(self) -> None:
         """Send the remaining spans, and end."""
@@ -230,6 +245,14 @@ def traces_url(endpoint: str) -> str:
     if not is_http or any(character.isspace() or not character.isprintable() for character in endpoint.strip()):
         raise ValueError("it is no address: write one such as http://127.0.0.1:4318/v1/traces")
     return parts.geturl() if parts.path.strip("/") else parts._replace(path=TRACES_PATH).geturl()
+
+
+def _read(response: HTTPResponse, most_s: float) -> bytes:
+    """Return the reply, or the part of it that comes in time: the spans are taken in any case."""
+    ends, found = time.monotonic() + most_s, bytearray()
+    while len(found) < REPLY_MAX_BYTES and time.monotonic() < ends and (part := response.read1(8192)):
+        found += part
+    return bytes(found)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -28,6 +28,13 @@ Attributes = Mapping[str, str | int | float]
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """Standard variables: a role exports its spans if either variable is set."""
 
+TRACER: Final = "ragtide"
+"""Instrumentation scope of the spans of ragtide's own work."""
+OWN_SPANS: Final = "ragtide "
+"""Beginning of the names of these spans."""
+RESULTS_SCOPE: Final = "ragtide.results"
+"""Instrumentation scope of spans that carry results. They are not read as spans of an application."""
+
 _TRACEPARENT: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -176,7 +183,7 @@ def _tracer() -> "Tracer | None":
 
     provider = trace.get_tracer_provider()
     # A ProxyTracerProvider means that no provider is set: spans would cost time and record nothing.
-    return None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer("ragtide")
+    return None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer(TRACER)
 
 
 def _current_span() -> "Span | None":

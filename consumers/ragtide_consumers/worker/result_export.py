@@ -1,0 +1,153 @@
+"""Sends results as spans into the traces of their interactions, if the setting `otel.results` is on.
+
+A result is sent after it was committed. It waits in a bounded queue, and a thread sends it. Neither a full queue nor
+the receiver delays a worker: results that cannot be sent are dropped and counted, because Redis has them.
+"""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.otel import OtelSettings
+from ragtide_runtime.telemetry.log_limit import LogLimit
+from ragtide_schemas import MetricEvent, RagInteraction
+
+from .telemetry import WorkerTelemetry
+
+if TYPE_CHECKING:
+    from ragtide_runtime.telemetry.span_exporter import SpanBatches
+
+ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+HEADER_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+QUEUE: Final = 4096
+"""Most results that wait to be sent."""
+_TRACE_ID: Final = re.compile(r"(?!0{32})[0-9a-f]{32}")
+_SPAN_ID: Final = re.compile(r"(?!0{16})[0-9a-f]{16}")
+
+log = structlog.get_logger("ragtide.results")
+
+
+def target_of(interaction: RagInteraction, traceparent: str) -> str:
+    """Return the traceparent of the span that a result is about; empty if no backend has such a span.
+
+    The metadata of a traced interaction name the span of its answer. Another interaction has the context in which it
+    was published, unless the application did not sample that trace.
+
+    Args:
+        interaction: the interaction; its metadata are foreign.
+        traceparent: of its entry; empty without one.
+    """
+    trace_id, span_id = interaction.metadata.get("trace_id"), interaction.metadata.get("span_id")
+    if isinstance(trace_id, str) and isinstance(span_id, str) and _is_context(trace_id, span_id):
+        return f"00-{trace_id}-{span_id}-01"
+    if not traceparent or interaction.source == "otel":  # this context would be that of ragtide serve
+        return ""
+    _, trace_id, span_id, flags = traceparent.split("-")
+    return traceparent if _is_context(trace_id, span_id) and int(flags, 16) & 1 else ""
+
+
+def _is_context(trace_id: str, span_id: str) -> bool:
+    return bool(_TRACE_ID.fullmatch(trace_id) and _SPAN_ID.fullmatch(span_id))
+
+
+class ResultExport:
+    """Makes a span of each result, and passes it on to be sent.
+
+    Args:
+        batches: the queue and its sender.
+        telemetry: counts results by outcome.
+    """
+
+    def __init__(self, batches: "SpanBatches", telemetry: WorkerTelemetry) -> None:
+        from .result_spans import result_span  # noqa: PLC0415 - an extra
+
+        self._span_of = result_span
+        self._batches = batches
+        self._outcomes = telemetry.result_spans
+        self._log_limit = LogLimit()
+
+    def emit(self, event: MetricEvent, target: str) -> None:
+        """Queue the span of a result; never waits and never raises an error.
+
+        Args:
+            event: the result.
+            target: traceparent of the span that it is about; empty if there is none.
+        """
+        if not target:
+            self._outcomes.labels("no_trace").inc()
+            return
+        try:
+            span = self._span_of(event, target)
+            if span is not None and not self._batches.add(span):
+                self._outcomes.labels("dropped").inc()
+        except Exception as error:  # noqa: BLE001 - the result is committed: nothing here may stop the worker
+            self._outcomes.labels("dropped").inc()
+            self._log_limit.warning(log, type(error).__name__, "a result cannot be made a span", error=str(error))
+
+
+@asynccontextmanager
+async def exporting_results(settings: OtelSettings, telemetry: WorkerTelemetry) -> AsyncIterator[ResultExport | None]:
+    """Send results for the body of an `async with`; give None if the setting is off.
+
+    The results that wait at the end are sent, for at most five seconds.
+
+    Raises:
+        ConfigurationError: the setting is on, and the address is missing or wrong, or the packages are not installed.
+    """
+    if not settings.results:
+        yield None
+        return
+    try:
+        from ragtide_runtime.telemetry.span_exporter import HttpSpanExporter, SpanBatches  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ConfigurationError(
+            "otel.results is on, but OpenTelemetry is not installed: pip install 'ragtide[otel]', or set otel.results "
+            "to false"
+        ) from None
+    url, headers = _receiver(settings, os.environ)
+
+    def report(outcome: str, spans: int) -> None:
+        telemetry.result_spans.labels(outcome).inc(spans)
+
+    exporter = HttpSpanExporter(
+        url, headers=headers, report=report, remedy="correct otel.results_endpoint and otel.results_headers"
+    )
+    batches = SpanBatches(exporter, queue=QUEUE)
+    try:
+        yield ResultExport(batches, telemetry)
+    finally:
+        await asyncio.to_thread(batches.shutdown)
+
+
+def _receiver(settings: OtelSettings, environment: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """Return address and headers: of the settings, else of OpenTelemetry's variables; never one of each."""
+    from opentelemetry.util.re import parse_env_headers  # noqa: PLC0415 - an extra
+
+    from ragtide_runtime.telemetry.span_exporter import TRACES_PATH, traces_url  # noqa: PLC0415 - an extra
+
+    given = settings.results_headers.get_secret_value() if settings.results_headers else ""
+    name, endpoint = "otel.results_endpoint", settings.results_endpoint or ""
+    if not endpoint:
+        found = ((variable, environment.get(variable, "")) for variable in ENDPOINT_VARIABLES)
+        name, endpoint = next(((variable, value) for variable, value in found if value), ("", ""))
+        if name == ENDPOINT_VARIABLES[1]:
+            endpoint = endpoint.rstrip("/") + TRACES_PATH
+        given = given or next((value for variable in HEADER_VARIABLES if (value := environment.get(variable))), "")
+    if not endpoint:
+        raise ConfigurationError(
+            f"otel.results is on without an address: set otel.results_endpoint, or {ENDPOINT_VARIABLES[1]}"
+        )
+    try:
+        url = traces_url(endpoint)
+    except ValueError as error:
+        raise ConfigurationError(f"{name} is wrong: {error}") from None
+    headers = dict(parse_env_headers(given, liberal=True))
+    if given.strip() and not headers:
+        raise ConfigurationError("otel.results_headers cannot be read: write name=value,name=value")
+    return url, headers

@@ -1,0 +1,133 @@
+"""A metric event as a span in the trace of its interaction. Import this module only where OpenTelemetry is installed.
+
+The span follows two conventions, so that a backend which knows either can show the scores:
+
+- OpenInference, "Annotations and Evaluations": a span of kind `EVALUATOR` with attributes `evaluations.N.evaluation.*`
+  and one link to the span that was evaluated.
+- OpenTelemetry for generative AI: an event `gen_ai.evaluation.result` for each score, below the span of the operation.
+
+It has no duration and the time of the answer, so that it does not make the trace longer than it was. Its id is a hash
+of interaction and labeler: a span that is sent twice is the same span.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, TraceFlags
+
+from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
+from ragtide_runtime.version import __version__
+from ragtide_schemas import MetricEvent
+
+NAME: Final = "ragtide evaluation"
+"""Name of the span."""
+EVENT: Final = "gen_ai.evaluation.result"
+"""Name of the event of one score."""
+KINDS: Final = {"judge": "LLM", "local": "CODE", "nli": "CODE"}
+"""Kind of the annotator, by the name of a labeler of ragtide."""
+
+_RESOURCE: Final = Resource({"service.name": "ragtide-worker"})
+_SCOPE: Final = InstrumentationScope(RESULTS_SCOPE, __version__)
+
+
+class _ExportedScore(NamedTuple):
+    metric: str
+    value: float
+    labeler: str
+
+    def event(self, time_ns: int) -> Event:
+        """Return the event of OpenTelemetry's convention."""
+        attributes: dict[str, str | float] = {
+            "gen_ai.evaluation.name": self.metric,
+            "gen_ai.evaluation.score.value": self.value,
+            "ragtide.labeler": self.labeler,
+        }
+        return Event(EVENT, attributes, time_ns)
+
+    def attributes(self, index: int) -> dict[str, str | float]:
+        """Return the attributes of OpenInference's convention."""
+        start = f"evaluations.{index}.evaluation."
+        kind = KINDS.get(self.labeler)
+        return {
+            f"{start}name": self.metric,
+            f"{start}score": self.value,
+            **({f"{start}annotator_kind": kind} if kind else {}),
+        }
+
+
+def result_span(event: MetricEvent, target: str) -> ReadableSpan | None:
+    """Return the span of a metric event; None for an event without scores.
+
+    Args:
+        event: the scores. The span has no text of the interaction.
+        target: traceparent of the span that was evaluated.
+    """
+    scores = list(_scores(event))
+    if not scores:
+        return None
+    evaluated = _context(target)
+    time_ns = _nanoseconds(event.occurred_at)
+    attributes: dict[str, str | float] = {
+        "openinference.span.kind": "EVALUATOR",
+        "output.value": json.dumps({score.metric: score.value for score in scores}),
+        "output.mime_type": "application/json",
+        "ragtide.pipeline": event.pipeline,
+        "ragtide.interaction_id": event.interaction_id,
+        "ragtide.labeler": event.labeler,
+        "ragtide.labeler_version": event.labeler_version,
+        "ragtide.profile": event.profile,
+        "ragtide.labeled_at": event.labeled_at.isoformat(),
+    }
+    for index, score in enumerate(scores):
+        attributes |= score.attributes(index)
+        attributes.setdefault(f"ragtide.score.{score.metric}", score.value)
+    own = SpanContext(
+        evaluated.trace_id, _span_id(event, evaluated), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED)
+    )
+    return ReadableSpan(
+        NAME,
+        context=own,
+        parent=evaluated,
+        resource=_RESOURCE,
+        attributes=attributes,
+        events=[score.event(time_ns) for score in scores],
+        links=[Link(evaluated)],
+        start_time=time_ns,
+        end_time=time_ns,
+        instrumentation_scope=_SCOPE,
+    )
+
+
+def _scores(event: MetricEvent) -> Iterator[_ExportedScore]:
+    for by in (event, event.judged):
+        if by is not None:
+            for metric, value in by.scores.items():
+                yield _ExportedScore(metric, value, by.labeler)
+
+
+def _context(traceparent: str) -> SpanContext:
+    _, trace_id, span_id, _ = traceparent.split("-")
+    return SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _span_id(event: MetricEvent, evaluated: SpanContext) -> int:
+    parts = (
+        f"{evaluated.trace_id:032x}{evaluated.span_id:016x}",
+        event.pipeline,
+        event.interaction_id,
+        event.labeler,
+        event.labeler_version,
+        event.profile,
+    )
+    return int.from_bytes(blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big") or 1
+
+
+def _nanoseconds(at: datetime) -> int:
+    whole = int(at.replace(microsecond=0).timestamp())
+    return whole * 1_000_000_000 + at.microsecond * 1000

@@ -1,0 +1,370 @@
+"""Results as spans in the traces of their interactions: where they go, once each, and never in a worker's way."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.support.conditions import until
+from tests.support.ingest import Ingest, requests_of
+from tests.support.otlp_server import OtlpServer, otlp_server
+
+from ragtide import ConfigurationError, RagInteraction
+from ragtide_consumers.worker import result_export
+from ragtide_consumers.worker.result_export import exporting_results, target_of
+from ragtide_consumers.worker.result_spans import result_span
+from ragtide_consumers.worker.telemetry import WorkerTelemetry
+from ragtide_producers.traces.interactions import interactions_of
+from ragtide_producers.traces.options import MappingOptions
+from ragtide_producers.traces.otlp import decode_request, is_of_ragtide, spans_of
+from ragtide_roles.running import in_background
+from ragtide_roles.serving import work
+from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.otel import OtelSettings
+from ragtide_runtime.telemetry import span_exporter
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_schemas import JudgedScores, MetricEvent
+
+pytestmark = pytest.mark.redis
+
+STREAMS = Streams("ragtide", 0)
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+SAMPLED = f"00-{TRACE}-{SPAN}-01"
+AT = datetime(2026, 11, 20, 12, 0, 0, 250_001, tzinfo=UTC)
+
+
+@pytest.fixture
+def server() -> Iterator[OtlpServer]:
+    with otlp_server() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+
+
+def interaction(number: int = 0, **fields: Any) -> RagInteraction:
+    given = {
+        "interaction_id": f"i{number}",
+        "pipeline": "shop",
+        "occurred_at": AT,
+        "question": "When was the tower built?",
+        "documents": ["The tower was built in 1889."],
+        "response": "The tower was built in 1889.",
+    }
+    return RagInteraction(**{**given, **fields})
+
+
+def traced(number: int = 0) -> RagInteraction:
+    """Return an interaction as `ragtide serve` makes it of a trace."""
+    return interaction(number, source="otel", metadata={"trace_id": TRACE, "span_id": f"{number + 1:016x}"})
+
+
+def event(**fields: Any) -> MetricEvent:
+    given = {
+        "interaction_id": "i0",
+        "pipeline": "shop",
+        "occurred_at": AT,
+        "labeled_at": datetime(2026, 11, 20, 13, 0, tzinfo=UTC),
+        "labeler": "judge",
+        "labeler_version": "7",
+        "profile": "ragbench",
+        "scores": {"trace.adherence": 0.25, "trace.completeness": 1.0},
+    }
+    return MetricEvent(**{**given, **fields})
+
+
+@asynccontextmanager
+async def working(redis_url: str, server: OtlpServer, **otel: Any) -> AsyncIterator[ProcessTelemetry]:
+    """Run a real worker that sends results to the server."""
+    process, stop = ProcessTelemetry(), asyncio.Event()
+    given = {"results": True, "results_endpoint": server.url, **otel}
+    settings = Settings(redis_url=redis_url, otel=OtelSettings(**given))
+    async with in_background(work(settings, redis_url, stop, process), stop=stop):
+        yield process
+
+
+async def publish(redis: Any, one: RagInteraction, traceparent: str = "") -> None:
+    fields: dict[bytes, Any] = {DATA_FIELD: one.encode()}
+    await redis.xadd(STREAMS.interactions, {**fields, **({TRACEPARENT_FIELD: traceparent} if traceparent else {})})
+
+
+async def scored(redis: Any, count: int) -> None:
+    async def enough() -> bool:
+        return bool(await redis.xlen(STREAMS.metrics) == count)
+
+    await until(enough)
+
+
+def count(process: ProcessTelemetry, outcome: str) -> float:
+    return process.registry.get_sample_value("ragtide_result_spans_total", {"outcome": outcome}) or 0.0
+
+
+def test_a_result_is_a_span_below_the_span_that_was_evaluated() -> None:
+    span = result_span(event(), SAMPLED)
+    assert span is not None
+    assert span.context is not None
+    assert span.parent is not None
+    assert f"{span.context.trace_id:032x}" == f"{span.parent.trace_id:032x}" == TRACE
+    assert f"{span.parent.span_id:016x}" == SPAN
+    (link,) = span.links
+    assert (link.context.trace_id, link.context.span_id) == (span.parent.trace_id, span.parent.span_id)
+    attributes = dict(span.attributes or {})
+    assert attributes["openinference.span.kind"] == "EVALUATOR"
+    assert attributes["evaluations.0.evaluation.name"] == "trace.adherence"
+    assert attributes["evaluations.0.evaluation.score"] == attributes["ragtide.score.trace.adherence"] == 0.25
+    assert attributes["evaluations.0.evaluation.annotator_kind"] == "LLM"
+    assert json.loads(str(attributes["output.value"])) == {"trace.adherence": 0.25, "trace.completeness": 1.0}
+    first, _ = span.events
+    assert first.name == "gen_ai.evaluation.result"
+    assert first.attributes is not None
+    assert first.attributes["gen_ai.evaluation.name"] == "trace.adherence"
+    assert first.attributes["gen_ai.evaluation.score.value"] == 0.25
+
+
+def test_the_span_has_the_time_of_the_answer_so_that_the_trace_grows_no_longer() -> None:
+    span = result_span(event(), SAMPLED)
+    assert span is not None
+    expected = round(AT.timestamp() * 1e6) * 1000
+    assert (span.start_time, span.end_time) == (expected, expected)
+    assert (span.attributes or {})["ragtide.labeled_at"] == "2026-11-20T13:00:00+00:00"
+
+
+def test_the_same_result_is_the_same_span_and_another_labeler_another() -> None:
+    ids = [
+        span.context.span_id
+        for one in (event(), event(), event(labeler_version="8"), event(interaction_id="i1"))
+        if (span := result_span(one, SAMPLED)) is not None and span.context is not None
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+def test_scores_of_a_second_labeler_are_there_with_its_name() -> None:
+    judged = JudgedScores(labeler="judge", labeler_version="7", profile="ragbench", scores={"trace.adherence": 1.0})
+    span = result_span(event(labeler="local", judged=judged), SAMPLED)
+    assert span is not None
+    found = [
+        (one.attributes["ragtide.labeler"], one.attributes["gen_ai.evaluation.score.value"])
+        for one in span.events
+        if one.attributes is not None
+    ]
+    assert found == [("local", 0.25), ("local", 1.0), ("judge", 1.0)]
+    assert (span.attributes or {})["ragtide.score.trace.adherence"] == 0.25
+
+
+def test_an_event_without_scores_is_no_span() -> None:
+    assert result_span(event(scores={}), SAMPLED) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "source", "traceparent", "expected"),
+    [
+        ({"trace_id": TRACE, "span_id": SPAN}, "otel", "", SAMPLED),
+        ({"trace_id": TRACE, "span_id": SPAN}, "sdk", f"00-{TRACE}-{'2' * 16}-01", SAMPLED),
+        ({}, None, SAMPLED, SAMPLED),
+        ({}, None, SAMPLED[:-2] + "00", ""),
+        ({}, None, "", ""),
+        ({}, "otel", SAMPLED, ""),
+        ({"trace_id": "0" * 32, "span_id": SPAN}, None, "", ""),
+        ({"trace_id": TRACE.upper(), "span_id": SPAN}, None, SAMPLED, SAMPLED),
+        ({"trace_id": TRACE, "span_id": f"{SPAN}\n"}, None, "", ""),
+        ({"trace_id": [TRACE], "span_id": 7}, None, "", ""),
+        ({}, None, f"00-{'0' * 32}-{SPAN}-01", ""),
+    ],
+)
+def test_a_result_belongs_to_a_trace_that_a_backend_has(
+    metadata: dict[str, Any], source: str | None, traceparent: str, expected: str
+) -> None:
+    assert target_of(interaction(metadata=metadata, source=source), traceparent) == expected
+
+
+async def test_a_worker_sends_each_result_into_its_trace(async_redis: Any, redis_url: str, server: OtlpServer) -> None:
+    await publish(async_redis, traced(0))
+    await publish(async_redis, interaction(1), SAMPLED)
+    await publish(async_redis, interaction(2))
+    await publish(async_redis, interaction(3), SAMPLED[:-2] + "00")
+    async with working(redis_url, server, results_headers="x-key=secret, authorization=Basic%20YTpi") as process:
+        await scored(async_redis, 4)
+    assert {(span.trace_id, span.parent_id) for span in server.spans_of_anyone} == {(TRACE, f"{1:016x}"), (TRACE, SPAN)}
+    assert [count(process, outcome) for outcome in ("sent", "no_trace", "lost", "dropped")] == [2, 2, 0, 0]
+    _, headers, _ = server.requests[0]
+    assert (headers["x-key"], headers["authorization"]) == ("secret", "Basic YTpi")
+
+
+async def test_no_text_of_an_interaction_is_sent(async_redis: Any, redis_url: str, server: OtlpServer) -> None:
+    await publish(async_redis, traced())
+    async with working(redis_url, server):
+        await scored(async_redis, 1)
+    ((_, _, body),) = server.requests
+    assert b"1889" not in body
+    assert b"tower" not in body
+
+
+async def test_an_entry_that_is_delivered_again_gives_one_span(
+    async_redis: Any, redis_url: str, server: OtlpServer
+) -> None:
+    await publish(async_redis, traced())
+    async with working(redis_url, server):
+        await scored(async_redis, 1)
+    await publish(async_redis, traced())  # a dead letter by its id: a duplicate
+    async with working(redis_url, server) as process:
+
+        async def rejected() -> bool:
+            return bool(await async_redis.xlen(STREAMS.dead_letters) == 1)
+
+        await until(rejected)
+    assert len(server.spans_of_anyone) == 1
+    assert count(process, "sent") == 0
+
+
+async def test_results_are_not_sent_unless_the_setting_is_on(
+    async_redis: Any, redis_url: str, server: OtlpServer
+) -> None:
+    await publish(async_redis, traced())
+    async with working(redis_url, server, results=False):
+        await scored(async_redis, 1)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("away", ["hangs", "nobody listens", "refuses"])
+async def test_a_receiver_that_is_away_neither_slows_nor_stops_a_worker(
+    away: str, async_redis: Any, redis_url: str, server: OtlpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_export, "QUEUE", 20)
+    monkeypatch.setattr(span_exporter, "LAST_S", 0.3)
+    monkeypatch.setattr(span_exporter, "ATTEMPT_S", 0.5)
+    for number in range(100):
+        await publish(async_redis, traced(number))
+    server.replies += [(401, {}, b"")] * 100 if away == "refuses" else []
+    if away == "hangs":
+        server.hangs.set()
+    endpoint = {"results_endpoint": "http://127.0.0.1:1"} if away == "nobody listens" else {}
+    async with working(redis_url, server, **endpoint) as process:
+        await scored(async_redis, 100)
+    outcomes = {outcome: count(process, outcome) for outcome in ("sent", "lost", "dropped")}
+    assert sum(outcomes.values()) == 100
+    assert outcomes["sent"] == 0
+    assert outcomes["lost"] > 0
+    if away != "refuses":
+        assert outcomes["dropped"] == 80
+
+
+def test_a_result_that_no_span_can_be_made_of_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = ProcessTelemetry()
+    exporter = span_exporter.HttpSpanExporter("http://127.0.0.1:1/v1/traces")
+    batches = span_exporter.SpanBatches(exporter)
+    export = result_export.ResultExport(batches, WorkerTelemetry(process))
+    export.emit(event(), "no traceparent")
+    batches.shutdown()
+    assert count(process, "dropped") == 1
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+async def test_the_address_may_be_that_of_opentelemetrys_variables(
+    server: OtlpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENDPOINT, f"{server.url}/api/public/otel/")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20of-environment")
+    async with exporting_results(OtelSettings(results=True), WorkerTelemetry()) as export:
+        assert export is not None
+        export.emit(event(), SAMPLED)
+    ((path, headers, _),) = server.requests
+    assert (path, headers["authorization"]) == ("/api/public/otel/v1/traces", "Basic of-environment")
+
+
+async def test_headers_of_the_environment_do_not_go_to_an_address_of_the_settings(
+    server: OtlpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENDPOINT, "http://127.0.0.1:1")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20of-environment")
+    settings = OtelSettings(results=True, results_endpoint=server.url)
+    async with exporting_results(settings, WorkerTelemetry()) as export:
+        assert export is not None
+        export.emit(event(), SAMPLED)
+    ((_, headers, _),) = server.requests
+    assert "authorization" not in headers
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "otel.results is on without an address: set otel.results_endpoint, or OTEL_EXPORTER_OTLP_ENDPOINT"),
+        ({"results_endpoint": "tempo:4318"}, "otel.results_endpoint is wrong"),
+        ({"results_endpoint": "http://tempo:4318", "results_headers": "secret"}, "otel.results_headers cannot be read"),
+    ],
+)
+async def test_a_mistake_in_the_settings_ends_the_worker_at_its_start(given: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        async with exporting_results(OtelSettings(results=True, **given), WorkerTelemetry()):
+            pass
+    assert "secret" not in str(caught.value)
+
+
+def result_request(trace_id: str, span_id: str) -> ExportTraceServiceRequest:
+    """Return the request in which the result of an interaction of a trace is sent."""
+    from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+
+    span = result_span(event(), f"00-{trace_id}-{span_id}-01")
+    assert span is not None
+    return encode_spans([span])
+
+
+async def test_results_that_come_back_are_no_interactions_and_no_late_spans(async_redis: Any) -> None:
+    """Beside one backend for all, the results of ragtide reach `ragtide serve` as spans of the traces that it reads."""
+    process = ProcessTelemetry()
+    ingest = Ingest(async_redis)
+    requests = requests_of("openai_openinference_manual")
+    await ingest.send(requests)
+    await ingest.reader.step()
+    entries = await async_redis.xrange(STREAMS.interactions)
+    found = [RagInteraction.decode(fields[DATA_FIELD]) for _, fields in entries]
+    assert found
+    results = [result_request(str(one.metadata["trace_id"]), str(one.metadata["span_id"])) for one in found]
+    for request in results:
+        accepted = await ingest.receiver.accept(request)
+        assert accepted.rejected == 0
+    while await ingest.reader.step():
+        pass
+    assert await async_redis.xlen(STREAMS.interactions) == len(found)
+    assert ingest.telemetry._late._value.get() == 0
+    assert process is not None
+    assert [list(spans_of(request)) for request in results] == [[]] * len(results)
+
+
+def test_a_result_without_the_name_of_its_scope_changes_no_interaction_either() -> None:
+    """A Collector may drop the scope."""
+    spans = [span for request in requests_of("openai_openinference_manual") for span in spans_of(request)]
+    traces = {span.trace_id for span in spans}
+    for trace_id in traces:
+        trace = [span for span in spans if span.trace_id == trace_id]
+        before = interactions_of(trace, MappingOptions())
+        for one in before:
+            assert one.interaction is not None
+            request = result_request(trace_id, str(one.interaction.metadata["span_id"]))
+            request.resource_spans[0].scope_spans[0].scope.name = ""
+            after = interactions_of([*trace, *spans_of(request)], MappingOptions())
+            assert after == before
+
+
+def test_calls_of_ragtides_own_judge_are_not_read_as_answers() -> None:
+    assert is_of_ragtide("ragtide", "ragtide judge call")
+    assert not is_of_ragtide("ragtide", "answer a question")
+
+
+def test_the_spans_survive_the_wire(server: OtlpServer) -> None:
+    request = result_request(TRACE, SPAN)
+    request.resource_spans[0].scope_spans[0].scope.name = "copied"
+    (span,) = spans_of(decode_request(request.SerializeToString(), "protobuf"))
+    assert (span.trace_id, span.parent_id, span.name) == (TRACE, SPAN, "ragtide evaluation")
+    assert [one.name for one in span.events] == ["gen_ai.evaluation.result"] * 2
