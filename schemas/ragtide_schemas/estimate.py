@@ -87,6 +87,11 @@ class Estimate(VersionedModel):
     design_effect: Annotated[float, Field(ge=0)] | None = None
     """How many times larger the dependence of interactions makes the variance, measured by clusters or, for `mean`, by
     neighbours; None while it is not known."""
+    n_clusters: Count | None = None
+    """Number of closed clusters, such as sessions, on which the interval rests; an interaction without one counts as
+    its own. A session that goes on beyond `clusters.size` or `clusters.quiet_s`, or that the cap of open clusters
+    closed early, is several. For `weighted` and `prediction_powered`: those with a reference score. None where each
+    interaction counts by itself."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None
     """n / (n + n_absent)."""
     population_size: Size | None = None

@@ -147,11 +147,13 @@ def test_a_cluster_counts_when_it_is_full_or_quiet_and_not_before() -> None:
     state = applied([*in_sessions(full), event(200, {ADHERENCE: 1.0}, session_id="late")])
     found = of(state)
     assert (found.n, found.lower, found.upper) == (161, *ends(full))
+    assert found.n_clusters == 40
     # 30 seconds without an interaction close the session; the next one is another cluster.
     state.apply(event(229, {ADHERENCE: 0.0}, session_id="late"))
     assert (of(state).lower, of(state).upper) == ends(full)
     state.apply(event(259, {ADHERENCE: 0.0}, session_id="other"))
     assert (of(state).lower, of(state).upper) == ends([*full, [1.0, 0.0]])
+    assert of(state).n_clusters == 41
 
 
 def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> None:
@@ -163,6 +165,7 @@ def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> Non
     for found in estimates(state, strategy="auto", confidence=0.95):
         if found.metric == ADHERENCE:
             assert (found.n, found.estimate, found.lower, found.upper) == (39, 1.0, 0.0, 1.0)
+            assert found.n_clusters == 0
     whole = merged([state, applied([], clusters=options, panes=panes)], StateOptions(clusters=options, panes=panes))
     assert (of(whole).n, of(whole).lower) == (39, 0.0)
     state.apply(event(39, {ADHERENCE: 1.0}, session_id="s-0"))
@@ -181,6 +184,19 @@ def test_sessions_that_depend_on_each_other_have_wider_intervals_than_single_ans
     assert clustered.design_effect == pytest.approx(4, rel=0.1)
     assert clustered.n_effective == pytest.approx(300, rel=0.1)
     assert (single.design_effect, single.n_effective) == (None, None)
+    # The last session is full, too.
+    assert (clustered.n_clusters, single.n_clusters) == (300, None)
+
+
+def test_only_an_interval_over_clusters_states_their_number() -> None:
+    state = applied(in_sessions([[1.0, 0.0, 1.0, 1.0]] * 60))
+    known = {"running": 60, "auto": 60, "normal": None, "asymptotic": None, "hoeffding": None}
+    for strategy, expected in known.items():
+        found = [one for one in estimates(state, strategy=strategy) if one.metric == ADHERENCE]
+        assert [one.n_clusters for one in found] == [expected]
+    labeling = [one for one in estimates(state, strategy="auto") if one.strategy == "none"]
+    assert labeling
+    assert {one.n_clusters for one in labeling} == {None}
 
 
 def test_an_interaction_by_itself_is_a_cluster_of_one_and_without_sessions_nothing_changes() -> None:
@@ -197,6 +213,7 @@ def test_values_before_the_first_session_count_as_single_values() -> None:
     before = of(applied(alone))
     after = of(applied([*alone, *(event(500 + i, {ADHERENCE: 0.5}, session_id="s") for i in range(4))]))
     assert after.n == 404
+    assert (before.n_clusters, after.n_clusters) == (None, 401)
     assert after.upper - after.lower == pytest.approx(before.upper - before.lower, rel=0.25)
 
 
@@ -208,12 +225,19 @@ def test_too_many_open_clusters_close_the_longest_quiet_one() -> None:
     assert sum(name.startswith(CheckpointField.OPEN_CLUSTER) for name in fields) == 4
     found = of(state)
     assert (found.lower, found.upper) == ends([[number % 2 / 1.0] for number in range(46)])
+    assert (found.n, found.n_clusters) == (50, 46)
+    # A session that the cap closed early counts as another cluster when it goes on.
+    for second in range(4):
+        state.apply(event(100 + second, {ADHERENCE: 1.0}, session_id="s-0"))
+    # 51 clusters of 50 sessions; two are open.
+    assert of(state).n_clusters == 49
 
 
 def test_a_full_session_goes_on_as_the_next_cluster() -> None:
     state = applied(in_sessions([[1.0] * 10]))
     state.apply(event(100, {ADHERENCE: 1.0}, session_id="x"))
     assert (of(state).lower, of(state).upper) == ends([[1.0] * 4, [1.0] * 4, [1.0] * 2])
+    assert of(state).n_clusters == 3
 
 
 @pytest.mark.parametrize(
@@ -315,6 +339,7 @@ def test_windows_hold_the_clusters_whose_last_interaction_is_in_them() -> None:
     every = estimates(state, strategy="auto", confidence=0.95)
     (found,) = [one for one in every if (one.window, one.metric) == ("1m", ADHERENCE)]
     assert (found.n, found.lower, found.upper) == (40, *ends(second))
+    assert found.n_clusters == 10
 
 
 def test_gold_scores_that_come_later_are_values_of_their_own_clusters() -> None:

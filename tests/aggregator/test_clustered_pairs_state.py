@@ -179,6 +179,7 @@ def test_pairs_count_in_the_interval_when_their_cluster_is_closed() -> None:
 def test_sessions_that_go_well_or_badly_together_have_wider_intervals() -> None:
     steps = flat(sessions(400))
     clustered, single = apply(AggregatorState(OPTIONS), steps), apply(AggregatorState(StateOptions()), steps)
+    with_pairs = len({one.session_id for one, _ in steps if one.judged is not None})
     for estimator in ("weighted", "prediction_powered"):
         wide, narrow = of(clustered, estimator), of(single, estimator)
         assert (wide.estimate, wide.n) == (narrow.estimate, narrow.n)
@@ -191,6 +192,7 @@ def test_sessions_that_go_well_or_badly_together_have_wider_intervals() -> None:
         assert wide.design_effect > 1.2
         assert wide.n_effective is not None
         assert narrow.n_effective is not None
+        assert (wide.n_clusters, narrow.n_clusters) == (with_pairs, None)
         assert wide.n_effective < 0.9 * narrow.n_effective
         assert narrow.design_effect is None
 
@@ -222,6 +224,7 @@ def test_gold_scores_belong_to_the_open_session_and_are_late_for_a_closed_one() 
     assert weighted.n == 400
     assert late_weighted.n == 400
     assert late_weighted.estimate == weighted.estimate
+    assert (weighted.n_clusters, late_weighted.n_clusters) == (100, 100)
     assert late_weighted.lower == pytest.approx(weighted.lower, abs=0.02)
     # The proxy scores of late pairs are not known to their clusters, so the worst case is assumed.
     assert late_powered.lower is not None

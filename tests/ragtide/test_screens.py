@@ -181,3 +181,12 @@ def test_shortened_names_of_metrics_stay_different() -> None:
     rows = [estimate(name, n=10**9, n_effective=10.0**9, lowest=0.0, highest=1000.0) for name in names]
     shown = re.findall(r"^sent\S+", drawn(estimates_table(rows, 80), 80), re.MULTILINE)
     assert len(set(shown)) == 3
+
+
+def test_an_interval_over_clusters_states_their_number() -> None:
+    clustered = estimate("trace.adherence", n=1_234, n_clusters=456, n_effective=789.0)
+    lines = drawn(estimates_table([clustered, estimate("trace.completeness")], 160), 160).splitlines()
+    assert any(re.search(r"n \(eff\.\) +clusters", line) for line in lines)
+    assert any(re.search(r"1,234 \(789\) +456", line) for line in lines)
+    assert "clusters" not in drawn(estimates_table([estimate("trace.adherence")], 160), 160)
+    assert "1,234 (789)" in drawn(estimates_table([clustered], 80), 80)

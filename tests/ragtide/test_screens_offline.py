@@ -54,6 +54,16 @@ def test_each_difference_has_its_interval_n_and_verdict(names: tuple[str, str], 
     assert (text.count("0.511"), text.count("0.522")) == (2, 2)
 
 
+def test_a_difference_over_clusters_states_their_numbers() -> None:
+    single = compared((400, 300), "trace.adherence")
+    clustered = replace(compared((400, 300)), n_clusters=(81, 62))
+    lines = drawn(compared_table([clustered, single], "a", "b", 160), 160).splitlines()
+    assert re.search(r"n +clusters +verdict", lines[0])
+    assert re.search(r"400 and 300 +81 and 62 +undecided", "\n".join(lines))
+    assert "clusters" not in drawn(compared_table([single], "a", "b", 160), 160)
+    assert "400 and 300" in drawn(compared_table([clustered], "a", "b", 80), 80)
+
+
 @pytest.mark.parametrize(("gap", "verdict"), [(-1e-17, "equal"), (0.02, "higher"), (-0.02, "lower")])
 def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verdict: str) -> None:
     found = replace(compared((9, 9)), difference=Difference(gap, gap, gap), method="paired", strategy="closed")

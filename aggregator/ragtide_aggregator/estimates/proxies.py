@@ -23,7 +23,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
         definition = state.definition(key)
         for name, everything in (("weighted", None), ("prediction_powered", found.numbers.moments)):
             pairs = state.pairs.read(place, everything, confidence=method.confidence)
-            effect = float(pairs.design_effect[0])
+            effect, clusters = float(pairs.design_effect[0]), float(pairs.n_clusters[0])
             ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.estimate, pairs.lower, pairs.upper)]
             result.append(
                 record(
@@ -45,6 +45,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
                     estimator=name,
                     n_effective=float(pairs.n_effective[0]),
                     design_effect=None if isnan(effect) else effect,
+                    n_clusters=None if isnan(clusters) else int(clusters),
                 )
             )
     return result

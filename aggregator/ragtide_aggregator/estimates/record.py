@@ -41,6 +41,8 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         "n_late": numbers.n_late,
         "n_out_of_order": numbers.n_out_of_order,
         "n_processed": numbers.n_processed,
+        # Other strategies than `running` take each value by itself.
+        "n_clusters": numbers.n_clusters if strategy == "running" else None,
         "coverage": numbers.n / seen if seen else None,
         "population_size": numbers.population_size,
         "strategy": strategy,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats, Rows
-from ..statistics.clustered_interval import design_effects
+from ..statistics.clustered_interval import clusters_used, design_effects
 from ..statistics.moments import Moments
 from ..statistics.strategies import moments_interval, resolved
 from ..statistics.windows import ALL_TIME
@@ -63,6 +63,8 @@ class KeyNumbers(NamedTuple):
     updated_ms: int
     population_size: int | None
     design_effect: float | None
+    n_clusters: int | None
+    """Number of closed clusters; None where each value counts by itself."""
 
     @property
     def standard_deviation(self) -> float | None:
@@ -124,6 +126,7 @@ class View:
             known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
             [None if np.isnan(effect) else effect for effect in self._design_effects(index, moments).tolist()],
+            clusters_used(moments),
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
         return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, sizes)

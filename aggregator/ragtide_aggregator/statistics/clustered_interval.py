@@ -82,6 +82,14 @@ def design_effects(moments: Moments) -> Floats:
     return np.where(known, each / np.where(known, single, 1.0), np.nan)
 
 
+def clusters_used(moments: Moments) -> list[int | None]:
+    """Return the number of closed clusters that `running` takes for each key; None where each value is by itself."""
+    sums = moments.clusters
+    if sums is None:
+        return [None] * moments.n.size
+    return [count if used else None for count, used in zip(sums.count.tolist(), sums.in_use.tolist(), strict=True)]
+
+
 def clustered_boundary(squares: Floats, weighted: Floats, largest: Floats, *, alpha_side: float) -> Floats:
     """Return the value below which a sum of Y - n mu stays at all times but for `alpha_side`, one element a key.
 

@@ -161,7 +161,7 @@ class ClusteredPairs:
         effect = np.where(known, variance / np.where(known, fitted.variance, 1.0), np.nan)
         trusted &= enough(fitted.mean, fitted.items / np.fmax(effect, 1.0))
         powered = fitted.powered(variance, sums[0], trusted, confidence=confidence)
-        return replace(powered, design_effect=effect)
+        return replace(powered, design_effect=effect, n_clusters=sums[0])
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether a number is negative or not finite; same shape."""

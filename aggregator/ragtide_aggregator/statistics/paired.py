@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .asymptotic import LEAST_OF_A_KIND
+from .clustered_interval import clusters_used
 from .clusters import summed
 from .comparing import Difference
 from .moments import MomentTable
@@ -25,6 +26,8 @@ class PairedDifference(NamedTuple):
     difference: Difference
     strategy: str
     """`running`; `asymptotic` for counts with enough pairs that differ; `closed` if all pairs are known."""
+    n_clusters: int | None = None
+    """Number of clusters of pairs that the interval rests on; None where each pair counts by itself."""
 
 
 def paired_difference(
@@ -74,7 +77,9 @@ def paired_difference(
         moments = replace(moments, clusters=summed((gaps + 1) / 2, clusters))
     ends = moments_interval(AUTO, moments, confidence=confidence, counts=enough)
     lower, upper = ((highest - lowest) * (2 * float(end[0]) - 1) for end in ends)
-    return PairedDifference(a.size, means, Difference(mean, lower, upper), str(resolved(AUTO, moments, [enough])[0]))
+    strategy = str(resolved(AUTO, moments, [enough])[0])
+    used = clusters_used(moments)[0] if strategy == "running" else None
+    return PairedDifference(a.size, means, Difference(mean, lower, upper), strategy, used)
 
 
 def _differing(gaps: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:

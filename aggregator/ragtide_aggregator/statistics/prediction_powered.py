@@ -53,6 +53,8 @@ class Powered:
     """Weight of the proxy score."""
     design_effect: Floats
     """How many times larger dependence inside clusters makes the variance; nan where each item counts by itself."""
+    n_clusters: Floats
+    """Number of clusters with reference scores; nan where each item counts by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Fitted:
             n_effective=np.where(precise, self.spread / np.where(precise, variance, 1.0), units),
             k=self.k,
             design_effect=np.full(variance.shape, np.nan),
+            n_clusters=np.full(variance.shape, np.nan),
         )
 
 

@@ -9,8 +9,10 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from ragtide_aggregator.statistics.clustered_interval import clusters_used
 from ragtide_aggregator.statistics.comparing import Difference, difference
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
+from ragtide_aggregator.statistics.strategies import AUTO, resolved
 from ragtide_schemas import Direction, Kind, MetricDefinition, Workspace
 from ragtide_schemas.experiments import OWN
 
@@ -44,6 +46,9 @@ class MetricDifference:
     verdict: Literal["better", "worse", "different", "equal", "undecided"]
     """The verdict on the first side; `different` if neither high nor low values of the metric are better, `equal` if
     all differences are known and their mean is 0."""
+    n_clusters: tuple[int | None, int | None] = None, None
+    """Number of clusters, such as sessions, of each side that the interval rests on; None where each item counts by
+    itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +181,12 @@ def compare_replays(
                 continue
             known.add(pair.first.comparable)
             metric, count = _ComparedMetric(one, other, pair.first.metric, pair.first.definition), pair.found.n
-            gaps.append(_difference(metric, PAIRED, (count, count), pair.found.means, pair.found.difference))
+            used = pair.found.n_clusters
+            gaps.append(
+                _difference(
+                    metric, PAIRED, (count, count), pair.found.means, pair.found.difference, n_clusters=(used, used)
+                )
+            )
             if pair.first != pair.second:
                 labelers = (f"{by.labeler} {by.labeler_version}" for by in (pair.first, pair.second))
                 cautions[f"Another labeler scored each replay: {' and '.join(labelers)}."] = None
@@ -268,7 +278,18 @@ def _unpaired(metric: _ComparedMetric, mine: Moments, theirs: Moments, *, confid
     of_counts = metric.definition is not None and metric.definition.kind is Kind.DISTRIBUTIVE
     ends = difference(mine, theirs, confidence=confidence, width=width, counts=of_counts)
     means = (lowest + width * float(mine.mean[0]), lowest + width * float(theirs.mean[0]))
-    return _difference(metric, UNPAIRED, (int(mine.n[0]), int(theirs.n[0])), means, ends)
+    used = clusters_of(mine, counts=of_counts), clusters_of(theirs, counts=of_counts)
+    return _difference(metric, UNPAIRED, (int(mine.n[0]), int(theirs.n[0])), means, ends, n_clusters=used)
+
+
+def clusters_of(moments: Moments, *, counts: bool) -> int | None:
+    """Return the number of clusters that the interval of a mean rests on; None where each value counts by itself.
+
+    Args:
+        moments: of one key.
+        counts: whether the values are counts, whose intervals may be `asymptotic`.
+    """
+    return clusters_used(moments)[0] if resolved(AUTO, moments, counts)[0] == "running" else None
 
 
 def _difference(
@@ -277,8 +298,10 @@ def _difference(
     n: tuple[int, int],
     means: tuple[float, float],
     ends: Difference,
+    *,
+    n_clusters: tuple[int | None, int | None] = (None, None),
 ) -> MetricDifference:
-    return MetricDifference(*metric[:3], method, n, means, ends, _verdict(metric.definition, ends))
+    return MetricDifference(*metric[:3], method, n, means, ends, _verdict(metric.definition, ends), n_clusters)
 
 
 def _moments(items: Iterable[_ItemScore], value_range: tuple[float, float]) -> Moments:

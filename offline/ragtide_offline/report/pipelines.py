@@ -20,7 +20,7 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
-from .comparing import ROUNDING
+from .comparing import ROUNDING, clusters_of
 from .labelings import LabelingDifference, clustered_by, is_complete, of_labeler, paired, read_kept, read_scores
 
 
@@ -45,6 +45,9 @@ class Compared:
     """The method of the interval."""
     other_labeler: str | None = None
     """Labeler of the second pipeline, if it differs."""
+    n_clusters: tuple[int | None, int | None] = None, None
+    """Number of clusters, such as sessions, of each side that the interval rests on; None where each interaction
+    counts by itself."""
 
     @property
     def exact(self) -> bool:
@@ -176,6 +179,7 @@ def _compared(one: LabelingDifference) -> Compared:
         method="paired",
         strategy=found.strategy,
         other_labeler=None if by == one.second else f"{one.second.labeler} {one.second.labeler_version}",
+        n_clusters=(found.n_clusters, found.n_clusters),
     )
 
 
@@ -195,6 +199,7 @@ def _by_means(first: _Moments, second: _Moments, level: float, *, separate: bool
             means=(lowest + width * float(a.mean[0]), lowest + width * float(b.mean[0])),
             difference=difference(a, b, confidence=level, width=width, counts=key.holds_counts, separate=separate),
             strategy=min(str(resolved(AUTO, of, [key.holds_counts])[0]) for of in (a, b)),
+            n_clusters=(clusters_of(a, counts=key.holds_counts), clusters_of(b, counts=key.holds_counts)),
         )
         for key, (a, lowest, width) in first.items()
         if key in second and a.n[0] and (b := second[key][0]).n[0]

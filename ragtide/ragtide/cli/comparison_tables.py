@@ -34,6 +34,7 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
         Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
         Column("interval", [_interval(one) for one in found]),
         Column("n", [_counts(one) for one in found], right=True, yields=5, stacks=True),
+        *_clusters(found),
         Column("verdict", [_verdict(one) for one in found]),
     ]
     return Group(*legend, fitted(columns, width))
@@ -48,6 +49,15 @@ def _name(one: Compared) -> str:
 def _counts(one: Compared) -> str:
     """Return n of both pipelines, or once if it is the same."""
     return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
+
+
+def _clusters(found: Sequence[Compared]) -> list[Column]:
+    """Return the clusters that each interval rests on, if any row has clusters."""
+    known = [[] if one.exact else [n for n in one.n_clusters if n is not None] for one in found]
+    if not any(known):
+        return []
+    cells = [" and ".join(f"{n:,}" for n in dict.fromkeys(counts)) for counts in known]
+    return [Column("clusters", cells, right=True, yields=2)]
 
 
 def _interval(one: Compared) -> str:

@@ -71,6 +71,7 @@ def estimates_table(
         Column("interval", _intervals(rows)),
         _bars(rows),
         Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
+        *_cluster_column(rows),
         *([_trend_column(rows, trends or {})] if recent else []),
         *_band_column(rows),
         *_absent_column(rows),
@@ -135,6 +136,14 @@ def _counts(rows: Sequence[Estimate]) -> list[str]:
 def _effective(one: Estimate) -> str:
     """Return the effective n in brackets; an exact mean has no precision to compare."""
     return "" if one.n_effective is None or one.exact else f" ({one.n_effective:,.0f})"
+
+
+def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
+    """Return the number of clusters, such as sessions, that each interval rests on, if any row has clusters."""
+    if all(one.n_clusters is None for one in rows):
+        return []
+    counts = ["" if one.n_clusters is None or one.exact else f"{one.n_clusters:,}" for one in rows]
+    return [Column("clusters", counts, right=True, yields=3)]
 
 
 def _trend_column(rows: Sequence[Estimate], trends: Trends) -> Column:
