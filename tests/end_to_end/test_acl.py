@@ -16,7 +16,7 @@ def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_pa
         server.client.execute_command("ACL SETUSER", "default", "resetpass", "off")
         url = f"redis://ragtide:secret@127.0.0.1:{server.port}/0"
         log = tmp_path / "up.log"
-        with running("up", url, log), InteractionProducer(url) as producer:
+        with running("up", url, log, {"RAGTIDE_SERVE_PORT": "0"}), InteractionProducer(url) as producer:
             producer.publish_many(interactions(30))
             assert producer.submit(interactions(31)[30])
             wait_until(lambda: [e for e in estimates(url) if e["n"] == 31])

@@ -26,7 +26,13 @@ FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COM
 """Settings with which the roles notice a dead colleague within a second."""
 
 
-READY = (b"worker started", b"owner of the partition", b"recorder of the partition", b"standing by")
+READY = (
+    b"worker started",
+    b"owner of the partition",
+    b"recorder of the partition",
+    b"standing by",
+    b'"event": "serving"',
+)
 """Log messages of a role that has started."""
 
 

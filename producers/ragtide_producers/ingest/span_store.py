@@ -117,11 +117,7 @@ class SpanStore:
     async def claim(self) -> list[Claimed]:
         """Claim traces of every partition that are due."""
         partitions = self._layout.all()
-        calls = [
-            ScriptCall(CLAIM, (streams.open_traces,), (int(CLAIM_S * 1000), CLAIMED_MAX), _claimed)
-            for streams in partitions
-        ]
-        replies = await run_scripts(self.redis, calls)
+        replies = await run_scripts(self.redis, [_claim(streams.open_traces) for streams in partitions])
         return [Claimed(streams, *reply) for streams, reply in zip(partitions, replies, strict=True) if reply[1]]
 
     async def read(self, streams: Streams, names: Sequence[str]) -> list[StoredTrace]:
@@ -180,17 +176,19 @@ class SpanStore:
             evict: whether to close the next traces that were read, although their time is not over.
         """
         partitions = self._layout.all()
-        async with self.redis.pipeline(transaction=False) as pipe:
-            for streams in partitions:
-                pipe.zrange(streams.read_traces, 0, CLOSED_MAX - 1, withscores=True)
-            found = await pipe.execute()
-        seconds, micros = await self.redis.time()
-        now_ms = seconds * 1000 + micros // 1000
+        if evict:
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for streams in partitions:
+                    pipe.zrange(streams.read_traces, 0, CLOSED_MAX - 1)
+                found = [[name.decode() for name in names] for names in await pipe.execute()]
+        else:
+            found = [
+                names for _, names in await run_scripts(self.redis, [_claim(one.read_traces) for one in partitions])
+            ]
         calls = [
             ScriptCall(CLOSE, _keys(streams, name), (name, self.timing.hold_ms), int)
-            for streams, traces in zip(partitions, found, strict=True)
-            for name, at_ms in ((raw.decode(), at) for raw, at in traces)
-            if evict or at_ms <= now_ms
+            for streams, names in zip(partitions, found, strict=True)
+            for name in names
         ]
         return sum(await run_scripts(self.redis, calls)) if calls else 0
 
@@ -203,6 +201,10 @@ class SpanStore:
                 pipe.get(streams.traces_bytes)
             found = await pipe.execute()
         return [(int(found[at]), int(found[at + 1] or 0)) for at in range(0, len(found), 2)]
+
+
+def _claim(key: str) -> ScriptCall[tuple[int, list[str]]]:
+    return ScriptCall(CLAIM, (key,), (int(CLAIM_S * 1000), CLAIMED_MAX), _claimed)
 
 
 def _keys(streams: Streams, name: str) -> tuple[str, ...]:

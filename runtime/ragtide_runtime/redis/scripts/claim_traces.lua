@@ -1,6 +1,6 @@
 -- Claims traces that are due, so that other processes leave them alone for a while.
 -- uses: time
--- KEYS: open traces. ARGV: time for which they are claimed in ms, most traces.
+-- KEYS: open traces, or traces that were read. ARGV: time for which they are claimed in ms, most traces.
 -- reply: {the server's time in ms, trace ids}. Safe to repeat: an unfinished claim ends by itself.
 local now = now_ms()
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])

@@ -1,0 +1,140 @@
+"""`ragtide serve` as a process: traces in, scores out; of two processes one is killed in the middle."""
+
+import json
+import re
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.support.conditions import wait_until
+from tests.support.ingest import NAMES, expected_of, one_span_each, requests_of
+from tests.support.redis_processes import cluster
+from tests.support.roles import begin, command, running
+
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import RagInteraction
+
+INGEST = {
+    "RAGTIDE_SERVE_PORT": "0",
+    "RAGTIDE_INGEST_SETTLE_S": "0.5",
+    "RAGTIDE_INGEST_QUIET_S": "3600",
+    "RAGTIDE_INGEST_DEFAULT_PIPELINE": "helpdesk",
+}
+
+
+def port_in(log: Path) -> int:
+    """Return the port that a process has logged."""
+    found: list[str] = []
+
+    def is_told() -> bool:
+        found[:] = re.findall(r'"port": (\d+), "tokens"', log.read_text())
+        return bool(found)
+
+    wait_until(is_told)
+    return int(found[-1])
+
+
+def send(port: int, body: bytes, path: str = "/v1/traces", kind: str = "application/x-protobuf") -> Any:
+    request = Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": kind})
+    with urlopen(request, timeout=60) as reply:
+        return reply.read()
+
+
+def get(port: int, path: str) -> Any:
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as reply:
+        return json.loads(reply.read())
+
+
+def published(redis: Any, partitions: int = 1) -> list[tuple[str, str, str]]:
+    """Return trace id, question and response of all interactions."""
+    found = [
+        RagInteraction.from_entry(entry.decode(), fields[b"data"])
+        for streams in Layout("ragtide", partitions).all()
+        for entry, fields in redis.xrange(streams.interactions)
+    ]
+    return sorted((one.interaction_id.split("-")[1], one.question, one.response) for one in found)
+
+
+def everything() -> list[tuple[str, str, str]]:
+    return sorted(one for name in NAMES for one in expected_of(name))
+
+
+def all_requests() -> list[ExportTraceServiceRequest]:
+    return [request for name in NAMES for request in requests_of(name)]
+
+
+def test_traces_become_scores_and_http_shows_those_of_the_command(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    log = tmp_path / "up.log"
+    with running("up", redis_url, log, INGEST):
+        port = port_in(log)
+        for request in all_requests():
+            send(port, request.SerializeToString())
+        expected = len(everything())
+
+        def are_scored() -> bool:
+            found = get(port, "/v1/estimates?metric=trace.adherence")
+            n: int = sum(one["n"] + one["n_absent"] for one in found if one["segment"] is None)
+        return n == expected
+
+        wait_until(are_scored)
+        shown = json.loads(command(redis_url, "estimates", "--json").stdout)
+        assert get(port, "/v1/estimates") == shown
+        assert get(port, "/readyz")["ok"]
+
+
+def test_one_of_two_processes_is_killed_in_the_middle(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    """The sender repeats a request whose answer did not come, as an exporter does."""
+    requests = one_span_each(all_requests())
+    logs = [tmp_path / "first.log", tmp_path / "second.log"]
+    first = begin(redis_url, logs[0], "serve", extra=INGEST)
+    try:
+        with running("serve", redis_url, logs[1], INGEST):
+            ports = [port_in(log) for log in logs]
+            _send_by_turns(ports, requests[: len(requests) // 2])
+            first.kill()
+            first.wait()
+            _send_by_turns(ports, requests[len(requests) // 2 - 20 :])
+            wait_until(lambda: published(redis) == everything())
+            wait_until(lambda: not redis.zcard("ragtide:{0}:open-traces"))
+            assert published(redis) == everything()
+    finally:
+        first.kill()
+
+
+def _send_by_turns(ports: list[int], requests: Iterable[ExportTraceServiceRequest]) -> None:
+    for number, request in enumerate(requests):
+        try:
+            send(ports[number % 2], request.SerializeToString())
+        except (URLError, ConnectionError):
+            send(ports[1], request.SerializeToString())
+
+
+@pytest.mark.heavy
+def test_on_a_cluster_traces_of_all_partitions_are_read(tmp_path: Path) -> None:
+    settings = {**INGEST, "RAGTIDE_PARTITIONS": "8"}
+    with cluster(tmp_path / "cluster") as nodes:
+        log = tmp_path / "serve.log"
+        with running("serve", nodes.url, log, settings):
+            port = port_in(log)
+            for request in all_requests():
+                send(port, request.SerializeToString())
+            with connect(nodes.url) as redis:
+                wait_until(lambda: published(redis, 8) == everything())
+
+
+def test_a_port_in_use_is_one_sentence(redis_url: str, redis: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = command(redis_url, "serve", "--port", str(port))
+    assert done.returncode == 1
+    assert f"cannot serve on 127.0.0.1:{port}" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = command(redis_url, "serve", "--host", "0.0.0.0")
+    assert done.returncode == 2
+    assert "serve.tokens" in done.stderr
