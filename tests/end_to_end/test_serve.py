@@ -80,7 +80,7 @@ def test_traces_become_scores_and_http_shows_those_of_the_command(redis: Any, re
         def are_scored() -> bool:
             found = get(port, "/v1/estimates?metric=trace.adherence")
             n: int = sum(one["n"] + one["n_absent"] for one in found if one["segment"] is None)
-        return n == expected
+            return n == expected
 
         wait_until(are_scored)
         shown = json.loads(command(redis_url, "estimates", "--json").stdout)

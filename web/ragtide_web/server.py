@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Final
 
 import h11
@@ -95,7 +95,14 @@ async def serve_http(
         )
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")
-        with process.health.reporting(ROLE, heartbeat), heartbeat.idle("answering requests"):
+        async with AsyncExitStack() as stack:
+            stack.callback(listening.close)
+            if settings.serve.grpc_port is not None:
+                from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
+
+                await stack.enter_async_context(grpc_service(context))
+            stack.enter_context(process.health.reporting(ROLE, heartbeat))
+            stack.enter_context(heartbeat.idle("answering requests"))
             port = listening.getsockname()[1]
             log.info("serving", address=settings.serve.host, port=port, tokens=len(settings.serve.tokens))
             ended = asyncio.Event()

@@ -82,6 +82,9 @@ class ServeSettings(BaseModel):
     port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port; 0 takes a free port and logs it. With a port, `ragtide up` runs the service too; `ragtide serve` uses 8080
     unless a port is set."""
+    grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """Port for traces over gRPC, such as 4317; None serves none, 0 takes a free port and logs it. It needs the extra
+    `grpc`."""
     tokens: tuple[Annotated[TokenSettings, BeforeValidator(_token_is_a_table)], ...] = ()
     """Tokens of the clients: `[[serve.tokens]]` in the TOML file; in the environment JSON, or tokens with commas."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None

@@ -1,0 +1,122 @@
+"""OTLP over gRPC: the service `TraceService` of the Collector, beside the HTTP server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import structlog
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from ragtide_producers.errors import IngestFullError, InvalidTracesError
+from ragtide_producers.traces.otlp import decode_request
+from ragtide_runtime.errors import ConfigurationError
+
+from .context import Context
+from .items import REDIS_ERRORS
+from .problems import HttpProblem
+
+try:
+    import grpc
+except ModuleNotFoundError:
+    raise ConfigurationError("serve.grpc_port needs grpcio: pip install 'ragtide[service,grpc]'") from None
+
+SERVICE: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
+ROUTE: Final = "gRPC TraceService/Export"
+STOP_S: Final = 10.0
+"""Seconds in which running calls are answered when the role ends."""
+IN_THREAD_BYTES: Final = 1024 * 1024
+CODES: Final = {
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    # Exporters send again after UNAVAILABLE, and after RESOURCE_EXHAUSTED only with further details.
+    429: grpc.StatusCode.UNAVAILABLE,
+}
+
+log = structlog.get_logger("ragtide.web")
+
+
+@asynccontextmanager
+async def grpc_service(context: Context) -> AsyncIterator[int]:
+    """Answer calls for the body of an `async with`, and yield the port.
+
+    Raises:
+        ConfigurationError: the address cannot be used.
+    """
+    settings = context.settings.serve
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", settings.body_bytes),
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_metadata_size", 65_536),
+        ),
+        maximum_concurrent_rpcs=settings.connections,
+    )
+    export = grpc.unary_unary_rpc_method_handler(_Export(context).answer)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"{host}:{settings.grpc_port}"
+    try:
+        port: int = server.add_insecure_port(address)
+    except RuntimeError:
+        port = 0
+    if port == 0:
+        raise ConfigurationError(
+            f"cannot serve gRPC on {address}: set RAGTIDE_SERVE_GRPC_PORT to a free port, or to 0 for any"
+        )
+    await server.start()
+    log.info("serving gRPC", address=settings.host, grpc_port=port)
+    try:
+        yield port
+    finally:
+        await server.stop(STOP_S)
+
+
+class _Export:
+    """The method `Export`: it takes a request as bytes, so that an undecodable one gets a clear answer."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def answer(self, body: bytes, call: Any) -> bytes:
+        """Store the spans of a request; the answer comes when they are in Redis."""
+        began = asyncio.get_running_loop().time()
+        status = 200
+        try:
+            return await self._stored(body, call.invocation_metadata())
+        except HttpProblem as problem:
+            status = problem.status
+            await call.abort(CODES.get(status, grpc.StatusCode.INVALID_ARGUMENT), problem.detail)
+        except InvalidTracesError as error:
+            status = 400
+            await call.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except IngestFullError as error:
+            status = 429
+            await call.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        except REDIS_ERRORS:
+            status = 503
+            await call.abort(grpc.StatusCode.UNAVAILABLE, "Redis does not answer: send the request again later")
+        finally:
+            self._context.telemetry.answered(ROUTE, status, asyncio.get_running_loop().time() - began)
+        raise AssertionError("abort raises")
+
+    async def _stored(self, body: bytes, metadata: Any) -> bytes:
+        client = self._context.clients.admitted(_headers(metadata), "write")
+        client.bytes.take(len(body))
+        if len(body) <= IN_THREAD_BYTES:
+            request = decode_request(body, "protobuf")
+        else:
+            async with self._context.decoding:
+                request = await asyncio.to_thread(decode_request, body, "protobuf")
+        found = await self._context.receiver.accept(request, client.patterns)
+        answer = ExportTraceServiceResponse()
+        if found.rejected:
+            answer.partial_success.rejected_spans = found.rejected
+            answer.partial_success.error_message = found.message
+        wire: bytes = answer.SerializeToString()
+        return wire
+
+
+def _headers(metadata: Any) -> Mapping[str, str]:
+    """Return the metadata of a call that are texts, by their names."""
+    return {str(name): value for name, value in metadata or () if isinstance(value, str)}
