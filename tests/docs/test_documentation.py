@@ -185,7 +185,7 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
     services = compose["services"]
     assert "--appendonly" in services["redis"]["command"]
     assert services["worker"]["deploy"]["replicas"] >= 2
-    for name in ("worker", "aggregator", "recorder"):
+    for name in ("worker", "aggregator", "recorder", "serve"):
         assert services[name]["command"][0] == name
         assert name in known
         probe, python, option, code = services[name]["healthcheck"]["test"]
