@@ -214,6 +214,9 @@ def test_what_kubernetes_sets_for_a_service_is_no_mistake(
         ("RAGTIDE_CASCADE_SEGMENT_RATES", "lang=ru=0.5", lambda s: s.cascade.segment_rates == {"lang=ru": 0.5}),
         ("RAGTIDE_CASCADE_SEGMENT_RATES", '{"lang=ru": 0.5}', lambda s: s.cascade.segment_rates == {"lang=ru": 0.5}),
         ("RAGTIDE_METRICS", "", lambda s: s.metrics == ()),
+        ("RAGTIDE_SERVE_TOKENS", "", lambda s: s.serve.tokens == ()),
+        ("RAGTIDE_SERVE_TOKENS", "one,two", lambda s: len(s.serve.tokens) == 2),
+        ("RAGTIDE_SERVE_TOKENS", '[{"name": "a", "token": "b"}]', lambda s: s.serve.tokens[0].name == "a"),
     ],
 )
 def test_lists_and_pairs_in_the_environment_may_be_written_with_commas(

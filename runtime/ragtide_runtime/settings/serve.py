@@ -72,6 +72,10 @@ def _token_is_a_table(value: Any) -> Any:
     return {"token": value} if isinstance(value, str) else value
 
 
+def _nothing_is_none(value: Any) -> Any:
+    return () if value == "" else value
+
+
 class ServeSettings(BaseModel):
     """The HTTP service: its address, its tokens and its limits."""
 
@@ -85,7 +89,9 @@ class ServeSettings(BaseModel):
     grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port for traces over gRPC, such as 4317; None serves none, 0 takes a free port and logs it. It needs the extra
     `grpc`."""
-    tokens: tuple[Annotated[TokenSettings, BeforeValidator(_token_is_a_table)], ...] = ()
+    tokens: Annotated[
+        tuple[Annotated[TokenSettings, BeforeValidator(_token_is_a_table)], ...], BeforeValidator(_nothing_is_none)
+    ] = ()
     """Tokens of the clients: `[[serve.tokens]]` in the TOML file; in the environment JSON, or tokens with commas."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
     """Most requests of one token a second, in each process; None for no limit."""
