@@ -262,3 +262,38 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     with pytest.raises(UnreadableFileError, match="question is missing: add it, as one of question, query"):
         read_items(tmp_path / "a.csv", FileOptions())
+
+
+PAST = {"question": "Who wrote Emma?", "response": "Jane Austen."}
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"history": [PAST]}, (PAST,)),
+        ({"chat_history": [["Who wrote Emma?", "Jane Austen."]]}, (PAST,)),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Who wrote Emma?"},
+                    {"role": "assistant", "content": "Jane Austen."},
+                    {"role": "user", "content": "And Ulysses?"},
+                ]
+            },
+            (PAST,),
+        ),
+        ({"history": "of Ireland"}, None),
+        ({"history": [{"question": "q" * 50_000, "response": ""}]}, None),  # does not fit into the metadata
+        ({}, None),
+    ],
+)
+def test_an_item_has_its_history_and_its_metadata_keep_it(columns: dict[str, Any], expected: Any) -> None:
+    row = {"question": "And Ulysses?", "answer": "James Joyce", **columns}
+    [item] = items_of([row])
+    [plain] = items_of([{"question": "And Ulysses?", "answer": "James Joyce"}])
+    assert (None if item.history is None else tuple(turn.model_dump() for turn in item.history)) == expected
+    assert (item.reference_answer, item.question) == ("James Joyce", "And Ulysses?")
+    assert "answer" not in item.metadata
+    if expected is not None:
+        assert item.metadata == columns
+        assert digest([item]) != digest([plain])

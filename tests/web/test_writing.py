@@ -169,3 +169,16 @@ async def test_every_path_is_described(path: str, redis_url: str, async_redis: A
         text = json.dumps(described)
         for reference in {part.partition('"')[0] for part in text.split('"$ref": "#/components/schemas/')[1:]}:
             assert reference in described["components"]["schemas"]
+
+
+async def test_session_and_history_are_published(async_redis: Any, redis_url: str) -> None:
+    turn = {"question": "Which drinks?", "response": "Tea and coffee."}
+    item = {**ITEM, "session_id": "s", "turn": 1, "user_id": "u", "history": [turn]}
+    async with http_service(redis_url) as service:
+        status, answer = await service.post("/v1/interactions", [item, {**item, "history": [turn] * 21}])
+        assert (status, answer["published"], answer["invalid"]) == (200, 1, 1)
+        assert "history" in answer["items"][1]["detail"]
+    [found] = await stored(async_redis)
+    assert (found.session_id, found.turn) == ("s", 1)
+    assert found.user_id not in (None, "u")
+    assert [one.model_dump() for one in found.history or ()] == [turn]

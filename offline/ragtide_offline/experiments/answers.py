@@ -122,6 +122,7 @@ def interaction_of(
                 "reference_answer": item.reference_answer,
                 "segments": dict(item.segments),
                 "cluster": item.cluster,
+                "history": item.history,
                 "run": plan.run,
                 "population_size": plan.population_size,
                 "source": "experiment",

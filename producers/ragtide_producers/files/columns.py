@@ -5,7 +5,7 @@ becomes metadata.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
@@ -127,16 +127,31 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
         given = fields["history"] if "history" in taken else read_value("history", "history", fields["history"])
         fields["history"] = last_turns(without_present(given or (), fields.get("question"))) or None
         return
-    by_name = {_HUMP.sub("_", name).lower(): name for name in row if name not in taken.values()}
+    found = history_in(row, fields.get("question"), without=taken.values())
+    if found is not None:
+        taken["history"], fields["history"] = found[0], found[1] or None
+
+
+def history_in(
+    row: Mapping[str, Any], question: object, *, without: Collection[str] = ()
+) -> tuple[str, list[Turn]] | None:
+    """Return the column that tells the history of a row, and the last turns before the question; None without one.
+
+    Args:
+        row: column names and values.
+        question: question of the row.
+        without: columns that hold something else.
+    """
+    by_name = {_HUMP.sub("_", name).lower(): name for name in row if name not in without}
     for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS):
         column = by_name.get(name)
         turns = None if column is None else _turns(row[column])
         if column is None or not turns:
             continue
-        before = without_present(turns, fields.get("question"))
+        before = without_present(turns, question)
         if len(before) < len(turns) or name in HISTORY_KEYS:
-            fields["history"], taken["history"] = last_turns(before) or None, column
-            return
+            return column, last_turns(before)
+    return None
 
 
 def _turns(value: Any) -> list[Turn] | None:

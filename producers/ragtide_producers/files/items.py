@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints
 
-from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
+from ragtide_schemas.history import History
 from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 
 from ..errors import UnreadableFileError
 from . import ragbench
-from .columns import COLUMNS, read_value
+from .columns import COLUMNS, history_in, read_value
 from .formats import Record
 from .interactions import FileOptions, made_id, read_records
 from .that_fit import that_fit
@@ -49,6 +50,8 @@ class Item:
     """All other JSON values of the row, such as ids of the right documents, or a stored response."""
     cluster: str | None = None
     """Name of a group of items whose answers depend on each other, such as those about one topic or document."""
+    history: tuple[EarlierTurn, ...] | None = None
+    """Earlier turns of the conversation that the question goes on with. The metadata have them, too, as they were."""
 
 
 class _CheckedItem(WireModel):
@@ -60,6 +63,7 @@ class _CheckedItem(WireModel):
     segments: Annotated[dict[Name, Name], Field(max_length=SEGMENTS_MAX)]
     metadata: Metadata
     cluster: Name | None
+    history: History
 
 
 def read_items(source: str | Path, options: FileOptions | None = None) -> list[Item]:
@@ -72,6 +76,7 @@ def read_items(source: str | Path, options: FileOptions | None = None) -> list[I
     - reference answer: `reference_answer`, `gt_answer`, `ground_truth` or `answer`; of a list of answers the first;
     - segments: `segments`; for RAGBench the data set;
     - cluster: `cluster`;
+    - history: `history`, `chat_history` and others, or `messages` that end with the question;
     - metadata: `metadata`, and all other fields but `user_id`. Fields that are not JSON are left out; so are the
       largest fields if all fields together exceed 48 KiB.
 
@@ -172,14 +177,20 @@ def _item(record: Record, fields: dict[str, Any]) -> Item:
         item_id = _id(named, rest.pop(named))
     own = rest.pop("metadata", None) or {}
     cluster = rest.pop("cluster", None)
+    asked = _question(question, rest.pop(question))
+    reference_answer = _reference_answer(rest)
+    metadata = {**that_fit(rest, own), **own} if isinstance(own, dict) else own
+    past = history_in(rest, asked)
     checked = _CheckedItem.from_fields(
         {
             "item_id": made_id(record) if item_id is None else item_id,
-            "question": _question(question, rest.pop(question)),
-            "reference_answer": _reference_answer(rest),
+            "question": asked,
+            "reference_answer": reference_answer,
             "segments": segments,
-            "metadata": {**that_fit(rest, own), **own} if isinstance(own, dict) else own,
+            "metadata": metadata,
             "cluster": None if cluster is None else _id("cluster", cluster),
+            # `digest` has the history by the metadata, so a history that did not fit in them does not count.
+            "history": past[1] if past and isinstance(metadata, dict) and past[0] in metadata else None,
         }
     )
     return Item(**{name: getattr(checked, name) for name in Item.__dataclass_fields__})

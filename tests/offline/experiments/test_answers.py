@@ -10,6 +10,7 @@ from tests.support.experiment_plans import plan
 from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.answers import answer_from, interaction_of
 from ragtide_offline.experiments.errors import AnswerError
+from ragtide_schemas import EarlierTurn
 from ragtide_schemas.experiments import Config
 
 
@@ -77,3 +78,9 @@ async def test_a_count_of_tokens_that_is_none_is_refused(wrong: object) -> None:
     fields = {"documents": ["a"], "response": "b", "prompt_tokens": wrong}
     with pytest.raises(AnswerError, match=r"prompt_tokens is .*: give a whole number"):
         answer_from(fields)
+
+
+def test_an_answer_has_the_history_of_its_item_for_the_judge() -> None:
+    item = replace(ITEM, history=(EarlierTurn(question="What is the tower?", response="A landmark."),))
+    made = interaction_of(plan(), Config(name="c1"), 4, item=item, answer=Answer(["x"], "y"), scores={})
+    assert made.history == item.history
