@@ -138,3 +138,19 @@ def test_a_port_in_use_is_one_sentence(redis_url: str, redis: Any) -> None:
     done = command(redis_url, "serve", "--host", "0.0.0.0")
     assert done.returncode == 2
     assert "serve.tokens" in done.stderr
+
+
+def test_captured_requests_are_files_for_explain(redis_url: str, redis: Any, tmp_path: Path) -> None:
+    log, folder = tmp_path / "serve.log", tmp_path / "captured"
+    process = begin(redis_url, log, "serve", "--capture", str(folder), extra=INGEST)
+    try:
+        port = port_in(log)
+        for request in requests_of("langchain_openinference"):
+            send(port, request.SerializeToString())
+    finally:
+        process.kill()
+        process.wait()
+    files = sorted(str(path) for path in folder.iterdir())
+    done = command(redis_url, "ingest", "explain", "--json", *files)
+    found = [one for trace in json.loads(done.stdout) for one in trace["interactions"]]
+    assert len(found) == len(expected_of("langchain_openinference"))

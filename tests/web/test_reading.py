@@ -75,6 +75,8 @@ async def test_an_unknown_name_of_a_parameter_is_told(async_redis: Any, redis_ur
         status, answer = await service.get("/v1/estimate")
         assert (status, answer["detail"]) == (404, "there is no /v1/estimate: GET /openapi.json lists every path")
         assert (await service.get("/v1/interactions"))[0] == 405
+        status, answer = await service.post("/v1/metrics", data=b"", content_type="application/x-protobuf")
+        assert (status, "OTEL_METRICS_EXPORTER=none" in answer["detail"]) == (404, True)
 
 
 async def test_metrics_count_requests_and_outcomes(async_redis: Any, redis_url: str) -> None:

@@ -1,6 +1,6 @@
 """The application: its routes, its errors, its description."""
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,6 +21,13 @@ DESCRIPTION = (
     "Interactions, feedback and traces of OpenTelemetry come in; estimates, alerts, runs and dead letters go out. "
     "With tokens, send `Authorization: Bearer TOKEN`."
 )
+
+
+OTHER_SIGNALS: Final = {
+    f"/v1/{name}": f"ragtide takes traces, and no {name}: set OTEL_{name.upper()}_EXPORTER=none in the application"
+    for name in ("logs", "metrics")
+}
+"""Answers to exporters that send everything to one address."""
 
 
 def application(context: Context) -> ASGIApp:
@@ -47,7 +54,7 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
 def _unknown(request: Request, error: Exception) -> JSONResponse:
     """Return the answer to an unknown path or method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
-    detail = {
+    detail = OTHER_SIGNALS.get(request.url.path) or {
         404: f"there is no {printable(request.url.path[:200])}: GET /openapi.json lists every path",
         405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
     }.get(error.status_code, str(error.detail))

@@ -16,6 +16,7 @@ from ragtide_runtime.settings.serve import Access
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 from .access import Client, Clients
+from .capturing import Capture
 from .telemetry import HttpTelemetry
 
 
@@ -31,6 +32,8 @@ class Context:
     deployment: Deployment
     endpoints: RoleEndpoints
     telemetry: HttpTelemetry
+    capture: Capture | None = None
+    """Writes requests of traces to files, if asked for."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One large body is decoded at a time, because decoded it takes several times its bytes."""
 

@@ -29,6 +29,7 @@ from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 from .access import Clients
 from .app import application
+from .capturing import Capture
 from .context import Context
 from .telemetry import ROLE, HttpTelemetry
 
@@ -72,6 +73,7 @@ async def serve_http(
     endpoints: RoleEndpoints,
     process: ProcessTelemetry,
     listening: socket.socket,
+    capture: Capture | None = None,
 ) -> None:
     """Answer requests, and turn traces into interactions, until told to stop.
 
@@ -82,6 +84,7 @@ async def serve_http(
         endpoints: answers of the process about itself.
         process: health and metrics.
         listening: socket of `listen`; the role closes it.
+        capture: writes requests of traces to files.
     """
     say_role(ROLE)
     async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
@@ -96,6 +99,7 @@ async def serve_http(
             deployment=Deployment(redis, settings),
             endpoints=endpoints,
             telemetry=HttpTelemetry(process),
+            capture=capture,
         )
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,6 +98,9 @@ def serve(
         typer.Option(min=0, max=65_535, help="Port; 0 takes a free one; default: 8080 [RAGTIDE_SERVE_PORT]."),
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [RAGTIDE_SERVE_HOST].")] = None,
+    capture: Annotated[
+        Path | None, typer.Option(help="Folder to write the first requests of traces to, for ragtide ingest explain.")
+    ] = None,
     hash_token: Annotated[
         bool, typer.Option("--hash-token", help="Read a token, print its SHA-256 for serve.tokens, and end.")
     ] = False,
@@ -116,7 +120,7 @@ def serve(
         http = ServeSettings.model_validate({**dict(settings.serve), **changes})
     except ValidationError as error:
         raise typer.BadParameter(describe(error), param_hint="--host") from None
-    _serve(settings.model_copy(update={"serve": http}), Role.SERVE)
+    _serve(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
 
 
 def _token_hash(token: str) -> str:
@@ -126,7 +130,7 @@ def _token_hash(token: str) -> str:
         raise typer.BadParameter(describe(error), param_hint="token") from None
 
 
-def _serve(settings: Settings, *names: Role) -> None:
+def _serve(settings: Settings, *names: Role, capture: Path | None = None) -> None:
     configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
     # Imported late, because no other command needs a web server.
@@ -145,7 +149,7 @@ def _serve(settings: Settings, *names: Role) -> None:
                 await stack.enter_async_context(serving(settings, endpoints))
             others = []
             if endpoints is not None and Role.SERVE in names:
-                others.append(_http_role(url, stop, endpoints, process))
+                others.append(_http_role(url, stop, endpoints, process, capture))
             roles = run_roles(
                 settings,
                 url,
@@ -167,12 +171,14 @@ def _serve(settings: Settings, *names: Role) -> None:
 
 
 def _http_role(
-    url: str, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
+    url: str, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry, folder: Path | None
 ) -> Callable[[Settings], Coroutine[Any, Any, None]]:
     try:
-        from ragtide_web.server import listen, serve_http  # noqa: PLC0415 - only here
+        from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
+        from ragtide_web.server import listen, serve_http  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"the HTTP service needs {error.name}: pip install 'ragtide[service,web]'") from None
+    capture = None if folder is None else Capture(folder)
     return lambda settings: serve_http(
-        settings, url, stop, endpoints=endpoints, process=process, listening=listen(settings.serve)
+        settings, url, stop, endpoints=endpoints, process=process, listening=listen(settings.serve), capture=capture
     )

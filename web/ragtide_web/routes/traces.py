@@ -79,6 +79,8 @@ async def _answered(
         wanted = "send application/x-protobuf or application/json"
         raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
     body = await read_body(request, client, shared.settings.serve)
+    if shared.capture is not None:
+        await shared.capture.write(body, encoding)
     return await _stored(shared, client, body, encoding, kind)
 
 
