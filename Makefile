@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -65,6 +65,9 @@ schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and
 
 bench: .venv/.dev ## measure throughput end to end beside its ceiling
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+ingest: .venv/.dev ## measure traces and interactions over HTTP beside their ceilings; write docs/measured/ingest.md
+	$(BIN)/python benchmarks/ingest.py $(ARGS) > docs/measured/ingest.md
 
 judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and its ceiling
 	$(BIN)/python benchmarks/judge.py $(ARGS)
