@@ -238,3 +238,21 @@ def test_two_pipelines_differ_by_their_mix(redis: Any, run: Callable[..., Result
         raise run("compare", "new", "old", "--by", "long").exception or AssertionError
     missing = run("compare", "new", "odl", "--by", "lang")
     assert (missing.exit_code, "did you mean 'old'" in missing.output) == (1, True)
+
+
+def test_a_comparison_states_the_sessions_of_each_pipeline(redis: Any, run: Callable[..., Result]) -> None:
+    sessions = [
+        one.model_copy(update={"session_id": f"s-{number // 5}"})
+        for number, one in enumerate(traffic(1, BEFORE, MEANS, pipeline="new", n=500))
+    ]
+    store(redis, iter(sessions), traffic(2, BEFORE, MEANS, pipeline="old", n=300))
+    # No session fills a cluster, so those are closed that were quiet for half an hour.
+    last = {one.session_id: one.occurred_at for one in sessions}
+    closed = sum(sessions[-1].occurred_at - time >= timedelta(minutes=30) for time in last.values())
+    assert 0 < closed < len(last)
+    compared = json.loads(run("compare", "new", "old", "--json").output)
+    [found] = [one for one in compared if (one["metric"], one["segment"]) == (METRIC, None)]
+    assert (found["n"], found["n_clusters"]) == ([500, 300], [closed, None])
+    shown = json.loads(run("estimates", "--json").output)
+    counts = {(one["pipeline"], one["segment"]): one["n_clusters"] for one in shown if one["metric"] == METRIC}
+    assert (counts["new", None], counts["old", None]) == (closed, None)
