@@ -156,6 +156,8 @@ def _known(item: Mapping[str, Any]) -> bool:
 def _text(item: Mapping[str, Any]) -> str | None:
     for key in TEXTS:
         found = item.get(key)
+        if found is None:
+            continue
         text = found if isinstance(found, str) else text_of_content(found) if isinstance(found, list) else ""
         if text.strip():
             return text
@@ -163,11 +165,12 @@ def _text(item: Mapping[str, Any]) -> str | None:
 
 
 def _id(item: Mapping[str, Any]) -> str | None:
-    places: Iterable[Any] = (item, *(_metadata(item.get(key)) for key in ("metadata", "meta")))
+    places: Iterable[Any] = (item, *(_metadata(item[key]) for key in ("metadata", "meta") if key in item))
     for place in places:
         for key in IDS if isinstance(place, dict) else ():
-            if isinstance(place.get(key), str | int) and place[key] != "":
-                return str(place[key])
+            found = place.get(key)
+            if found is not None and isinstance(found, str | int) and found != "":
+                return str(found)
     return None
 
 

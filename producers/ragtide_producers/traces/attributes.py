@@ -17,13 +17,32 @@ class Flattened(NamedTuple):
     """Whether an index is missing: the sender dropped attributes."""
 
 
-def flattened(attributes: Mapping[str, Any], prefix: str) -> Flattened:
-    """Return the list under names such as `retrieval.documents.0.document.content`."""
+class Prefixes:
+    """Beginnings of names, such as `retrieval.documents.`.
+
+    Args:
+        prefixes: the beginnings. Of two that fit a name, the longer counts.
+    """
+
+    def __init__(self, prefixes: Iterable[str]) -> None:
+        longest_first = sorted(prefixes, key=len, reverse=True)
+        self._match = re.compile("|".join(map(re.escape, longest_first))).match
+
+    def grouped(self, attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the attributes whose names begin so: by the beginning, then by the rest of their names."""
+        groups: dict[str, dict[str, Any]] = {}
+        for name, value in attributes.items():
+            match = self._match(name)
+            if match is not None:
+                groups.setdefault(match[0], {})[name[match.end() :]] = value
+        return groups
+
+
+def flattened(attributes: Mapping[str, Any]) -> Flattened:
+    """Return the list under names such as `0.document.content`."""
     found: dict[int, Any] = {}
     for name, value in attributes.items():
-        if not name.startswith(prefix):
-            continue
-        index, _, rest = name[len(prefix) :].partition(".")
+        index, _, rest = name.partition(".")
         if _INDEX.fullmatch(index) and not hidden(value):
             _put(found, int(index), rest.split(".") if rest else [], value)
     items = [_lists(found[index]) for index in sorted(found)]
@@ -55,13 +74,18 @@ def hidden(value: Any) -> bool:
 
 def first(attributes: Mapping[str, Any], names: Iterable[str]) -> Any:
     """Return the first of the attributes that is present and not hidden; None if none is."""
-    return next((attributes[name] for name in names if name in attributes and not hidden(attributes[name])), None)
+    for name in names:
+        value = attributes.get(name)
+        if value is not None and not hidden(value):
+            return value
+    return None
 
 
 def under(attributes: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the attributes whose names begin so, by the rest of their names."""
-    return {
-        name[len(prefix) :]: value
-        for name, value in attributes.items()
-        if name.startswith(prefix) and not hidden(value)
-    }
+    """Return the attributes whose names begin so, by the rest of their names, without hidden ones."""
+    return shown({name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)})
+
+
+def shown(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are not hidden."""
+    return {name: value for name, value in attributes.items() if not hidden(value)}

@@ -116,14 +116,21 @@ def read_span(wire: trace_pb2.Span, resource: Mapping[str, Any]) -> Span:
 
 def read_attributes(found: Iterable[KeyValue]) -> dict[str, Any]:
     """Return attributes by name, without embeddings and empty values."""
-    pairs = ((pair.key, _value(pair.value)) for pair in found if not pair.key.endswith(".vector"))
-    return {key: value for key, value in pairs if value is not None}
+    attributes = {}
+    for pair in found:
+        key = pair.key
+        value = None if key.endswith(".vector") else _value(pair.value)
+        if value is not None:
+            attributes[key] = value
+    return attributes
 
 
 def _value(value: AnyValue, depth: int = 0) -> Any:
     """Return the value of an attribute, or None if it is empty, bytes, an embedding, or too deep."""
     kind = value.WhichOneof("value")
-    if kind in ("string_value", "bool_value", "int_value", "double_value"):
+    if kind == "string_value":  # nearly every value
+        return value.string_value
+    if kind in ("bool_value", "int_value", "double_value"):
         return getattr(value, kind)
     if depth == DEPTH_MAX:
         return None

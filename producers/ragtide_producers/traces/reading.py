@@ -9,7 +9,7 @@ from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
 from ..shapes.messages import Message, last_of, messages_of
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
-from .attributes import Flattened, first, flattened, hidden, under
+from .attributes import Flattened, Prefixes, first, flattened, hidden, shown, under
 from .conventions import (
     CONVENTIONS,
     DECISIVE,
@@ -55,7 +55,7 @@ class SpanReading:
     @cached_property
     def own(self) -> dict[str, Any]:
         """The attributes that begin with `ragtide.`, without this beginning."""
-        return under(self._attributes, OWN)
+        return shown(self._groups.get(OWN, {}))
 
     @cached_property
     def own_resource(self) -> dict[str, Any]:
@@ -69,25 +69,24 @@ class SpanReading:
     @property
     def is_explicit(self) -> bool:
         """Whether an attribute such as `ragtide.question` makes the span an interaction of its own."""
-        return any(key in self.own for key in OWN_CONTENT)
+        return not self.own.keys().isdisjoint(OWN_CONTENT)
 
     @cached_property
     def role(self) -> Role:
         """The role, by the attribute of a dialect, else by the documents, else by the name."""
         if self._flattened("reranked").items:
             return "rerank"
-        for convention in CONVENTIONS:
-            for name in convention.kinds:
-                kind = self._attributes.get(name)
-                role = convention.roles.get(kind.lower()) if isinstance(kind, str) else None
-                if role is not None:
-                    return role
+        for name, roles in _ROLES:
+            kind = self._attributes.get(name)
+            role = roles.get(kind.lower()) if isinstance(kind, str) else None
+            if role is not None:
+                return role
         if self._flattened("documents").items or any(event.name == QUERY_RESULT for event in self.span.events):
             return "retrieval"
         return self._role_by_name()
 
     def _role_by_name(self) -> Role:
-        if any(isinstance(self._attributes.get(name), str) for row in DECISIVE for name in row.kinds):
+        if any(isinstance(self._attributes.get(name), str) for name in _DECISIVE_KINDS):
             return "other"
         component = self._attributes.get(HAYSTACK.kinds[0])
         if isinstance(component, str):
@@ -150,7 +149,7 @@ class SpanReading:
         given = self._value("query")
         return question_in(given, QUESTION_KEYS) if given is not None else self.question(QUESTION_KEYS)
 
-    @property
+    @cached_property
     def inputs(self) -> Any:
         """The input of the span, a JSON text as its value; None without one."""
         return self._value("inputs")
@@ -248,16 +247,16 @@ class SpanReading:
         for row in CONVENTIONS:
             for name in row.prompt_variables:
                 if name.endswith("."):
-                    found.update(under(self._attributes, name))
+                    found.update(shown(self._groups.get(name, {})))
                 elif isinstance(self._attributes.get(name), str):
                     given = _spelled(self._attributes[name])
                     found.update(given if isinstance(given, Mapping) else {})
         return found
 
     def _messages(self, which: str) -> list[Message]:
-        for name in self._names(which):
+        for name in _COLUMNS[which]:
             if name.endswith("."):
-                found = messages_of(flattened(self._attributes, name).items)
+                found = messages_of(flattened(self._groups[name]).items) if name in self._groups else []
             elif name in self._attributes and not hidden(self._attributes[name]):
                 found = _messages_in(_spelled(self._attributes[name]))
             else:
@@ -293,19 +292,17 @@ class SpanReading:
         return _spelled(given) if given is not None else None
 
     def _first(self, which: str) -> Any:
-        return first(self._attributes, self._names(which))
-
-    def _names(self, which: str) -> list[str]:
-        return _COLUMNS[which]
+        return first(self._attributes, _COLUMNS[which])
 
     @cached_property
-    def _has_flattened(self) -> bool:
-        return any(name.startswith(_FLATTENED) for name in self._attributes)
+    def _groups(self) -> dict[str, dict[str, Any]]:
+        """The attributes with flattened names and those of ragtide, by the beginnings of their names."""
+        return _PREFIXES.grouped(self._attributes)
 
     def _flattened(self, which: str) -> Flattened:
-        for name in self._names(which) if self._has_flattened else ():
-            if name.endswith("."):
-                found = flattened(self._attributes, name)
+        for name in _COLUMNS[which] if self._groups else ():
+            if name in self._groups:
+                found = flattened(self._groups[name])
                 if found.items:
                     return found
         return Flattened([], gap=False)
@@ -318,13 +315,16 @@ def _names_of(which: str) -> list[str]:
 _COLUMNS: Final = {
     column.name: _names_of(column.name)
     for column in fields(Convention)
-    if column.name not in ("name", "roles", "switch")
+    if column.name not in ("name", "kinds", "roles", "switch", "marks")
 }
-"""For each column of the table the names of all dialects, the preferred first."""
+"""For each column of contents in the table the names of all dialects, the preferred first."""
 
 
-_FLATTENED: Final = tuple(name for names in _COLUMNS.values() for name in names if name.endswith("."))
-"""Beginnings of all flattened names."""
+_PREFIXES: Final = Prefixes({OWN, *(name for names in _COLUMNS.values() for name in names if name.endswith("."))})
+"""Beginnings of all flattened names, and of ragtide's own."""
+_ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]
+"""Attributes that name the role, with the role by value, the preferred first."""
+_DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
 
 
 def _spelled(value: Any) -> Any:
