@@ -1,7 +1,7 @@
 """The objects that the routes share, and the clients of requests."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -38,18 +38,22 @@ class Context:
     """One large body is decoded at a time, because decoded it takes several times its bytes."""
 
 
-def context_of(request: Request) -> Context:
+# FastAPI calls a dependency that is no coroutine in a thread. The thread costs more than the dependency itself, and the
+# limits of a client are for one thread.
+async def context_of(request: Request) -> Context:
     """Return the shared objects."""
     return cast("Context", request.app.state.context)
 
 
-def _admitting(wanted: Access) -> Callable[[Request], Client]:
-    def admitted(request: Request) -> Client:
-        return context_of(request).clients.admitted(request.headers, wanted)
+Shared = Annotated[Context, Depends(context_of)]
+
+
+def _admitting(wanted: Access) -> Callable[[Request, Context], Awaitable[Client]]:
+    async def admitted(request: Request, shared: Shared) -> Client:
+        return shared.clients.admitted(request.headers, wanted)
 
     return admitted
 
 
-Shared = Annotated[Context, Depends(context_of)]
 Reader = Annotated[Client, Depends(_admitting("read"))]
 Writer = Annotated[Client, Depends(_admitting("write"))]
