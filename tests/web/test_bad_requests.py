@@ -260,6 +260,14 @@ async def test_slow_clients_do_not_keep_others_out(async_redis: Any, redis_url: 
             writer.write(b"POST /v1/traces HTTP/1.1\r\n")
         status, answer = await service.post("/v1/interactions", ITEM, TOKEN)
         assert (status, answer["published"]) == (200, 1)
-        assert await asyncio.gather(*(reader.read() for reader, _ in slow)) == [b""] * 100
-        for _, writer in slow:
-            writer.close()
+        await asyncio.gather(*(_cut_off(reader, writer) for reader, writer in slow))
+
+
+async def _cut_off(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Wait until the server has ended a connection; it may end with a reset."""
+    try:
+        assert await reader.read() == b""
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
