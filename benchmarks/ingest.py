@@ -63,7 +63,7 @@ def memory_table(found: dict[str, OpenTraces], limits: IngestSettings) -> Iterat
     yield "## Memory of open traces\n"
     yield (
         f"Traces are sent until the service answers 429: at {limits.traces_cap:,} traces (`ingest.traces_cap`) or "
-        f"{limits.traces_bytes / MIB:,.0f} MiB of spans (`ingest.traces_bytes`). Memory is in MiB.\n"
+        f"{limits.traces_bytes / MIB:,.0f} MiB of spans (`ingest.traces_bytes`). Measured once, in MiB.\n"
     )
     yield "| | open traces | spans, counted | Redis, grown by | service before | service after | answers 429 |"
     yield "|---|---|---|---|---|---|---|"
