@@ -52,7 +52,7 @@ async def grpc_service(context: Context) -> AsyncIterator[int]:
         ),
         maximum_concurrent_rpcs=settings.connections,
     )
-    export = grpc.unary_unary_rpc_method_handler(_Export(context).answer)
+    export = grpc.unary_unary_rpc_method_handler(_TraceService(context).answer)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"{host}:{settings.grpc_port}"
@@ -72,7 +72,7 @@ async def grpc_service(context: Context) -> AsyncIterator[int]:
         await server.stop(STOP_S)
 
 
-class _Export:
+class _TraceService:
     """The method `Export`: it takes a request as bytes, so that an undecodable one gets a clear answer."""
 
     def __init__(self, context: Context) -> None:
