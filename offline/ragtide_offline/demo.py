@@ -112,7 +112,7 @@ async def run_demo(
     async with AsyncExitStack() as stack:
         redis = connect_async(settings.redis_url)
         stack.push_async_callback(redis.aclose)
-        producer = await stack.enter_async_context(InteractionProducer(settings=settings))
+        producer = await stack.enter_async_context(InteractionProducer(settings=settings, sample=1.0))
         roles = work(settings, settings.redis_url, stop), aggregate(settings, settings.redis_url, stop)
         await stack.enter_async_context(in_background(*roles, stop=stop))
         published = 0

@@ -16,7 +16,7 @@ from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
 from ragtide_runtime.redis.scripts import run_scripts, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
-from ragtide_runtime.settings.producer import Policy
+from ragtide_runtime.settings.producer import Policy, SampleBy
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
@@ -25,6 +25,7 @@ from .publishing.batch_publisher import BatchPublisher
 from .publishing.counts import ProducerCounts
 from .publishing.publish_command import Publication, Routing
 from .publishing.routes import FeedbackRoute, InteractionRoute, batches
+from .publishing.sampling import Sample, Sampling
 
 
 class InteractionProducer:
@@ -43,8 +44,12 @@ class InteractionProducer:
         splits: sharding factors of split pipelines; by default `RAGTIDE_SPLITS`.
         dedupe_window_s: seconds for which a published id stays known; by default `RAGTIDE_DEDUPE_WINDOW_S`.
         policy: for a full stream `block`, `drop_new` or `sample`; by default `RAGTIDE_PRODUCER_POLICY`.
+        sample: share of the interactions to send, in (0, 1]; by default `RAGTIDE_PRODUCER_SAMPLE`. A hash of pipeline
+            and id decides, so every process decides the same. The probability is recorded, and estimates use its
+            inverse as weight.
+        sample_by: `interaction`, or `session` to keep whole sessions; by default `RAGTIDE_PRODUCER_SAMPLE_BY`.
         strict: whether `submit` and `submit_feedback` raise errors that they otherwise only count.
-        settings: all settings at once, instead of the arguments above except `strict`.
+        settings: all settings at once, instead of the arguments above except `sample`, `sample_by` and `strict`.
 
     Raises:
         ConfigurationError: a setting is wrong.
@@ -59,6 +64,8 @@ class InteractionProducer:
         splits: Mapping[str, int] | None = None,
         dedupe_window_s: float | None = None,
         policy: Policy | None = None,
+        sample: float | None = None,
+        sample_by: SampleBy | None = None,
         strict: bool = False,
         settings: Settings | None = None,
     ) -> None:
@@ -74,8 +81,9 @@ class InteractionProducer:
             **{name: value for name, value in given.items() if value is not None}
         )
         self._routing = Routing.of(self._settings)
+        self._sampling = Sampling.of(self._settings.producer, sample, sample_by)
         self._background = Background(
-            self._settings, InteractionRoute(self._routing), strict=strict, at_exit=self._finish
+            self._settings, InteractionRoute(self._routing, self._sampling), strict=strict, at_exit=self._finish
         )
         self._feedback = Background(
             self._settings, FeedbackRoute(self._routing.layout), strict=strict, at_exit=self._finish
@@ -86,7 +94,10 @@ class InteractionProducer:
         self._opening = asyncio.Lock()
 
     def submit(self, interaction: RagInteraction | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
-        """Queue an interaction to be published in the background, and return at once whether it was queued.
+        """Queue an interaction to be published in the background, and return at once whether nothing went wrong.
+
+        The result is False for an interaction that is dropped: the queue is full, or the interaction is invalid. It is
+        True for a queued interaction, and for one that `sample` leaves out (`counts.sampled_out`).
 
         The method never waits and never raises, so it is safe in any thread and event loop. While Redis cannot be
         reached, up to `producer.queue` interactions wait in the queue; others are dropped and counted. An invalid
@@ -101,6 +112,18 @@ class InteractionProducer:
             QueueFullError: the producer is strict, and the queue is full.
         """
         return self._background.submit(interaction, fields)
+
+    def keeps(self, pipeline: str, interaction_id: str, session_id: str | None = None) -> bool:
+        """Return whether `sample` keeps an interaction; the answer is the same in every process with these settings.
+
+        Call it before work that only a published interaction needs, such as copying documents or sending feedback.
+
+        Args:
+            pipeline: of the interaction.
+            interaction_id: of the interaction.
+            session_id: of the interaction; with `sample_by="session"` it decides.
+        """
+        return self._sampling.keeps(pipeline, interaction_id, session_id)
 
     def submit_feedback(self, feedback: Feedback | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
         """Queue gold scores of an interaction to be published in the background, and return whether they were queued.
@@ -146,7 +169,7 @@ class InteractionProducer:
         return await asyncio.to_thread(self.flush, timeout_s)
 
     def publish(self, interaction: RagInteraction) -> Publication:
-        """Publish one interaction and return its outcome.
+        """Publish one interaction and return its outcome; it may be left out by `sample`.
 
         Raises:
             InvalidEntryError: the interaction is too large.
@@ -156,15 +179,17 @@ class InteractionProducer:
         return self.publish_many([interaction])[0]
 
     def publish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
-        """Publish interactions in batches and return the outcome of each, in order.
+        """Publish interactions in batches and return the outcome of each, in order; `sample` leaves out some.
 
         Raises:
-            InvalidEntryError: an interaction is too large; nothing of this call was published.
+            InvalidEntryError: an interaction is too large, or its probability is too small; nothing of this call was
+                published.
             StreamFullError: there was no room for `producer.block_s`, and the policy is `block`. Earlier interactions
                 stay published; it is safe to publish all again.
             RedisUnavailable: Redis could not be reached or refused; publish all again later.
         """
-        publisher = self._batch_publisher(interactions)
+        sample = Sample(interactions, self._sampling)
+        publisher = self._batch_publisher(sample.kept)
         try:
             client = self._blocking_client()
             while batch := publisher.batch():
@@ -173,7 +198,7 @@ class InteractionProducer:
                     time.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return publisher.publications()
+        return sample.publications(publisher.publications())
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
         """Do as `publish`, without blocking the event loop."""
@@ -181,7 +206,8 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        publisher = self._batch_publisher(interactions)
+        sample = Sample(interactions, self._sampling)
+        publisher = self._batch_publisher(sample.kept)
         try:
             client = await self._connected()
             while batch := publisher.batch():
@@ -190,7 +216,7 @@ class InteractionProducer:
                     await asyncio.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return publisher.publications()
+        return sample.publications(publisher.publications())
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Publish gold scores of interactions and return the number of feedback items.

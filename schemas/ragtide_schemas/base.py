@@ -35,6 +35,11 @@ SCHEMA_VERSION = 1
 """The version that this release writes. A release reads this version and all older versions."""
 
 
+UNSAMPLED = frozenset({"sampling_probability"})
+"""Fields that the JSON of an interaction that was not sampled leaves out: such entries stay as short as they were, and
+releases that do not know the field read them."""
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be empty or only white space")

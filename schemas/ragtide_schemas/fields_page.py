@@ -77,6 +77,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "covariates": {"difficulty": 0.3},
         "run": "nightly-12",
         "population_size": 500,
+        "sampling_probability": 0.1,
         "source": "sdk",
         "metadata": {"model": "m-2"},
     },

@@ -5,7 +5,19 @@ from uuid import uuid4
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from .base import Count, Metadata, Name, NotBlank, Size, UtcTime, VersionedModel, WireModel, read_json_object
+from .base import (
+    UNSAMPLED,
+    Count,
+    Metadata,
+    Name,
+    NotBlank,
+    Probability,
+    Size,
+    UtcTime,
+    VersionedModel,
+    WireModel,
+    read_json_object,
+)
 from .covariates import Covariates
 from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
@@ -82,6 +94,9 @@ class RagInteraction(VersionedModel):
     """Name of the offline run; absent in live traffic."""
     population_size: Size | None = None
     """Number of interactions in the whole run, if it is finite and known."""
+    sampling_probability: Probability = 1.0
+    """Probability with which the interaction was kept from the traffic; its weight is the inverse. 1 if all traffic is
+    sent."""
     source: Name | None = None
     """Source of the interaction, such as `sdk`, a file's name, or a trace exporter."""
     metadata: Metadata = Field(default_factory=dict)
@@ -108,6 +123,11 @@ class RagInteraction(VersionedModel):
     def no_response(self) -> bool:
         """Whether the response is empty or only white space."""
         return not self.response.strip()
+
+    def encode(self) -> bytes:
+        """Return the model as JSON (UTF-8), without fields that have no value, and without a probability of 1."""
+        left_out = UNSAMPLED if self.sampling_probability == 1.0 else None
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=left_out)
 
     @classmethod
     def from_entry(cls, entry_id: str, payload: bytes) -> Self:

@@ -4,7 +4,20 @@ from typing import Self
 
 from pydantic import Field
 
-from .base import Count, Dollars, Name, Probability, Seconds, Size, Tokens, UtcTime, Value, VersionedModel, WireModel
+from .base import (
+    UNSAMPLED,
+    Count,
+    Dollars,
+    Name,
+    Probability,
+    Seconds,
+    Size,
+    Tokens,
+    UtcTime,
+    Value,
+    VersionedModel,
+    WireModel,
+)
 from .covariates import Covariates
 from .declared import Declared
 from .metrics import MetricName
@@ -60,6 +73,9 @@ class MetricEvent(VersionedModel):
     """The interaction's run."""
     population_size: Size | None = None
     """Number of interactions in the whole run."""
+    sampling_probability: Probability = 1.0
+    """Probability with which the interaction was kept from the traffic. The probabilities of being chosen for a labeler
+    or a judge are conditional on that."""
     source: Name | None = None
     """The interaction's source."""
     labeler: Name
@@ -97,6 +113,11 @@ class MetricEvent(VersionedModel):
     """Probability with which this interaction was chosen for this labeler; its weight is the inverse."""
     declared: Declared | None = None
     """Declarations of metrics in `scores`, `absent` or `judged` that are not ragtide's own."""
+
+    def encode(self) -> bytes:
+        """Return the model as JSON (UTF-8), without fields that have no value, and without a probability of 1."""
+        left_out = UNSAMPLED if self.sampling_probability == 1.0 else None
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=left_out)
 
     def judgement(self) -> Self | None:
         """Return the judge's scores as an event, if their plain mean is unbiased; otherwise None.

@@ -38,7 +38,7 @@ ABSENT = st.dictionaries(METRIC, TEXT, max_size=2)
 SEGMENTS = st.dictionaries(NAME, NAME, max_size=3)
 COUNT = st.integers(0, 10) | st.integers(0, TOKENS_MAX) | st.just(TOKENS_MAX)
 SIZE = st.none() | st.integers(1, COUNTER_MAX) | st.just(COUNTER_MAX)
-PROBABILITY = st.floats(PROBABILITY_MIN, 1) | st.just(PROBABILITY_MIN)
+PROBABILITY = st.floats(PROBABILITY_MIN, 1) | st.sampled_from([PROBABILITY_MIN, 1.0])
 SENTENCES = st.none() | st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=3)
 
 INTERACTION = st.builds(
@@ -71,6 +71,7 @@ INTERACTION = st.builds(
     covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
     run=NAME,
     population_size=SIZE,
+    sampling_probability=PROBABILITY,
     source=st.none() | NAME,
     metadata=METADATA,
 )
@@ -100,6 +101,7 @@ EVENT = st.builds(
     covariates=st.none() | st.dictionaries(NAME, FLOAT, min_size=1, max_size=3),
     run=st.none() | NAME,
     population_size=SIZE,
+    sampling_probability=PROBABILITY,
     source=st.none() | NAME,
     labeler=NAME,
     labeler_version=NAME,

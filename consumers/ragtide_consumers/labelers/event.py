@@ -50,6 +50,7 @@ def metric_event(
         covariates=covariates_of(interaction, covariates),
         run=interaction.run,
         population_size=interaction.population_size,
+        sampling_probability=interaction.sampling_probability,
         source=interaction.source,
         labeler=by.name,
         labeler_version=by.version,

@@ -30,7 +30,15 @@ REFERENCES: Final = ("reference_answer", "gt_answer", "ground_truth", "answer", 
 IDS: Final = ("item_id", "interaction_id", *COLUMNS["interaction_id"])
 """Names of the field with the item's id; the first existing field counts, others stay in the metadata."""
 
-_OF_THE_OLD_RUN: Final = ("schema_version", "occurred_at", "run", "population_size", "gold_scores", "user_id")
+_OF_THE_OLD_RUN: Final = (
+    "schema_version",
+    "occurred_at",
+    "run",
+    "population_size",
+    "gold_scores",
+    "user_id",
+    "sampling_probability",
+)
 """Fields of a stored interaction that are not about its question; metadata must not hold the id of a user."""
 
 

@@ -59,7 +59,7 @@ class Background:
         self._reset()
 
     def submit(self, given: Item | Mapping[str, Any] | None, fields: Mapping[str, Any]) -> bool:
-        """Queue an item and return True, or drop and count it and return False.
+        """Queue an item and return True, or drop and count it and return False; True if it is not in the sample.
 
         Args:
             given: the item, or a mapping of its fields.
@@ -70,8 +70,9 @@ class Background:
             QueueFullError: in strict mode, if the queue is full.
         """
         try:
-            queued = self._route.queued(self._item(given, fields))
-            if self._strict:
+            sampled = self._route.sampled(self._item(given, fields))
+            queued = None if sampled is None else self._route.queued(sampled)
+            if self._strict and queued is not None:
                 self._route.command(queued)
         except Exception as error:  # noqa: BLE001  # the application may submit anything
             if self._strict:
@@ -80,6 +81,9 @@ class Background:
             self._mistakes.log(error)
             self._started()  # the thread reports the drop
             return False
+        if queued is None:
+            self._outbox.leave_out()
+            return True
         taken = self._outbox.put(queued) and self._started()
         if self._strict and not taken:
             raise QueueFullError(

@@ -10,7 +10,7 @@ from ragtide_schemas import Dropped
 class ProducerCounts:
     """Counts of the items of `submit`, or of `submit_feedback`, at one moment.
 
-    `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, and `queued`.
+    `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, `sampled_out` and `queued`.
     """
 
     submitted: int
@@ -25,3 +25,5 @@ class ProducerCounts:
     """Items in the process: waiting, or sent without a reply yet."""
     resent: int
     """Published items that Redis lost and that were sent again; they count once in `published`."""
+    sampled_out: int = 0
+    """Interactions that the producer's `sample` leaves out; they are not dropped, because others stand for them."""

@@ -55,6 +55,7 @@ class Outbox:
         self._accepted = 0
         self._completed = 0
         self._resent = 0
+        self._sampled_out = 0
         self._sent: Counter[Sent] = Counter()
         self._dropped: Counter[Dropped] = Counter()
         self._unreported: Counter[tuple[int, Dropped]] = Counter()
@@ -73,6 +74,12 @@ class Outbox:
                 self._waiting.append(item)
             self._changed.notify_all()
         return not full
+
+    def leave_out(self) -> None:
+        """Count an item that is not in the sample of the traffic, which is never queued."""
+        with self._changed:
+            self._submitted += 1
+            self._sampled_out += 1
 
     def refuse(self, partition: int) -> None:
         """Count an invalid item, which is never queued."""
@@ -158,6 +165,7 @@ class Outbox:
                 dropped=MappingProxyType(dict(self._dropped)),
                 queued=len(self._unfinished),
                 resent=self._resent,
+                sampled_out=self._sampled_out,
             )
 
     def _drop(self, partition: int, why: Dropped) -> None:

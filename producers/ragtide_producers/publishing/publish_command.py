@@ -39,7 +39,9 @@ class Publication:
     added: bool
     """False if the interaction was dropped, or if its id was published before within the dedupe window."""
     dropped: Dropped | None = None
-    """Policy that dropped the interaction (`drop_new` or `sample`); None if it is in the stream."""
+    """Policy that dropped the interaction (`drop_new` or `sample`); None if it was not dropped."""
+    sampled_out: bool = False
+    """Whether the interaction was not sent, because it is not in the producer's sample of the traffic."""
 
 
 class PublishCommand(NamedTuple):

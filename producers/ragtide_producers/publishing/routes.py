@@ -14,6 +14,7 @@ from ragtide_schemas.history import with_last_turns
 from .batch_publisher import BATCH
 from .outbox import Item, QueuedItem
 from .publish_command import PROBE_S, PublishCommand, Routing, feedback_command
+from .sampling import Sampling
 
 ITEM_BYTES: Final = 1000
 """Estimated bytes of an item besides its texts."""
@@ -41,6 +42,9 @@ class Route(Protocol):
     def read(self, fields: Mapping[str, Any]) -> Item:
         """Return the item with these fields; raises pydantic's ValidationError."""
 
+    def sampled(self, item: Any) -> Item | None:
+        """Return the item as it is sent; None if it is not in the sample of the traffic."""
+
     def queued(self, item: Any) -> QueuedItem:
         """Return an item for the queue."""
 
@@ -56,6 +60,7 @@ class InteractionRoute:
     """The route of interactions."""
 
     routing: Routing
+    sampling: Sampling
     kind: ClassVar[str] = "interactions"
     item_type: ClassVar[type] = RagInteraction
 
@@ -72,6 +77,10 @@ class InteractionRoute:
     def read(self, fields: Mapping[str, Any]) -> RagInteraction:
         """Return the interaction with these fields; of a long history it has the last turns."""
         return RagInteraction.model_validate(with_last_turns(fields))
+
+    def sampled(self, item: RagInteraction) -> RagInteraction | None:
+        """Return an interaction with its probability; None if it is not in the sample."""
+        return self.sampling.sampled(item)
 
     def queued(self, item: RagInteraction) -> QueuedItem:
         """Return an interaction for the queue, with the trace context of its caller."""
@@ -100,6 +109,10 @@ class FeedbackRoute:
     def read(self, fields: Mapping[str, Any]) -> Feedback:
         """Return the feedback with these fields."""
         return Feedback.model_validate(fields)
+
+    def sampled(self, item: Feedback) -> Feedback:
+        """Return the item: the producer cannot know whether another producer sent the interaction."""
+        return item
 
     def queued(self, item: Feedback) -> QueuedItem:
         """Return a feedback item for the queue."""

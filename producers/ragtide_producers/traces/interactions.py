@@ -46,11 +46,12 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
     mapped = Mapped(
         _interaction_id(group, readings),
         None,
-        probability=next((p for span in readings if (p := sampling_probability(span.span.trace_state))), None),
+        probability=_probability(readings),
     )
     try:
         fields = fields_of(group, readings, options)
-        interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **fields})
+        known = {} if mapped.probability is None else {"sampling_probability": mapped.probability}
+        interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **known, **fields})
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
     except TruncatedError as error:
@@ -75,6 +76,12 @@ def _spans_in(group: SpanGroup) -> list[SpanReading]:
         above.extend([node.reading] if node.reading else [])
         node = node.parent
     return [*above, *group.calls, *group.retrievals]
+
+
+def _probability(readings: Sequence[SpanReading]) -> float | None:
+    """Return the probability with which all these spans were kept: the lowest, because one random number decides."""
+    told = (sampling_probability(span.span.trace_state) for span in readings)
+    return min((probability for probability in told if probability is not None), default=None)
 
 
 def _interaction_id(group: SpanGroup, readings: Sequence[SpanReading]) -> str:

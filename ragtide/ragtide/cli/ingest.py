@@ -70,7 +70,7 @@ def publish(
     found = [mapped for one in _explained(context, files, trace) for mapped in one.interactions]
     good = [mapped.interaction for mapped in found if mapped.interaction is not None]
     counts = Counter(published=0, duplicates=0, dropped=0, refused=len(found) - len(good))
-    with InteractionProducer(settings=given(context).settings()) as producer:
+    with InteractionProducer(settings=given(context).settings(), sample=1.0) as producer:
         for one in producer.publish_many(good):
             counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
     problems = Problems(err, "traces")

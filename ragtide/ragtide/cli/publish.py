@@ -54,7 +54,7 @@ def publish(
     problems = Problems(err, file)
     with (
         interruptible(kept),
-        InteractionProducer(settings=settings) as producer,
+        InteractionProducer(settings=settings, sample=1.0) as producer,
         progress_bar("publishing", count_rows(file, options)) as show,
     ):
         done = 0

@@ -4,8 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragtide_schemas.base import Probability
+
 Policy = Literal["block", "drop_new", "sample"]
 """Policy of a producer when a stream is full."""
+
+SampleBy = Literal["interaction", "session"]
+"""Unit of a sample of the traffic."""
 
 Seconds = Annotated[float, Field(ge=0)]
 
@@ -15,6 +20,11 @@ class ProducerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    sample: Probability = 1.0
+    """Share of the interactions that a producer of an application sends, chosen by a hash; estimates use the inverse as
+    weight. Commands that publish files send all."""
+    sample_by: SampleBy = "interaction"
+    """`interaction` chooses each interaction by its id; `session` keeps or leaves out a session as a whole."""
     policy: Policy = "block"
     """If the stream is full, `block` waits for room, `drop_new` drops, `sample` thins out from half the cap on."""
     block_s: Seconds = 30.0
