@@ -26,7 +26,8 @@ from ragtide_aggregator.statistics.batches import Floats
 from ragtide_aggregator.statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ragtide_aggregator.statistics.clusters import ClusterTable
 from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable, Powered
+from ragtide_aggregator.statistics.pair_estimates import Powered
+from ragtide_aggregator.statistics.prediction_powered import PairTable
 
 MEAN: Final = 0.85
 CHUNK: Final = 50

@@ -35,7 +35,7 @@ SCHEMA_VERSION = 1
 """The version that this release writes. A release reads this version and all older versions."""
 
 
-UNSAMPLED = frozenset({"sampling_probability"})
+UNSAMPLED: set[str] = {"sampling_probability"}
 """Fields that the JSON of an interaction that was not sampled leaves out: such entries stay as short as they were, and
 releases that do not know the field read them."""
 

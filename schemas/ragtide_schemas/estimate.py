@@ -67,10 +67,14 @@ class Estimate(VersionedModel):
     window_end: WindowTime | None = None
     """End of the window (exclusive)."""
     estimator: Literal["mean", "weighted", "prediction_powered"] = "mean"
-    """`mean` of the values; `weighted` by the inverse of the probability of being chosen; `prediction_powered` from
-    proxy scores of all interactions and reference scores of a sample."""
+    """`mean` of the values, with the inverse sampling probabilities as weights if these differ; `weighted` by the
+    inverse of the probability of being chosen; `prediction_powered` from proxy scores of all interactions and reference
+    scores of a sample."""
     n: Count
     """Number of values in the estimate."""
+    n_traffic: Annotated[float, Field(ge=0)] | None = None
+    """Number of values that the traffic would have without sampling: the sum of the inverse sampling probabilities.
+    None if none of the interactions was sampled; it is then n."""
     n_absent: Count = 0
     """Number of interactions for which the metric was absent."""
     absent: dict[str, Count] = Field(default_factory=dict)
@@ -83,7 +87,8 @@ class Estimate(VersionedModel):
     """For a window: number of values that were scored during it, of interactions of any time."""
     n_effective: Annotated[float, Field(ge=0)] | None = None
     """Number of independent interactions with the same precision. For `weighted` and `prediction_powered`: number of
-    uniformly drawn reference scores. For `mean`: n / design_effect, at most n; None while the effect is not known."""
+    uniformly drawn reference scores. For `mean`: n / design_effect, at most n; None while the effect is not known. With
+    different sampling probabilities: number of values drawn with one probability."""
     design_effect: Annotated[float, Field(ge=0)] | None = None
     """How many times larger the dependence of interactions makes the variance, measured by clusters or, for `mean`, by
     neighbours; None while it is not known."""
@@ -121,11 +126,12 @@ class Estimate(VersionedModel):
     maximum: float | None = None
     """Largest value."""
     recent: float | None = None
-    """Exponentially weighted mean of about the last 64 values."""
+    """Exponentially weighted mean of about the last 64 values; None with different sampling probabilities."""
     baseline: float | None = None
     """For an RMSE: the RMSE of always predicting the mean gold score; a useful labeler has a lower RMSE."""
     quantiles: dict[str, float] | None = None
-    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; for whole pipelines."""
+    """Quantiles `p5`, `p50`, `p95` and `p99` of all values, each within 2% of its value; for whole pipelines, and None
+    with different sampling probabilities."""
     distribution: tuple[Share, ...] = ()
     """For metrics with edges: the share of interactions at or below each edge."""
     previous: float | None = None

@@ -17,7 +17,7 @@ from ragtide_schemas import MetricEvent
 
 def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
     """Return events whose scores are in one order but for every 50th, whose order only its JSON can hold."""
-    events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02)
+    events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02, sampled=0.3 * (seed % 2))
     # The first one has every metric, whose order is then that of the columns.
     every = {name: 0.5 for one in events for name in one.scores}
     events[0] = events[0].model_copy(update={"scores": every, "absent": {}, "gold_scores": {}, "judged": None})

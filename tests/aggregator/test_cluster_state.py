@@ -53,6 +53,7 @@ def traffic(draw: st.DrawFn) -> list[MetricEvent]:
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     found = []
     time_s = 0.0
+    sampled = draw(st.sampled_from([0.0, 0.1, 1.0]))
     for number in range(draw(st.integers(1, 120))):
         time_s += float(rng.choice([0.0, 1.0, 5.0, 40.0], p=[0.2, 0.5, 0.25, 0.05]))
         session = int(rng.integers(0, 6))
@@ -72,6 +73,7 @@ def traffic(draw: st.DrawFn) -> list[MetricEvent]:
                 pipeline=str(rng.choice(["shop", "wiki"])),
                 segments={"lang": str(rng.choice(["de", "en"]))} if rng.random() < 0.5 else {},
                 judged=judged,
+                sampling_probability=float(rng.choice([0.25, 0.1])) if sampled and rng.random() < sampled else 1.0,
             )
         )
     return found

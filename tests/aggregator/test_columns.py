@@ -79,7 +79,15 @@ def in_columns(events: Sequence[MetricEvent], cuts: Sequence[int]) -> Add:
 
 
 def drawn(
-    seed: int, n: int, *, judged: float, absent: float, disorder_s: float, wrong: float, second: float = 1.0
+    seed: int,
+    n: int,
+    *,
+    judged: float,
+    absent: float,
+    disorder_s: float,
+    wrong: float,
+    second: float = 1.0,
+    sampled: float = 0.0,
 ) -> list[MetricEvent]:
     """Return random events of some pipelines, runs, labelers and segments, with a fall on the way."""
     rng = np.random.default_rng(seed)
@@ -116,6 +124,8 @@ def drawn(
             "occurred_at": occurred,
             "labeled_at": labeled,
         }
+        if sampled and rng.random() < sampled:
+            changes["sampling_probability"] = float(rng.choice([0.1, 0.25, 1e-6]))
         if rng.random() < judged:
             truth = 2.0 if rng.random() < wrong else float(rng.random() < 0.7)
             changes["judged"] = JudgedScores(
@@ -138,6 +148,7 @@ def drawn(
             "disorder_s": st.sampled_from([0.0, 5.0, 600.0]),
             "second": st.sampled_from([0.05, 1.0, 20.0]),
             "wrong": st.sampled_from([0.0, 0.05]),
+            "sampled": st.sampled_from([0.0, 0.02, 0.5, 1.0]),
         }
     ),
     cuts=st.lists(st.integers(0, 160), max_size=4),

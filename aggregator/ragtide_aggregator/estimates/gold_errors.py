@@ -53,7 +53,7 @@ def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
             scaled.strategy,
         ),
         **_range_of_error(width),
-        recent=root(numbers.recent) if numbers.n else None,
+        recent=root(numbers.recent) if numbers.n and not numbers.mixed else None,
         baseline=None if truth is None or not truth.n else root(truth.m2 / truth.n),
         **found.trend_of(row, root),
     )

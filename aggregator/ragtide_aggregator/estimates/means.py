@@ -74,12 +74,13 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         kind=None if definition is None else definition.kind,
         absent=absent,
         design_effect=numbers.design_effect,
-        n_effective=None if not numbers.design_effect else numbers.n / max(numbers.design_effect, 1.0),
+        n_effective=numbers.n_effective,
         standard_deviation=None if spread is None else width * spread,
         minimum=unscaled(numbers.minimum) if numbers.n else None,
         maximum=unscaled(numbers.maximum) if numbers.n else None,
-        recent=unscaled(numbers.recent) if numbers.n else None,
-        quantiles={name: unscaled(q) for name, q in _quantiles(view, row).items()} or None,
+        # Numbers of the values as they came say nothing about traffic that was kept with different probabilities.
+        recent=unscaled(numbers.recent) if numbers.n and not numbers.mixed else None,
+        quantiles=None if numbers.mixed else {name: unscaled(q) for name, q in _quantiles(view, row).items()} or None,
         distribution=tuple(
             Share(upto=edge, share=at.estimate, lower=at.lower, upper=at.upper)
             for edge, at in ((edge, found.mean_of(share)) for edge, share in shares)

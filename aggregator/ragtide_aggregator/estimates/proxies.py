@@ -21,7 +21,10 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
         key = state.pairs.keys[place].reference
         lowest, highest = key.value_range
         definition = state.definition(key)
-        for name, everything in (("weighted", None), ("prediction_powered", found.numbers.moments)):
+        # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
+        # unknown, so the prediction-powered mean is withheld.
+        powered = () if found.numbers.of(row).mixed else (("prediction_powered", found.numbers.moments),)
+        for name, everything in (("weighted", None), *powered):
             pairs = state.pairs.read(place, everything, confidence=method.confidence)
             effect, clusters = float(pairs.design_effect[0]), float(pairs.n_clusters[0])
             ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.estimate, pairs.lower, pairs.upper)]
@@ -36,6 +39,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
                     direction=None if definition is None else definition.direction,
                     kind=None if definition is None else definition.kind,
                     n=int(pairs.n[0]),
+                    n_traffic=None,
                     n_absent=0,
                     coverage=None,
                     population_size=None,

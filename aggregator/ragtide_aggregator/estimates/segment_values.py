@@ -55,7 +55,7 @@ def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) ->
     row = view.state.index(whole)
     if row is None:
         return DesignEffects()
-    return DesignEffects.measured(view.moments([row]), blocks=blocks)
+    return DesignEffects.measured(view.kept_moments([row]), blocks=blocks)
 
 
 def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:
@@ -64,6 +64,6 @@ def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:
     places = np.array([place for place, row in enumerate(rows) if row is not None], dtype=np.intp)
     result = np.zeros((3, len(rows)))
     if places.size:
-        found = view.moments([row for row in rows if row is not None])
+        found = view.kept_moments([row for row in rows if row is not None])
         result[:, places] = found.n, found.mean, found.m2
     return SegmentMoments(*result)

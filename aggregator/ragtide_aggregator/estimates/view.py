@@ -11,7 +11,7 @@ import numpy as np
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats, Rows
 from ..statistics.clustered_interval import clusters_used, design_effects
-from ..statistics.moments import Moments
+from ..statistics.moments import Moments, with_weights
 from ..statistics.strategies import moments_interval, resolved
 from ..statistics.windows import ALL_TIME
 
@@ -65,6 +65,11 @@ class KeyNumbers(NamedTuple):
     design_effect: float | None
     n_clusters: int | None
     """Number of closed clusters; None where each value counts by itself."""
+    mixed: bool
+    """Whether the interactions were kept with different probabilities, so that the mean is weighted."""
+    n_traffic: float | None
+    """Number of values that the traffic would have without sampling; None if nothing was sampled."""
+    n_effective: float | None
 
     @property
     def standard_deviation(self) -> float | None:
@@ -83,17 +88,23 @@ class View:
     """Whether a run of known size counts as a sample of ongoing traffic."""
 
     def moments(self, rows: Sequence[int]) -> Moments:
-        """Return the moments of rows."""
+        """Return the moments of rows; means are weighted where interactions were kept with different probabilities."""
         return self._covered(rows)[0]
 
-    def _covered(self, rows: Sequence[int]) -> tuple[Moments, Rows, Rows | None]:
+    def kept_moments(self, rows: Sequence[int]) -> Moments:
+        """Return the moments of the values of rows as they were kept from the traffic, without weights."""
+        return self._covered(rows, weighted=False)[0]
+
+    def _covered(self, rows: Sequence[int], *, weighted: bool = True) -> tuple[Moments, Rows, Rows | None]:
         index = np.asarray(rows, dtype=np.intp)
         if self.span is None:
             moments = replace(self.state.moments.read(index), clusters=self.state.cluster_sums(index))
-            return self._waiting(index, moments), self.state.rows.counts[0, index], None
+            moments = with_weights(self._waiting(index, moments), self.state.sampled(index) if weighted else None)
+            return moments, self.state.rows.counts[0, index], None
         assert self.state.panes is not None  # noqa: S101 - for the type checker: there are windows
-        moments, absent, processed = self.state.panes.covered(rows, self.span.start_ms, self.span.end_ms)
-        return self._waiting(index, moments), absent, processed
+        covered = self.state.panes.covered(rows, self.span.start_ms, self.span.end_ms)
+        moments = with_weights(self._waiting(index, covered.moments), covered.sampled if weighted else None)
+        return moments, covered.n_absent, covered.n_processed
 
     def _waiting(self, rows: Rows, moments: Moments) -> Moments:
         """Return moments with the rows whose values are all in clusters that are still open."""
@@ -125,11 +136,33 @@ class View:
             out_of_order.tolist(),
             known.updated_ms[index].tolist(),
             [(size or None) if whole_run else None for size in sizes.tolist()],
-            [None if np.isnan(effect) else effect for effect in self._design_effects(index, moments).tolist()],
-            clusters_used(moments),
+            *self._dependence(index, moments),
         ]
         numbers = [KeyNumbers(*row) for row in zip(*columns, strict=True)]
         return ViewNumbers(self, dict(zip(rows, range(len(rows)), strict=True)), numbers, moments, sizes)
+
+    def _dependence(self, rows: Rows, moments: Moments) -> Iterator[list[Any]]:
+        """Yield the columns of `KeyNumbers` from the design effect on."""
+        effects, weighted = self._design_effects(rows, moments), moments.weighted
+        mixed = np.zeros(rows.shape, dtype=bool)
+        traffic = np.full(rows.shape, np.nan)
+        n_effective = np.where(effects > 0, moments.n / np.fmax(effects, 1.0), np.nan)
+        if weighted is not None:
+            mixed, traffic = weighted.mixed, np.where(weighted.sampled, weighted.traffic, np.nan)
+            counts = self.state.rows.holds_counts[rows]
+            found = weighted.intervals(confidence=0.5, counts=counts)  # no end of the interval is used
+            effects = np.where(mixed & ~np.isnan(found.design_effect), found.design_effect, effects)
+            single = np.isnan(found.design_effect)
+            # The design effect of neighbours is not in the variance.
+            shown = np.where(single, found.n_effective / np.fmax(effects, 1.0), found.n_effective)
+            n_effective = np.where(mixed, shown, n_effective)
+        for column in (effects, traffic, n_effective):
+            column[~np.isfinite(column)] = np.nan
+        yield [None if np.isnan(effect) else effect for effect in effects.tolist()]
+        yield clusters_used(moments)
+        yield mixed.tolist()
+        yield [None if np.isnan(one) else one for one in traffic.tolist()]
+        yield [None if np.isnan(one) else one for one in n_effective.tolist()]
 
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""

@@ -90,6 +90,9 @@ class EventBatch:
     """Whether it holds gold scores that came after their event."""
     unfinished: NDArray[np.bool_]
     """Whether the next part is of the same event."""
+    probability: Floats | None = None
+    """For each value the probability with which its interaction was kept from the traffic, 1 for values that have no
+    weight; None if all are 1."""
     clusters: NDArray[np.int64] | None = None
     """Code of its cluster, 0 for a part by itself; None where clusters are not looked for."""
     scope_of: Rows | None = None
@@ -122,6 +125,7 @@ class EventBatch:
             newest_ms=self.newest_ms[parts],
             population=self.population[parts],
             later=self.later[parts],
+            probability=None if self.probability is None else self.probability[values],
             clusters=None if self.clusters is None else self.clusters[parts],
             scope_of=None if self.scope_of is None else self.scope_of[parts],
         )

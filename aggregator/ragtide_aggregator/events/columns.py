@@ -50,6 +50,7 @@ class EventColumns:
         latency_s: seconds of labeling.
         cost_usd: US dollars of labeling.
         population_size: number of interactions of the run, 0 if unknown.
+        probability: probability with which the interaction was kept from the traffic.
         row_wise: whether an event has values that columns cannot represent, such as a judge's scores, or scores of a
             metric that is declared differently in `declared`. These values are extracted event by event.
         declared: declarations of metrics that are not ragtide's own.
@@ -68,6 +69,7 @@ class EventColumns:
     latency_s: Floats
     cost_usd: Floats
     population_size: NDArray[np.int64]
+    probability: Floats
     row_wise: NDArray[np.bool_]
     declared: DeclaredMetrics
     declarations: Codes

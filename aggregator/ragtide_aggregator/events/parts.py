@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from ..statistics.batches import Rows
+from ..statistics.batches import Floats, Rows
 from .batch import Times
 from .columns import Codes, EventColumns, ExtractedColumns, RejectedEvent, combined
 from .values import EventPart, parts_of
@@ -41,6 +41,7 @@ class OrderedParts:
         times_ms: event time.
         processed_ms: time of scoring.
         population: size of the run, 0 if unknown.
+        probability: probability with which the interaction was kept from the traffic.
         own: by its number each part whose values are not in columns: row-wise fallback, and later gold scores.
         rejected: events that cannot be counted, and have no parts.
     """
@@ -50,6 +51,7 @@ class OrderedParts:
     times_ms: Times
     processed_ms: Times
     population: NDArray[np.int64]
+    probability: Floats
     own: dict[int, EventPart]
     rejected: list[RejectedEvent]
 
@@ -101,6 +103,7 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
         times_ms=np.minimum(occurred_ms, processed_ms),
         processed_ms=processed_ms,
         population=of_parts(columns.population_size, [one.population_size or 0 for one in gold]),
+        probability=np.concatenate([columns.probability, [one.sampling_probability for one in gold]])[places],
         own={number: next(own[int(places[number])]) for number in numbers},
         rejected=rejected,
     )

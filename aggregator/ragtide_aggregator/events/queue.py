@@ -102,6 +102,7 @@ class EventQueue:
             latency_s=np.array([one.latency_s for one in events], dtype=np.float64),
             cost_usd=np.array([one.cost_usd for one in events], dtype=np.float64),
             population_size=np.array([one.population_size or 0 for one in events], dtype=np.int64),
+            probability=np.array([one.sampling_probability for one in events], dtype=np.float64),
             row_wise=judged | conflicting[groups],
             declared=declared,
             declarations=numbers[groups],

@@ -11,7 +11,7 @@ from ..events.columns import Codes, EventColumns, GroupTable, RejectedEvent, com
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.parts import PartGroup, PartSource, grouped_parts, ordered
 from ..events.values import EventPart
-from ..statistics.batches import Rows
+from ..statistics.batches import Floats, Rows
 from .rows import LATEST_MS
 from .table import RowMapping, StateTable
 
@@ -195,6 +195,12 @@ class BatchBuilder:
         before = int(self._ends[start - 1]) if start else 0
         return max(int(np.searchsorted(self._ends, before + most, side="right")), start + 1)
 
+    def _weighing(self, of: Rows, rows: Rows, probability: Floats) -> Floats | None:
+        """Return the probability of each value that counts with a weight, 1 for other values; None if all are 1."""
+        if not (probability < 1).any():
+            return None
+        return np.where(self._table.weights.countable(rows), probability[of], 1.0)
+
     def batch(self, start: int, stop: int) -> EventBatch:
         """Return the parts from `start` up to `stop` (exclusive) as a batch."""
         inside = slice(start, stop)
@@ -203,7 +209,7 @@ class BatchBuilder:
         of, (rows, bases) = self._values.expanded(groups)
         absent_of, (absent,) = self._absent.expanded(groups)
         pairs_of, (pairs, reference, proxy, probability) = self._pairs.expanded(groups)
-        pair_places = places[pairs_of]
+        pair_places, kept = places[pairs_of], parts.probability[inside]
         return EventBatch(
             source=self._source,
             places=places,
@@ -217,7 +223,8 @@ class BatchBuilder:
                 [
                     self._numbers[reference + pair_places],
                     self._numbers[proxy + pair_places],
-                    np.array(self._probabilities)[probability],
+                    # The probability of being chosen is conditional on that of being kept from the traffic.
+                    np.array(self._probabilities)[probability] * kept[pairs_of],
                 ]
             ),
             pairs_of=pairs_of,
@@ -227,6 +234,7 @@ class BatchBuilder:
             population=parts.population[inside],
             later=places >= len(self._columns),
             unfinished=self._unfinished[inside],
+            probability=self._weighing(of, rows, kept),
             clusters=None if self._clusters is None else self._clusters[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,

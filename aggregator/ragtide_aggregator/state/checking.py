@@ -26,7 +26,7 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
         DamagedFieldError: a number is not finite, or impossible for any values.
     """
     index = np.fromiter(rows, dtype=np.intp)
-    wrong = table.rows.impossible(index) | table.moments.impossible(index)
+    wrong = table.rows.impossible(index) | table.moments.impossible(index) | table.weights.sums.impossible(index)
     if wrong.any():
         raise _error(f"{CheckpointField.ESTIMATE}{table.rows.keys[int(index[np.argmax(wrong)])].encode()}")
     clusters = None if table.clusters is None else table.clusters.sums.impossible(index)

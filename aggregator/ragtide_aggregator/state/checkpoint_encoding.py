@@ -8,6 +8,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ..alerts.rule_state import RuleState
 from ..errors import reading
 from ..events.keys import EstimateKey, PairKey
+from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
 from .checking import check_numbers
 from .rows import SIZE as ROW_SIZE
@@ -20,7 +21,8 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     fields: dict[str, bytes] = {}
     for row in sorted(table.changed):
         name = table.rows.name(row)
-        fields[CheckpointField.ESTIMATE + name] = table.rows.to_bytes(row) + table.moments.to_bytes(row)
+        numbers = table.rows.to_bytes(row) + table.moments.to_bytes(row)
+        fields[CheckpointField.ESTIMATE + name] = numbers + table.weights.sums.to_bytes(row)
         rules = table.rules.dump(row, table.values_of(row))
         fields |= {CheckpointField.RULE_STATE + at: data for at, data in rules.items()}
         if table.clusters is not None and table.clusters.sums.count(row):
@@ -67,7 +69,10 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
         with reading(CheckpointField.ESTIMATE + name):
             row = table.row(EstimateKey.decode(name))
             table.rows.load(row, data)
-            table.moments.load(row, data[ROW_SIZE:])
+            end = ROW_SIZE + MomentTable.ROW_SIZE
+            table.moments.load(row, data[ROW_SIZE:end])
+            # Earlier releases knew no weights.
+            table.weights.sums.load(row, data[end:])
     for name, data in by_kind[CheckpointField.PAIR]:
         with reading(CheckpointField.PAIR + name):
             key = PairKey.decode(name)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import EventBatch
@@ -12,6 +13,22 @@ from ..statistics.batches import Floats, Rows
 from ..statistics.seasons import HOUR_MS
 from .closed_pairs import ClosedPairs, closed_pairs
 from .open_clusters import Closing
+
+
+@dataclass(frozen=True)
+class SampledClusters:
+    """The closed clusters, of each key, that have a value of a sampled interaction; shape (m,)."""
+
+    places: Rows
+    """Place of each in `ClosedClusters`."""
+    weights: Floats
+    """Sum of the inverse probabilities of its values."""
+    weighted: Floats
+    """Sum of its values, each times the inverse of its probability."""
+
+    def at(self, which: NDArray[np.bool_]) -> "SampledClusters":
+        """Return some of them."""
+        return SampledClusters(self.places[which], self.weights[which], self.weighted[which])
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,8 @@ class ClosedClusters:
     """The clusters as alert rules take them."""
     pairs: ClosedPairs | None
     """Their pairs; None without pairs."""
+    sampled: SampledClusters | None = None
+    """Those with sampled values; None if there are none."""
 
 
 def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClusters:
@@ -89,7 +108,22 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
             ),
         ),
         pairs=closed_pairs(closings),
+        sampled=_sampled(np.array([event.probability for event in events])[event_of[order]], values, starts),
     )
+
+
+def _sampled(probability: Floats, values: Floats, starts: Rows) -> SampledClusters | None:
+    """Return the stretches of values that have a sampled value; None if there are none."""
+    if not (probability < 1).any():
+        return None
+    w = 1 / probability
+    weights, weighted = np.zeros(starts.size), np.zeros(starts.size)
+    of = np.searchsorted(starts, np.arange(values.size), side="right") - 1
+    # Added in order, so that the sums do not depend on how events were cut into batches.
+    np.add.at(weights, of, w)
+    np.add.at(weighted, of, w * values)
+    places = np.flatnonzero(np.maximum.reduceat(w, starts) > 1)
+    return SampledClusters(places, weights[places], weighted[places])
 
 
 def _sums(values: Floats, starts: Rows) -> Floats:

@@ -15,6 +15,9 @@ from .open_clusters import ClusterEvent, OpenCluster
 VERSION: Final = 2
 """Version of the bytes of an open cluster; those of version 1 have no pairs."""
 
+SAMPLED_VERSION: Final = 3
+"""Version of the bytes of an open cluster with a sampled interaction, which earlier releases cannot read."""
+
 _CLUSTER: Final = struct.Struct("<BQqQHI")
 _EVENT: Final = struct.Struct("<qHIB")
 _PAIRS: Final = struct.Struct("<I")
@@ -22,7 +25,8 @@ _NAME: Final = 8
 """Bytes of a key's short name."""
 
 
-_HAS_COSTS, _HAS_PAIRS, _IS_LATE = 1, 2, 4
+_HAS_COSTS, _HAS_PAIRS, _IS_LATE, _IS_SAMPLED = 1, 2, 4, 8
+_PROBABILITY: Final = struct.Struct("<d")
 
 
 class ShortNames:
@@ -54,16 +58,20 @@ class ShortNames:
 def cluster_to_bytes(cluster: OpenCluster, values: ShortNames, pairs: ShortNames) -> bytes:
     """Return an open cluster as bytes, exactly; given the names of the rows of values and of pairs."""
     head = (cluster.number, cluster.deadline_ms, cluster.touched, cluster.interactions, len(cluster.events))
-    parts = [_CLUSTER.pack(VERSION, *head)]
+    sampled = any(event.probability < 1 for event in cluster.events)
+    parts = [_CLUSTER.pack(SAMPLED_VERSION if sampled else VERSION, *head)]
     for event in cluster.events:
         name = event.interaction_id.encode(errors="surrogatepass")
         flags = _HAS_COSTS * (event.costs is not None) | _HAS_PAIRS * (event.pairs.size > 0) | _IS_LATE * event.late
+        flags |= _IS_SAMPLED * (event.probability < 1)
         parts += [_EVENT.pack(event.time_ms, len(name), event.rows.size, flags), name]
         parts += [values.joined(event.rows), event.values.astype("<f8").tobytes()]
         if event.costs is not None:
             parts.append(event.costs.astype("<f8").tobytes())
         if event.pairs.size:
             parts += [_PAIRS.pack(event.pairs.size), pairs.joined(event.pairs), event.scores.astype("<f8").tobytes()]
+        if event.probability < 1:
+            parts.append(_PROBABILITY.pack(event.probability))
     return b"".join(parts)
 
 
@@ -78,7 +86,7 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
 
     Raises: ValueError if the bytes were written by another version.
     """
-    if data[0] not in (1, VERSION):
+    if data[0] not in (1, VERSION, SAMPLED_VERSION):
         raise ValueError(f"an open cluster has version {data[:1].hex()}")
     _, number, deadline_ms, touched, interactions, count = _CLUSTER.unpack_from(data)
     cluster = OpenCluster(code, number, deadline_ms, touched, interactions)
@@ -95,6 +103,8 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
             rows, known = pairs.found(reader.taken(_NAME * size))
             scores = reader.floats(3 * size).reshape(3, size)[:, known]
             event = event._replace(pairs=rows, scores=scores, late=bool(flags & _IS_LATE))
+        if flags & _IS_SAMPLED:
+            event = event._replace(probability=float(reader.floats(1)[0]))
         cluster.events.append(event)
     if reader.at != len(data):
         raise ValueError("an open cluster has more bytes than its events")

@@ -28,6 +28,7 @@ def _add(whole: AggregatorState, part: AggregatorState) -> None:
         whole.rows.merge(row, part.rows, place)
         whole.moments.merge(row, part.moments, place)
         whole.merge_clusters(row, part, place)
+        whole.merge_weights(row, part, place)
         if whole.panes is not None and part.panes is not None:
             whole.panes.merge(row, part.panes, place)
         sketch, other = whole.quantiles(row), part.quantiles(place)

@@ -47,6 +47,8 @@ class ClusterEvent(NamedTuple):
     """Reference score, proxy score and probability of each pair; shape (3, pairs)."""
     late: bool = False
     """Whether the proxy scores of its pairs are not in this cluster."""
+    probability: float = 1.0
+    """Probability with which its interaction was kept from the traffic."""
 
 
 @dataclass(slots=True)
@@ -218,6 +220,8 @@ class OpenClusters:
                 int(batch.times_ms[part]),
                 batch.source.interaction_id(int(batch.places[part])),
             )
+            if batch.probability is not None and counted.any():
+                event = event._replace(probability=float(batch.probability[mine][counted][0]))
             if pair_starts is not None and pair_starts[part] < pair_starts[part + 1]:
                 paired = slice(pair_starts[part], pair_starts[part + 1])
                 # A late pair of an interaction by itself has its proxy score with it.

@@ -11,7 +11,8 @@ from ..events.keys import PairKey
 from ..statistics.batches import Floats, Rows
 from ..statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ..statistics.moments import Moments
-from ..statistics.prediction_powered import PairTable, Powered
+from ..statistics.pair_estimates import Powered
+from ..statistics.prediction_powered import PairTable
 from .closed_clusters import ClosedClusters
 from .closed_pairs import ClosedPairs
 

@@ -15,10 +15,12 @@ from ..events.keys import EstimateKey
 from ..statistics.batches import Floats, Rows, distinct, grouped
 from ..statistics.clusters import ClusterTable
 from ..statistics.moments import Moments, MomentTable
+from ..statistics.sampling_weights import SampledSums, SamplingWeights
 from ..statistics.tables import doubled
 from ..statistics.windows import Panes, Window
 from .closed_clusters import ClosedClusters
 from .rows import KeyRows
+from .weight_rows import add_clusters, add_values
 
 _COUNT: Final = struct.Struct("<q")
 
@@ -29,6 +31,8 @@ class Covered(NamedTuple):
     moments: Moments
     n_absent: Rows
     n_processed: Rows
+    sampled: SampledSums | None
+    """Sums over the values that were sampled from the traffic; None without any."""
 
 
 class PaneTable:
@@ -43,6 +47,7 @@ class PaneTable:
         self._panes = panes
         self._moments = MomentTable(bounded=False)
         self._clusters = ClusterTable()
+        self._weights = SamplingWeights()
         self._n_absent = np.zeros(16, dtype=np.int64)
         self._processed: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
@@ -65,7 +70,9 @@ class PaneTable:
         if late.any():
             in_time = np.flatnonzero(~late[of])
             rows, of, values, before = batch.rows[in_time], of[in_time], batch.values[in_time], before[in_time]
-            self._moments.update(self._places(rows, pane[of])[0], values, before)
+            places, _ = self._places(rows, pane[of])
+            self._moments.update(places, values, before)
+            add_values(self._weights, batch, places, in_time)
         else:
             rows = batch.rows
             places, one_each = self._places(rows, pane[of])
@@ -73,6 +80,7 @@ class PaneTable:
             # If every row has only one pane, values sorted by row are also sorted by pane.
             by_pane = replace(by_row, rows=places[by_row.order[by_row.starts]]) if one_each else grouped(places)
             self._moments.update(places, batch.values, before, by_pane)
+            add_values(self._weights, batch, places)
         self._drop_old(rows)
         absent_in_time = ~late[batch.absent_of]
         self._count_absent(batch.absent[absent_in_time], pane[batch.absent_of][absent_in_time])
@@ -82,6 +90,7 @@ class PaneTable:
         for row in rows:
             for pane, place in self._of[row].items():
                 self._clusters.begin(place, *self._moments.exact(place))
+                self._weights.begin_clusters(place)
                 self._changed.add((row, pane))
 
     def take_clusters(self, closed: ClosedClusters, batch: EventBatch) -> None:
@@ -93,6 +102,11 @@ class PaneTable:
         rows = closed.rows[in_time]
         places, _ = self._places(rows, self._panes.pane(closed.times_ms[in_time]))
         self._clusters.update(places, closed.sizes[in_time], closed.totals[in_time])
+        if closed.sampled is not None:
+            of = np.full(closed.rows.size, -1, dtype=np.intp)
+            of[in_time] = places
+            kept = of[closed.sampled.places] >= 0
+            add_clusters(self._weights, closed.sampled.at(kept), closed, of[closed.sampled.places][kept])
         self._drop_old(rows)
 
     def _count_absent(self, rows: Rows, panes: Rows) -> None:
@@ -156,6 +170,7 @@ class PaneTable:
         place = self._of[row].pop(pane)
         self._moments.clear(place)
         self._clusters.clear(place)
+        self._weights.clear(place)
         self._n_absent[place] = 0
         self._free.append(place)
         self._changed.discard((row, pane))
@@ -167,6 +182,7 @@ class PaneTable:
             place = self._place(row, pane)
             self._moments.merge(place, other._moments, other_place)
             self._clusters.merge(place, other._clusters, other_place)
+            self._weights.merge(place, other._weights, other_place)
             self._n_absent[place] += other._n_absent[other_place]
         for pane, count in other._processed[other_row].items():
             self._processed[row][pane] = self._processed[row].get(pane, 0) + count
@@ -187,11 +203,12 @@ class PaneTable:
             places += found or [nothing]
         index, groups = np.array(places, dtype=np.intp), np.array(starts, dtype=np.intp)
         if not index.size:
-            return Covered(self._moments.read(index), index, index)
+            return Covered(self._moments.read(index), index, index, None)
         return Covered(
             replace(self._moments.pooled(index, groups), clusters=self._clusters.pooled(index, groups)),
             np.add.reduceat(self._n_absent[index], groups),
             np.array(processed, dtype=np.intp),
+            self._weights.pooled(index, groups),
         )
 
     def before(self, rows: Sequence[int], time_ms: int) -> Moments:
@@ -217,6 +234,7 @@ class PaneTable:
         changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
         places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
         wrong = self._moments.impossible(places) | (self._n_absent[places] < 0) | self._clusters.impossible(places)
+        wrong |= self._weights.impossible(places)
         if not wrong.any():
             return None
         row, pane = changed[int(np.argmax(wrong))]
@@ -234,6 +252,7 @@ class PaneTable:
             data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
             if self._clusters.count(place):
                 data += self._clusters.to_bytes(place)
+            data += self._weights.to_bytes(place)
             written[self._name(rows.name(row), pane)] = data
         gone = [self._name(rows.name(row), pane) for row, pane in sorted(self._gone)]
         self._changed, self._gone = set(), set()
@@ -259,8 +278,11 @@ class PaneTable:
         (self._n_absent[place],) = _COUNT.unpack_from(data)
         end = _COUNT.size + MomentTable.ROW_SIZE
         self._moments.load(place, data[_COUNT.size : end])
-        if len(data) > end:
-            self._clusters.load(place, data[end:])
+        rest = data[end:]
+        if len(rest) not in (0, SamplingWeights.SIZE):
+            self._clusters.load(place, rest[: ClusterTable.SIZE])
+            rest = rest[ClusterTable.SIZE :]
+        self._weights.load(place, rest)
 
     def load_processed(self, row: int, data: bytes) -> None:
         """Set the counts by processing time of a key to what `take_processed` wrote."""

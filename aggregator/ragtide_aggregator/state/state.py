@@ -17,6 +17,7 @@ from ..statistics.dependence import Dependence
 from ..statistics.drift import Direction
 from ..statistics.moments import MomentTable
 from ..statistics.quantiles import Quantiles
+from ..statistics.sampling_weights import SampledSums
 from ..statistics.seasons import Swings
 from .absence_rows import AbsenceRows
 from .batch_builder import BatchBuilder
@@ -120,6 +121,10 @@ class AggregatorState:
         measured = self._applied.dependence
         return None if measured is None else measured.read(rows, self.moments)
 
+    def sampled(self, rows: Rows) -> SampledSums | None:
+        """Return the sums over values of rows that were sampled from the traffic; None if none of them was."""
+        return self._applied.weights.sums.read(rows)
+
     @property
     def clustered(self) -> Collection[Scope]:
         """Pipelines and runs whose interactions count in clusters."""
@@ -158,6 +163,10 @@ class AggregatorState:
         measured, others = self._applied.dependence, other._applied.dependence
         if measured is not None and others is not None:
             measured.merge(row, others, other_row)
+
+    def merge_weights(self, row: int, other: "AggregatorState", other_row: int) -> None:
+        """Add the sampled values that another state has of the same key."""
+        self._applied.weights.sums.merge(row, other._applied.weights.sums, other_row)
 
     def merge_clustered(self, other: "AggregatorState") -> None:
         """Take note of the pipelines and runs whose interactions count in clusters in another state."""

@@ -37,6 +37,7 @@ from .pairs import PairRows
 from .panes import PaneTable
 from .rows import KeyRows
 from .swing_rows import SwingRows
+from .weight_rows import WeightRows
 
 MOST_MAPPINGS: Final = 20_000
 """Most cached row mappings."""
@@ -72,6 +73,7 @@ class StateTable:
         clusters: clusters of dependent values; None if the settings ask for none.
         swings: swing over the day of the keys that rules watch.
         dependence: dependence of neighbouring values; None if the settings ask for no clusters.
+        weights: sums over values that were sampled from the traffic.
         causes: searches for the causes of firing alerts.
         admission: limits the scopes with keys.
         capped: counts of `other`.
@@ -99,6 +101,7 @@ class StateTable:
         self._sketched = np.zeros(64, dtype=bool)
         self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
         self.dependence = None if options.clusters is None else DependenceRows()
+        self.weights = WeightRows()
         self.causes = AlertCauses(self.rows, self.moments, self.rules, panes=self.panes, clusters=self.clusters)
         self.swings = SwingRows()
         self._mappings: dict[tuple[object, ...], RowMapping] = {}
@@ -146,6 +149,7 @@ class StateTable:
             self.clusters.add_row(key)
         if self.dependence is not None:
             self.dependence.add_row(len(self.rows), key)
+        self.weights.add_row(len(self.rows), key)
         self.rules.add_row(key)
         self.swings.add_row(len(self.rows), key, ruled=bool(self.rules.of(len(self.rows))))
         row = self.rows.add(key)
@@ -182,6 +186,7 @@ class StateTable:
     def _begin_clusters(self, clusters: ClusterRows, scope: Scope) -> None:
         rows = clusters.begin(scope, self.rows.keys, self.moments)
         self.changed.update(rows)
+        self.weights.begin_clusters(rows)
         self.pairs.begin_clusters(scope)
         if self.panes is not None:
             self.panes.begin_clusters(rows)
@@ -220,6 +225,7 @@ class StateTable:
         self.rows.touch(batch.absent, batch.times_ms[batch.absent_of])
         self.rows.finite(batch)
         self._sketch(batch)
+        self.weights.take(batch, closed)
         if batch.pairs.size:
             self.pairs.add(batch.pairs, batch.scores)
         if closed is not None:

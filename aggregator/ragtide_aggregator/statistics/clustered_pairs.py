@@ -41,14 +41,12 @@ from numpy.typing import NDArray
 from .asymptotic import NO_SPREAD, enough
 from .batches import Floats, Rows
 from .moments import Moments
-from .prediction_powered import PairTable, Powered
+from .pair_estimates import LEAST_CLUSTERS, Powered
+from .prediction_powered import PairTable
 from .tables import doubled
 
 VERSION: Final = 1
 """Version of the bytes of one row."""
-
-LEAST_CLUSTERS: Final = 30
-"""The limit is trusted from this number of equally weighted clusters on."""
 
 _SUMS: Final = 19
 _ROW = struct.Struct(f"<B{_SUMS}d")

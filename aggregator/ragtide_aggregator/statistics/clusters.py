@@ -114,6 +114,9 @@ class ClusterTable:
     def __len__(self) -> int:
         return self._used
 
+    SIZE: Final = _ROW.size
+    """Bytes of a row."""
+
     def add_row(self) -> int:
         """Add a row without clusters and return its index."""
         if self._used == self._counts.shape[-1]:

@@ -1,7 +1,7 @@
 """Running moments (count, mean, spread, extremes) of many keys at once, with one row of arrays per key."""
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,7 +12,9 @@ from .batches import Floats, Grouped, Rows, grouped
 from .clusters import ClusterSums
 from .recent import weighted
 from .running import FIRST_GUESS
+from .sampling_weights import SampledSums
 from .tables import checked, doubled
+from .weighted_means import WeightedMeans, weighted_means
 
 VERSION: Final = 2
 """Version of the bytes of one row."""
@@ -42,11 +44,32 @@ class Moments:
     """Largest value; minus infinity without values."""
     clusters: ClusterSums | None = None
     """Sums over the closed clusters of the values; None if each value counts by itself."""
+    weighted: WeightedMeans | None = None
+    """Weighted means, where values were sampled from the traffic. For mixed keys `mean` and `m2` are weighted, too."""
 
     @property
     def variance(self) -> Floats:
         """Sample variance (n - 1), in [0, 1/2]; nan below two values."""
         return np.where(self.n > 1, self.m2 / np.maximum(self.n - 1, 1), np.nan)
+
+
+def with_weights(moments: Moments, sampled: SampledSums | None) -> Moments:
+    """Return moments with weighted means, of which those of keys with different probabilities replace plain means.
+
+    Args:
+        moments: with the sums over clusters where values count in clusters.
+        sampled: sums over their sampled values; None without any.
+    """
+    if sampled is None:
+        return moments
+    weighted = weighted_means(moments.n, moments.mean, moments.m2, sampled, moments.clusters)
+    mixed = weighted.mixed
+    return replace(
+        moments,
+        mean=np.where(mixed, weighted.mean, moments.mean),
+        m2=np.where(mixed, weighted.spread * moments.n, moments.m2),
+        weighted=weighted,
+    )
 
 
 class MomentTable:

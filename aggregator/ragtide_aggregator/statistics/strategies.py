@@ -32,7 +32,7 @@ Kind = Literal["algebraic", "distributive"]
 
 
 def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.str_]:
-    """Return the strategy of each key: the named strategy, or the choice of `auto`.
+    """Return the strategy of each key: the named strategy, or the choice of `auto`; `asymptotic` for weighted means.
 
     Args:
         strategy: one of `OF_MOMENTS`, or `auto`.
@@ -40,9 +40,12 @@ def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.s
         counts: whether each key has counts: values whose range is far wider than their spread.
     """
     if strategy != AUTO:
-        return np.full(moments.n.shape, strategy)
-    enough = np.asarray(counts, dtype=bool) & enough_to_count(moments.mean, moments.n, moments.variance)
-    return np.where(enough, "asymptotic", "running")
+        found = np.full(moments.n.shape, strategy, dtype=np.str_)
+    else:
+        enough = np.asarray(counts, dtype=bool) & enough_to_count(moments.mean, moments.n, moments.variance)
+        found = np.where(enough, "asymptotic", "running")
+    # A weighted mean has one kind of interval.
+    return found if moments.weighted is None else np.where(moments.weighted.mixed, "asymptotic", found)
 
 
 def moments_interval(
@@ -90,11 +93,16 @@ def moments_interval(
             upper[places] = np.maximum(ends[1], moments.mean[places])
     none = moments.n == 0
     lower, upper = np.where(none, 0.0, lower), np.where(none, 1.0, upper)
+    mixed: NDArray[np.bool_] = np.zeros(none.shape, dtype=bool)
+    if moments.weighted is not None:
+        mixed, found = moments.weighted.mixed, moments.weighted.intervals(confidence=confidence, counts=counts)
+        lower, upper = np.where(mixed, found.lower, lower), np.where(mixed, found.upper, upper)
     if population is None:
         return lower, upper
     # For every strategy: the values not yet seen of a finite population can move its mean only so far.
     size = np.asarray(population, dtype=np.float64)
-    seen = np.where(size >= moments.n, moments.n / np.maximum(size, 1.0), 0.0)
+    # The sum of the values seen does not follow from a weighted mean.
+    seen = np.where((size >= moments.n) & ~mixed, moments.n / np.maximum(size, 1.0), 0.0)
     least, most = seen * moments.mean, np.clip(seen * moments.mean + (1 - seen), moments.mean, 1.0)
     closed = seen == 1
     lower = np.where(closed, moments.mean, np.maximum(lower, np.where(seen > 0, least, 0.0)))

@@ -20,7 +20,7 @@ from ragtide_aggregator.statistics.batches import Floats
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
-from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TIME_MAX
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
 
 _LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
 _NAMES: Final = pa.map_(pa.string(), pa.string())
@@ -85,10 +85,12 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
     latency_s, cost_usd = (
         _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
     )
+    probability = _numbers(pc.fill_null(_column(table, "sampling_probability", pa.float64()), 1.0))
     # A recording of an older release may have numbers outside the bounds of the schema. Those events are decoded.
     bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
     for numbers, most in bounds:
         row_wise |= ~((numbers >= 0) & (numbers <= most))
+    row_wise |= ~((probability >= PROBABILITY_MIN) & (probability <= 1))
     return EventColumns(
         source=_TableSource(table),
         runs=combined((pipeline, run))[0],
@@ -106,6 +108,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
         latency_s=latency_s,
         cost_usd=cost_usd,
         population_size=_numbers(pc.fill_null(_column(table, "population_size", pa.int64()), 0)),
+        probability=probability,
         row_wise=row_wise,
         declared=declared,
         declarations=declarations,

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ragtide_aggregator.statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ragtide_aggregator.statistics.clusters import ClusterTable
 from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable, Powered
+from ragtide_aggregator.statistics.pair_estimates import Powered
+from ragtide_aggregator.statistics.prediction_powered import PairTable
 
 Array = np.ndarray[Any, Any]
 
