@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.metric_events import adherence, beta, event
 
-from ragtide import Estimate
+from ragtide import AlertRule, Estimate
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
@@ -250,6 +250,15 @@ def test_a_row_of_another_version_is_refused_by_name() -> None:
     data[-177] = 9
     with pytest.raises(DamagedFieldError, match="sampling weights have version 09"):
         AggregatorState.from_fields(OPTIONS, {**fields, name: bytes(data)})
+
+
+def test_an_alert_says_that_its_rule_takes_interactions_as_they_were_kept() -> None:
+    rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7)
+    values = [0.9] * 20 + [0.1] * 200
+    for probability, told in (([1.0] * 220, False), ([0.1] * 220, False), ([0.1] * 20 + [1.0] * 200, True)):
+        state = applied(kept(values, probability), StateOptions(rules=(rule,)))
+        (alert,) = state.take_changes().alerts
+        assert ("different sampling probabilities" in alert.message) == told
 
 
 def clustered(values: Any, probability: Any, size: int) -> list[MetricEvent]:

@@ -86,6 +86,26 @@ async def test_dependent_interactions_that_count_each_by_itself_are_warned_about
     assert "set clusters.by" in found.advice
 
 
+async def test_different_sampling_probabilities_are_warned_about(async_redis: Any) -> None:
+    for probabilities, words in (
+        ([0.1] * 20, ""),
+        ([1.0, 0.25] * 10, "from 0.25 to 1"),
+        ([0.5, 0.1] * 10, "0.1 to 0.5"),
+    ):
+        state = AggregatorState(StateOptions())
+        for one, probability in zip(adherence([1.0, 0.0] * 10), probabilities, strict=True):
+            state.apply(one.model_copy(update={"sampling_probability": probability}))
+        fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+        await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+        found = (await findings(async_redis)).get("sampling of shop")
+        if not words:
+            assert found is None
+            continue
+        assert found is not None
+        assert found.level == "warning"
+        assert words in found.found
+
+
 async def test_a_rule_that_day_and_night_may_fire_is_warned_about(async_redis: Any) -> None:
     rule = AlertRule(name="fall", kind="drift", metric="trace.adherence")
     state = AggregatorState(StateOptions(rules=(rule,)))

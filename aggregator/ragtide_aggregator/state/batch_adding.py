@@ -9,6 +9,7 @@ from .closed_clusters import ClosedClusters
 from .cluster_rows import ClusterRows
 from .dependence_rows import DependenceRows
 from .panes import PaneTable
+from .weight_rows import WeightRows, add_values
 
 
 class BatchAdding:
@@ -19,6 +20,7 @@ class BatchAdding:
         late: whether each part came too late for its pane.
         closed: clusters that the batch closes.
         moments: of every row, and so the next.
+        weights: of sampled values.
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
         clusters: None without clusters.
@@ -31,6 +33,7 @@ class BatchAdding:
         *,
         closed: ClosedClusters | None,
         moments: MomentTable,
+        weights: WeightRows,
         dependence: DependenceRows | None,
         panes: PaneTable | None,
         clusters: ClusterRows | None,
@@ -41,6 +44,7 @@ class BatchAdding:
         self._late = late
         self._closed, self._clusters_added = closed, 0
         self._moments, self._dependence, self._panes, self._clusters = moments, dependence, panes, clusters
+        self._weights = weights
         # For each value the mean of its key before it, which predicts the first value of a pane.
         self._before = np.empty(batch.values.shape)
         self._parts = 0
@@ -61,6 +65,7 @@ class BatchAdding:
             self._dependence.update(rows, values)
         by_row = self.batch.grouped if end - self.values == self.batch.values.size else None
         self._before[added] = self._moments.update(rows, values, batch=by_row)
+        add_values(self._weights.sums, self.batch, rows, added)
         self.values = end
 
     def panes_until(self, part: int) -> None:

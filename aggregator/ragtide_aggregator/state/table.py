@@ -14,6 +14,7 @@ from ..alerts.controlled_evaluator import ControlledEvaluator
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.rule_values import Arrived, RuleValues
+from ..alerts.sampling import MIXED_SENTENCE
 from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
@@ -212,6 +213,7 @@ class StateTable:
             late,
             closed=closed,
             moments=self.moments,
+            weights=self.weights,
             dependence=self.dependence,
             panes=self.panes,
             clusters=self.clusters,
@@ -225,11 +227,11 @@ class StateTable:
         self.rows.touch(batch.absent, batch.times_ms[batch.absent_of])
         self.rows.finite(batch)
         self._sketch(batch)
-        self.weights.take(batch, closed)
         if batch.pairs.size:
             self.pairs.add(batch.pairs, batch.scores)
         if closed is not None:
             self.changed.update(closed.rows.tolist())
+            self.weights.take_clusters(closed)
             if closed.pairs is not None:
                 self.pairs.close(closed, closed.pairs)
             if self.panes is not None:
@@ -287,6 +289,8 @@ class StateTable:
             return self.causes.end(one.row, alert)
         alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
         alert = self._with_dependence(alert, one.row)
+        if self.weights.mixed(one.row, self.moments.n(one.row)):
+            alert = alert.model_copy(update={"message": alert.message + MIXED_SENTENCE})
         if not self.causes.wanted(one.row, alert):
             return alert
         adding.panes_until(one.position)

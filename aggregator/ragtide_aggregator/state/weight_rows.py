@@ -35,10 +35,9 @@ class WeightRows:
         """Return for each row whether its values have weights."""
         return self._countable[rows]
 
-    def take(self, batch: EventBatch, closed: ClosedClusters | None) -> None:
-        """Add the sampled values of a batch, and the closed clusters that have one."""
-        add_values(self.sums, batch, batch.rows)
-        if closed is not None and closed.sampled is not None:
+    def take_clusters(self, closed: ClosedClusters) -> None:
+        """Add the closed clusters that have a sampled value."""
+        if closed.sampled is not None:
             add_clusters(self.sums, closed.sampled, closed, closed.rows[closed.sampled.places])
 
     def begin_clusters(self, rows: Iterable[int]) -> None:
@@ -52,7 +51,7 @@ class WeightRows:
         return found is not None and bool(found.mixed([n])[0])
 
 
-def add_values(sums: SamplingWeights, batch: EventBatch, rows: Rows, places: Rows | None = None) -> None:
+def add_values(sums: SamplingWeights, batch: EventBatch, rows: Rows, places: Rows | slice | None = None) -> None:
     """Add the sampled values of a batch to rows of sums.
 
     Args:

@@ -20,6 +20,7 @@ from .finding import Finding, Level, counted
 from .known_ids import known_ids_finding
 from .labeler import labeler_findings
 from .partitions import partition_findings, waiting
+from .sampling import sampling_findings
 from .server import server_findings
 from .swings import swing_findings
 
@@ -45,6 +46,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         *await false_alarm_findings(deployment),
         *await endpoint_findings(deployment),
         *await dependence_findings(deployment),
+        *await sampling_findings(deployment),
         *await swing_findings(deployment),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
