@@ -123,7 +123,8 @@ class Runs:
         x, p = values[kept], probability[kept]
         if self._session > 1:
             self._add_sessions(runs, x, p)
-        rows, x, p = (np.repeat(one, self._session) for one in (runs, x, p))
+        rows = np.repeat(runs, self._session)
+        x, p = np.repeat(x, self._session), np.repeat(p, self._session)
         self._moments.update(rows, x)
         sampled = p < 1
         if sampled.any():
@@ -134,8 +135,8 @@ class Runs:
         self._clusters.update(runs, sizes, self._session * x)
         sampled = p < 1
         if sampled.any():
-            some = [one[sampled] for one in (runs, self._session / p, self._session * x / p, sizes, self._session * x)]
-            self._weights.update_clusters(*some)
+            weights, sums = self._session / p[sampled], self._session * x[sampled]
+            self._weights.update_clusters(runs[sampled], weights, sums / p[sampled], sizes[sampled], sums)
 
     def read(self, confidence: float = 0.95) -> Powered:
         """Return the weighted means with their intervals."""

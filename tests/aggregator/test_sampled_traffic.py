@@ -168,9 +168,13 @@ def test_later_gold_scores_have_the_weight_of_their_interaction() -> None:
         assert gold_parts(one, {ADHERENCE: 1.0})
         later.apply_gold(one, {ADHERENCE: 1.0})
     for metric in (ADHERENCE, f"rmse.{ADHERENCE}"):
-        one, other = of(later, metric), of(at_once, metric)
-        assert (one.n, one.n_traffic, one.standard_deviation) == (other.n, other.n_traffic, other.standard_deviation)
-        assert (one.estimate, one.lower, one.upper) == (other.estimate, other.lower, other.upper)
+        found, other = of(later, metric), of(at_once, metric)
+        assert (found.n, found.n_traffic, found.standard_deviation) == (
+            other.n,
+            other.n_traffic,
+            other.standard_deviation,
+        )
+        assert (found.estimate, found.lower, found.upper) == (other.estimate, other.lower, other.upper)
 
 
 def test_a_judges_sample_of_a_sample_has_the_product_of_both_weights() -> None:
@@ -218,7 +222,8 @@ def test_partitions_of_a_split_pipeline_merge_their_weights(options: StateOption
     for name in ("all", "1h"):
         one, other = of(whole, window=name), of(together, window=name)
         assert other.estimate == pytest.approx(one.estimate)
-        assert (other.n, other.n_traffic) == (one.n, pytest.approx(one.n_traffic))
+        assert other.n == one.n
+        assert other.n_traffic == pytest.approx(one.n_traffic)
         assert other.lower == pytest.approx(one.lower, abs=0.02)
 
 
