@@ -40,7 +40,7 @@ def resolved(strategy: str, moments: Moments, counts: ArrayLike) -> NDArray[np.s
         counts: whether each key has counts: values whose range is far wider than their spread.
     """
     if strategy != AUTO:
-        found = np.full(moments.n.shape, strategy, dtype=np.str_)
+        found: NDArray[np.str_] = np.full(moments.n.shape, strategy)
     else:
         enough = np.asarray(counts, dtype=bool) & enough_to_count(moments.mean, moments.n, moments.variance)
         found = np.where(enough, "asymptotic", "running")
