@@ -11,7 +11,7 @@ from ragtide_runtime.redis.scripts import ScriptCall, run_scripts
 
 from ..errors import IngestFullError, TooManySpansError
 from .span_store import SpanStore, StoreCounts
-from .stored_spans import TraceSpans, fields_by_trace
+from .stored_spans import TraceSpans, fields_by_trace, tail_sampled_services
 from .telemetry import IngestTelemetry
 
 REQUEST_SPANS_MAX: Final = 100_000
@@ -66,6 +66,8 @@ class TraceReceiver:
             raise TooManySpansError(
                 f"the request has {spans:,} spans, and at most {REQUEST_SPANS_MAX:,} are allowed: send smaller batches"
             )
+        for service in tail_sampled_services(request):
+            self._telemetry.tail_sampled(service)
         traces, invalid = fields_by_trace(request)
         counts = StoreCounts()
         for batch in self._batches(traces, pipelines):

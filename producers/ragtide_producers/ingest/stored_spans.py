@@ -12,6 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from ragtide_runtime.redis.keys import TraceField
 
 from ..traces.otlp import VECTOR_MIN, has_valid_ids, is_of_ragtide, read_attributes, read_span
+from ..traces.sampling import TAIL_SAMPLING
 from ..traces.span import Span
 
 SPAN_ID_BYTES: Final = 8
@@ -58,6 +59,16 @@ def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans
                 found.resources[RESOURCE + digest] = resource
                 found.spans[span.span_id] = digest + _serialized(span)
     return list(traces.values()), invalid
+
+
+def tail_sampled_services(request: ExportTraceServiceRequest) -> set[str]:
+    """Return the services whose spans a tail sampler has chosen, as far as it tells."""
+    return {
+        str(read_attributes(of_resource.resource.attributes).get("service.name", ""))
+        for of_resource in request.resource_spans
+        for of_scope in of_resource.scope_spans
+        if any(pair.key.startswith(TAIL_SAMPLING) for pair in of_scope.scope.attributes)
+    }
 
 
 def _serialized(span: WireSpan) -> bytes:

@@ -85,6 +85,15 @@ class IngestTelemetry:
             if source is not None:
                 self._costs.labels(source).inc()
 
+    def tail_sampled(self, service: str) -> None:
+        """Log once that a tail sampler chooses the traces of a service."""
+        self.warn_once(
+            "a tail sampler chooses the traces of a service: if it prefers errors or slow traces, every estimate is "
+            "biased, and no weight mends it",
+            service=service,
+            remedy="send ragtide the traces before the tail sampler, or let its policies be probabilistic only",
+        )
+
     def changed(self, number: int) -> None:
         """Count interactions that late spans would have changed."""
         self._changed.inc(number)

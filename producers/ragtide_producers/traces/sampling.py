@@ -3,6 +3,10 @@
 import re
 from typing import Final
 
+TAIL_SAMPLING: Final = "tailsampling."
+"""Beginning of the attributes that the tail sampler of the OpenTelemetry Collector writes on the scope of spans that it
+keeps, if it records its policies."""
+
 _THRESHOLD: Final = re.compile(r"(?:^|[,;\s])ot=(?:[^,]{0,200};)?th:([0-9a-f]{1,14})(?:[;,\s]|$)")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
+from structlog.testing import capture_logs
 from tests.support.conditions import until
 from tests.support.ingest import Ingest, joined, requests_of
 from tests.support.wire_spans import rag, request, span
@@ -325,6 +326,21 @@ async def test_a_repartition_waits_for_open_traces(async_redis: Any) -> None:
         await async_redis.delete(streams.interactions)
     await Repartition(async_redis, ingest.settings, new).run()
     assert await async_redis.keys("*trace*") == []
+
+
+async def test_a_tail_sampler_is_warned_of_once(async_redis: Any) -> None:
+    """The Collector records the policy that kept a trace as an attribute of the scope."""
+    ingest = Ingest(async_redis)
+    chosen = request(*rag(trace=1))
+    attribute = chosen.resource_spans[0].scope_spans[0].scope.attributes.add()
+    attribute.key, attribute.value.string_value = "tailsampling.policy", "errors"
+    with capture_logs() as logs:
+        await ingest.send([request(*rag(trace=2)), chosen, chosen])
+    (warning,) = logs
+    assert (warning["service"], warning["log_level"]) == ("shop", "warning")
+    assert "tail sampler" in warning["event"]
+    await ingest.read_all()
+    assert len(await ingest.interactions()) == 2
 
 
 async def test_a_capture_in_one_request_leaves_bytes_that_are_counted_to_the_end(async_redis: Any) -> None:
