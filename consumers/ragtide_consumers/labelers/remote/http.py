@@ -123,7 +123,7 @@ class HttpService:
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
 
 
-class _Refused(Exception):  # noqa: N818  # never leaves this module
+class _ErrorReply(Exception):  # noqa: N818  # never leaves this module
     def __init__(self, status: int, headers: Mapping[str, str], body: str) -> None:
         super().__init__(f"status {status}: {body}" if body else f"status {status}")
         self.status = status
@@ -138,7 +138,7 @@ class _UnusableReply(Exception):  # noqa: N818  # never leaves this module
 class _Post(Call[tuple[T, Any]]):
     """One POST of JSON. Its reply is the value that `read` made, and the JSON that `read` got."""
 
-    errors = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge, _Refused, _UnusableReply)
+    errors = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge, _ErrorReply, _UnusableReply)
 
     session: aiohttp.ClientSession
     url: str
@@ -158,7 +158,7 @@ class _Post(Call[tuple[T, Any]]):
                 if len(body) > LARGEST_REPLY:
                     raise ReplyTooLarge
             if response.status >= 300:
-                raise _Refused(response.status, response.headers, self._shown(body))
+                raise _ErrorReply(response.status, response.headers, self._shown(body))
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd)
         try:
@@ -174,7 +174,7 @@ class _Post(Call[tuple[T, Any]]):
     def failure(self, error: Exception) -> CallFailure:
         """Return the meaning of an error of the client."""
         endpoint = self.access.endpoint
-        if isinstance(error, _Refused):
+        if isinstance(error, _ErrorReply):
             return failure_of_status(error.status, error.headers, endpoint.clean(str(error)), clean=endpoint.clean)
         if isinstance(error, _UnusableReply | ReplyTooLarge):
             return CallFailure(FailureKind.FAILED, "unreadable", str(error), of_content=True)

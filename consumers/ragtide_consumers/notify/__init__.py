@@ -1,0 +1,1 @@
+"""Notifies people and machines of alerts."""

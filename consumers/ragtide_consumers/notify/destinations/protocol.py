@@ -1,0 +1,79 @@
+"""What every destination has, and the two ways in which a delivery fails."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ragtide_runtime.errors import RagtideError
+
+from ..notification import Notification
+
+
+class TryLater(RagtideError):  # noqa: N818  # reads as the state it names
+    """A delivery that failed, and that may succeed later.
+
+    Args:
+        reason: why it failed, in one sentence without secrets.
+        retry_after_s: seconds that the destination asks to wait; None if it names no time.
+    """
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """Why it failed, in one sentence without secrets."""
+        self.retry_after_s = retry_after_s
+        """Seconds that the destination asks to wait; None if it names no time."""
+
+
+class Refused(RagtideError):  # noqa: N818  # reads as the state it names
+    """A delivery that a destination refused: the same notification would be refused again.
+
+    Args:
+        reason: why it was refused, in one sentence without secrets.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        """Why it was refused, in one sentence without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A request that a destination would send, with every secret masked."""
+
+    target: str
+    """Method and address, such as `POST https://hooks.example.com/***`."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Headers of the request, or of the e-mail."""
+    body: Any = None
+    """The body: JSON, or text."""
+
+
+class Destination(Protocol):
+    """A place that alerts are told to."""
+
+    @property
+    def name(self) -> str:
+        """Name of the destination in the settings."""
+
+    @property
+    def grouped(self) -> bool:
+        """Whether several alerts are told as one message (people's channels), or each alert alone (machines)."""
+
+    @property
+    def resend_s(self) -> float | None:
+        """Seconds after which a firing alert must be told again, however long it fires; None if once is enough."""
+
+    async def deliver(self, told: Notification) -> str:
+        """Tell the destination, and return the id under which it knows the message; empty if it has none.
+
+        Raises:
+            TryLater: it failed, and may succeed later.
+            Refused: it would fail again.
+        """
+
+    def preview(self, told: Notification) -> list[Preview]:
+        """Return the requests that `deliver` would send, with every secret masked. Nothing is sent."""
+
+    async def aclose(self) -> None:
+        """Close what the destination opened."""

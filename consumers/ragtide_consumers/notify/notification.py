@@ -1,0 +1,36 @@
+"""A notification: the news of one alert, or of a group of alerts of one pipeline, for one destination."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from ragtide_schemas import Alert
+
+NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test"]
+"""What a notification tells: a change of alerts, a summary of withheld messages, or a test of a destination."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """The news of one alert, or of a group of alerts of one pipeline."""
+
+    key: str
+    """Id that stays the same over the life of the alert or the group: the alert's id, or the group's id."""
+    status: NotificationStatus
+    """What is told."""
+    alerts: tuple[Alert, ...]
+    """The alerts of which it tells, all of one pipeline; several if they are grouped."""
+    repeat: int = 0
+    """Number of times that it was told before while it fires."""
+    n_withheld: int = 0
+    """Number of messages that a summary of the storm guard replaces."""
+    n_still_firing: int = 0
+    """Number of other alerts of the group that still fire. With 0, `resolved` ends the group."""
+    sent_as: str = ""
+    """Id under which the destination knows the first message, as `deliver` returned it; empty before the first."""
+    url: str | None = None
+    """Link to the alert on the page."""
+    raised_at: datetime | None = None
+    """Wall time at which the alert was raised; None means its `fired_at`, the time of an interaction."""
+    changed_at: datetime | None = None
+    """Wall time of the change that is told; None means now."""
