@@ -4,11 +4,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .alert_rule import Movement
+from .alert_rule import Movement, Severity
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
 from .short_repr import short_repr
+
+AlertStatus = Literal["firing", "explained", "resolved"]
+"""Status of an alert."""
+
+AlertKind = Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
+"""Kind of the rule of an alert, or of an alert without statistics."""
 
 
 class ChangeCause(WireModel):
@@ -55,14 +61,16 @@ class Alert(VersionedModel):
 
     alert_id: Name
     """Stable id: the same after a restart, and the same for firing, explaining and resolving."""
-    status: Literal["firing", "explained", "resolved"]
+    status: AlertStatus
     """Status of the alert. An `explained` alert still fires: its `cause` became known."""
     rule: Name
     """Name of the rule."""
-    kind: Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
+    kind: AlertKind
     """Kind of the rule. Three kinds have no statistics: `budget` (a spend limit was reached), `stall` (labeling is
     behind, traffic stopped, interactions are dropped, or scores stopped), and `capped` (a pipeline has reached its cap
     on keys, so new segment values count in `other`)."""
+    severity: Severity = "ticket"
+    """Urgency that the rule states: `page`, `ticket` or `info`. It stays the same until the alert resolves."""
     pipeline: Name
     """The pipeline; `*` for the whole deployment."""
     segment: SegmentValue | None = None

@@ -15,6 +15,9 @@ Movement = Literal["fall", "rise"]
 
 RuleDirection = Literal["fall", "rise", "both"]
 
+Severity = Literal["page", "ticket", "info"]
+"""Urgency of an alert: `page` wakes a person, `ticket` waits for working hours, `info` needs no action."""
+
 Season = Literal["day", "week"]
 """The hours of a day repeat, or those of a week."""
 
@@ -78,6 +81,8 @@ class AlertRule(WireModel):
     deployment's budget or false-discovery rate, or 10,000 without both."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """Least mean number of values before a false resolve; a lower number resolves sooner."""
+    severity: Severity = "ticket"
+    """Urgency of its alerts, by which notifications are routed: `page`, `ticket` or `info`. It changes no decision."""
 
     @field_validator("baseline", mode="before")
     @classmethod
@@ -189,6 +194,11 @@ class AlertRule(WireModel):
                 f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
             )
+
+    @property
+    def definition(self) -> bytes:
+        """JSON of the fields that decide when the rule fires; the severity is not among them."""
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude={"severity"})
 
     @property
     def given_baseline(self) -> float | None:

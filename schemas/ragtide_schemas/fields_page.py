@@ -117,6 +117,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "hysteresis": 0.02,
         "run_length": 20000,
         "resolve_run_length": 1000,
+        "severity": "page",
     },
     SentenceLabels: {
         "relevant": ["0a", "0b"],

@@ -271,3 +271,19 @@ def test_the_state_of_a_rule_has_the_name_that_a_checkpoint_of_19de231_gave_it()
     one = AlertRule(name="a", kind="drift", metric="trace.adherence", baseline=0.5)
     key = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "local", "1")
     assert '"5b97eebc5cba1645"' in RuleState(one, key, DetectorTable()).field
+
+
+def test_the_severity_of_a_rule_is_on_its_alerts_and_stays_until_they_resolve() -> None:
+    page = rule(baseline=0.85, severity="page")
+    fired = run(FALL, page)
+    assert [one.severity for one in fired] == ["page"]
+    state, stored = AggregatorState(StateOptions(rules=(page,))), dict[str, bytes]()
+    for one in FALL:
+        state.apply(one)
+    stored |= state.take_changes().rows
+    # Another severity is the same rule: its alert goes on, and it keeps what it learned.
+    changed = AggregatorState.from_fields(StateOptions(rules=(rule(baseline=0.85, severity="info"),)), stored)
+    for one in FALL_AND_BACK[len(FALL) :]:
+        changed.apply(one)
+    (resolved,) = changed.take_changes().alerts
+    assert (resolved.status, resolved.alert_id, resolved.severity) == ("resolved", fired[0].alert_id, "page")

@@ -98,6 +98,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         status="firing" if fired is None else "resolved",
         rule=rule.name,
         kind=rule.kind,
+        severity=rule.severity if fired is None else fired.severity,
         pipeline=key.pipeline,
         segment=key.segment,
         run=key.run,

@@ -77,7 +77,7 @@ class ReplayPlan:
             "replays": "interactions" if self.relabel else "metric events",
             "order": "time" if self.seed is None else f"random, seed {self.seed}",
             **self.selection.as_options(),
-            "rules": [json.loads(rule.encode()) for rule in self.rules],
+            "rules": [json.loads(rule.definition) for rule in self.rules],
             # A workspace of before the false-discovery rate has no such option.
             "budget": {
                 name: value

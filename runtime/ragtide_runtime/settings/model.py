@@ -26,6 +26,7 @@ from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
 from .ingest import IngestSettings
 from .judge import JudgeSettings
+from .notify import NotifySettings
 from .otel import OtelSettings
 from .producer import ProducerSettings
 from .recorder import RecorderSettings
@@ -179,6 +180,8 @@ class Settings(BaseSettings):
     """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
+    notify: NotifySettings = NotifySettings()
+    """Notifications of alerts: the table `[notify]`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
     """Least severe events that are logged: debug, info, warning or error."""
     http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None

@@ -33,6 +33,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "stall.labeling_s": "Alerts about the pipeline itself",
     "segments": "Estimates, keys and windows",
     "budget.false_alarms": "Alert rules",
+    "notify.allow_private": "Notifications",
     "log_level": "Logs and HTTP",
 }
 """Title of each section, by its first setting."""
