@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from tests.consumers.recorder.test_patterns import SIZE
+from tests.consumers.redaction.test_patterns import SIZE
 
 from ragtide_consumers.text import sentences
 from ragtide_consumers.text.sentences import split_sentences

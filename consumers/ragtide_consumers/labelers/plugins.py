@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from typing import Any, Final, cast
@@ -10,6 +9,7 @@ from typing import Any, Final, cast
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
+from ..loading import attribute, loaded
 from ..metrics.custom import CustomMetric
 from ..metrics.optional import optional_metrics
 from .protocol import Labeler
@@ -32,7 +32,7 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
     named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
     found: dict[str, CustomMetric] = {}
     for origin, load in named:
-        metric = _loaded(origin, load)
+        metric = loaded(origin, load)
         if not isinstance(metric, CustomMetric):
             raise ConfigurationError(f"{origin} is {type(metric).__name__}: it must be a ragtide.CustomMetric")
         other = found.setdefault(metric.definition.name, metric)
@@ -46,7 +46,7 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
 def _metric(name: str) -> Any:
     """Return one of ragtide's optional metrics by its name, or the value of `module:attribute`."""
     optional = optional_metrics()
-    return optional[name] if name in optional else _attribute(name)
+    return optional[name] if name in optional else attribute(name)
 
 
 def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler | None:
@@ -57,13 +57,13 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     """
     points = {point.name: point for point in entry_points(group=LABELERS)}
     if name in points:
-        origin, made = f"entry point {name}", _loaded(f"entry point {name}", points[name].load)
+        origin, made = f"entry point {name}", loaded(f"entry point {name}", points[name].load)
     elif ":" in name:
-        origin, made = f"labeler: {name}", _loaded(f"labeler: {name}", lambda: _attribute(name))
+        origin, made = f"labeler: {name}", loaded(f"labeler: {name}", lambda: attribute(name))
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
-        made = _loaded(origin, lambda: _made(made, settings, services))
+        made = loaded(origin, lambda: _made(made, settings, services))
     return checked_labeler(made, origin)
 
 
@@ -104,31 +104,3 @@ _BY_NAME: Final = {Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY}
 def installed_labelers() -> list[str]:
     """Return the names of the labelers of installed packages."""
     return sorted(point.name for point in entry_points(group=LABELERS))
-
-
-def attribute_at(origin: str, path: str) -> Any:
-    """Return the value of `module:attribute`.
-
-    Raises:
-        ConfigurationError: it cannot be loaded; the message begins with the origin.
-    """
-    return _loaded(f"{origin}: {path}", lambda: _attribute(path))
-
-
-def _attribute(path: str) -> Any:
-    module, _, attribute = path.partition(":")
-    if not module or not attribute:
-        raise ValueError("write it as module:attribute")
-    found: Any = import_module(module)
-    for name in attribute.split("."):
-        found = getattr(found, name)
-    return found
-
-
-def _loaded(origin: str, load: Any) -> Any:
-    try:
-        return load()
-    except Exception as error:
-        raise ConfigurationError(
-            f"{origin} cannot be loaded ({type(error).__name__}: {error}): correct or remove it"
-        ) from error

@@ -20,9 +20,10 @@ from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.user_ids import UserIds
 from ragtide_runtime.waiting import sleep_or_stop
 
+from ..redaction.errors import RedactionAbortedError
+from ..redaction.redaction import Redaction
 from .errors import StepAbortedError
 from .fence import pin_streams
-from .redaction import Redaction
 from .session import RecorderSession
 from .telemetry import RecorderTelemetry
 from .writing import prepare
@@ -53,7 +54,7 @@ async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
     if settings.recorder.url is None:
         raise ConfigurationError("recorder.url is not set: set RAGTIDE_RECORDER_URL to a folder or a URL to record to")
     store = open_store(settings.recorder.url, settings.recorder.storage_options)
-    redaction = Redaction.of(settings.recorder)
+    redaction = Redaction.of("recorder", settings.recorder)
     await asyncio.to_thread(prepare, settings.recorder.format)
     for streams in settings.layout.all():
         await pin_streams(redis, streams, [EntryKind(name) for name in settings.recorder.kinds])
@@ -124,7 +125,7 @@ class Recorder:
         )
         try:
             await session.run()
-        except StepAbortedError as error:
+        except (StepAbortedError, RedactionAbortedError) as error:
             log.warning("stopped before all entries were written", partition=streams.partition, detail=str(error))
         except OSError as error:
             self._telemetry.partition_failed(streams.partition, error)

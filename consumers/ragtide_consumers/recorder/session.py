@@ -40,10 +40,10 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
+from ..redaction.redaction import Redaction
 from .collected import UnwrittenEntries
 from .errors import NotRecordableError
 from .fence import Fence
-from .redaction import Redaction
 from .retention import files_before, remove_left_overs, remove_replaced
 from .telemetry import RecorderTelemetry
 from .writing import FileWriter, WrittenFiles
@@ -110,7 +110,7 @@ class RecorderSession:
             StreamRollbackError: Redis lost entries that were read; begin again.
             NotRecordableError: the recording belongs to another deployment.
             RedactionError: a text could not be redacted.
-            StepAbortedError: writing took longer than `STOP_S` after the stop.
+            StepAbortedError, RedactionAbortedError: writing took longer than `STOP_S` after the stop.
             UnreadableRecordingError: the manifests cannot be read.
             redis.RedisError, OSError: Redis or the store failed; begin again.
         """

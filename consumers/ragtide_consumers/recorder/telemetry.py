@@ -7,7 +7,7 @@ from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
-from .redaction import Redaction
+from ..redaction.redaction import Redaction
 from .writing import WrittenFiles
 
 ROLE: Final = "recorder"

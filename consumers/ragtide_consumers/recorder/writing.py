@@ -21,8 +21,9 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.base import VersionedModel
 
-from .errors import NotRedactedError, StepAbortedError
-from .redaction import Redaction
+from ..redaction.errors import NotRedactedError
+from ..redaction.redaction import Redaction
+from .errors import StepAbortedError
 
 log = structlog.get_logger("ragtide.recorder")
 

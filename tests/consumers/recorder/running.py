@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.session import RecorderSession
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
@@ -36,7 +36,7 @@ async def recording(redis: Any, settings: Settings, store: Store | None = None) 
     assert settings.recorder.url is not None
     stop = asyncio.Event()
     place = store or open_store(settings.recorder.url, settings.recorder.storage_options)
-    task = asyncio.create_task(Recorder(redis, settings, place, Redaction.of(settings.recorder)).run(stop))
+    task = asyncio.create_task(Recorder(redis, settings, place, Redaction.of("recorder", settings.recorder)).run(stop))
     try:
         yield task
     finally:

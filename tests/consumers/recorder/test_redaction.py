@@ -21,11 +21,11 @@ from tests.support.conditions import until
 
 from ragtide import ConfigurationError, hashed_user_id
 from ragtide_consumers.recorder import session
-from ragtide_consumers.recorder.errors import RedactionError
-from ragtide_consumers.recorder.patterns import PATTERNS
-from ragtide_consumers.recorder.redaction import Redaction
 from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
+from ragtide_consumers.redaction.errors import RedactionError
+from ragtide_consumers.redaction.patterns import PATTERNS
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -208,7 +208,7 @@ async def test_a_function_that_fails_stops_the_recorder_and_nothing_is_lost_or_w
 @pytest.mark.parametrize("path", ["nowhere:function", "os", "os:sep"])
 def test_a_function_that_is_none_is_a_clear_error(path: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"recorder\.redact_function: "):
-        Redaction.of(settings_of(tmp_path, redact_function=path).recorder)
+        Redaction.of("recorder", settings_of(tmp_path, redact_function=path).recorder)
 
 
 OWN = """
@@ -262,7 +262,7 @@ async def test_an_entry_that_cannot_be_redacted_is_recorded_without_its_texts_an
             async_redis,
             settings,
             open_store(str(tmp_path / "r")),
-            Redaction.of(settings.recorder),
+            Redaction.of("recorder", settings.recorder),
             RecorderTelemetry(1, ProcessTelemetry(registry=registry)),
         )
         task = asyncio.create_task(recorder.run(stop))
@@ -311,7 +311,7 @@ async def test_a_text_that_is_redacted_for_long_keeps_the_lease(own: str, async_
 
 
 def test_a_process_that_cannot_start_writes_nothing_without_redaction(own: str, tmp_path: Path) -> None:
-    redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
+    redaction = Redaction.of("recorder", settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
     (tmp_path / "own_functions.py").write_text("raise SystemExit(5)")
     with pytest.raises(RedactionError, match=r"did not start \(exit code 5\)"):
         redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(0))
@@ -321,7 +321,7 @@ def test_a_process_that_cannot_start_writes_nothing_without_redaction(own: str, 
 def test_a_function_that_prints_does_not_print_on_standard_output(
     own: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    redaction = Redaction.of(settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
+    redaction = Redaction.of("recorder", settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
     assert redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(0)) == interaction(0)
     redaction.close()
     printed = capfd.readouterr()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_consumers.labelers.local.words import content_words
-from ragtide_consumers.recorder.patterns import PATTERNS, luhn
+from ragtide_consumers.redaction.patterns import PATTERNS, luhn
 from ragtide_consumers.text.languages import language_of
 from ragtide_consumers.text.sentences import split_sentences
 

@@ -1,4 +1,4 @@
-"""The child process of `redaction_process.py`: it redacts the texts of entries until its socket is closed."""
+"""The child process of `process.py`: it redacts the texts of entries until its socket is closed."""
 
 import os
 import signal
@@ -8,15 +8,15 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from .errors import RedactionError
+from .process import READY
 from .redaction import Redaction, function_at
-from .redaction_process import READY
 
 
-def serve(*, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
-    """Redact in the child process until the recorder closes the socket."""
+def serve(*, table: str, socket_number: int, patterns: list[str], function: str | None, limit_s: float) -> None:
+    """Redact in the child process until its role closes the socket."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
-    redaction = Redaction(patterns, None if function is None else function_at(function), function)
+    redaction = Redaction(patterns, None if function is None else function_at(table, function), function)
     connection = Connection(socket_number)
     os.set_inheritable(socket_number, False)
     connection.send_bytes(READY)

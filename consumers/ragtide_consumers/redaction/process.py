@@ -1,11 +1,11 @@
 """Redacts in a child process, because a process can be killed and a thread cannot.
 
-A regular expression holds Python's global lock. If a pattern, or a function of the user, hung on a text, the recorder
-would hang too: it would lose its lease and not react to SIGTERM. So the recorder sends each entry's texts to a child
-process, waits for a limited time, and kills a child that does not answer.
+A regular expression holds Python's global lock. If a pattern, or a function of the user, hung on a text, the role would
+hang too: a recorder would lose its lease and not react to SIGTERM, and a worker would stop labeling. So the role sends
+each entry's texts to a child process, waits for a limited time, and kills a child that does not answer.
 
-The child never outlives the recorder: it ends when its socket is closed, and SIGALRM ends it if it still works on a
-text long after the limit. It ignores Ctrl-C and SIGTERM, because the recorder then still writes its entries.
+The child never outlives its role: it ends when its socket is closed, and SIGALRM ends it if it still works on a
+text long after the limit. It ignores Ctrl-C and SIGTERM, because its role then still writes entries.
 """
 
 import socket
@@ -34,7 +34,7 @@ _CHILD: Final = """
 import json, sys
 options = json.loads(sys.argv[1])
 sys.path[:] = options.pop("path")
-from ragtide_consumers.recorder.redaction_child import serve
+from ragtide_consumers.redaction.child import serve
 serve(**options)
 """
 
@@ -43,12 +43,14 @@ class RedactionProcess:
     """A child process that redacts the texts of one entry after another; threads that share it wait for each other.
 
     Args:
+        table: name of the table of the settings that describes the redaction.
         patterns: names of built-in patterns.
         function: the user's function as `module:attribute`; None without a function.
         limit_s: seconds that one entry may take.
     """
 
-    def __init__(self, patterns: tuple[str, ...], function: str | None, *, limit_s: float) -> None:
+    def __init__(self, table: str, patterns: tuple[str, ...], function: str | None, *, limit_s: float) -> None:
+        self._table = table
         self._patterns = patterns
         self._function = function
         self._limit_s = limit_s
@@ -61,7 +63,7 @@ class RedactionProcess:
 
         Raises:
             NotRedactedError: the child needed longer than the limit, or crashed on the entry.
-            RedactionAbortedError: the recorder stops.
+            RedactionAbortedError: the role stops.
             RedactionError: the user's function failed, or no child can be started.
         """
         with self._lock:
@@ -99,14 +101,14 @@ class RedactionProcess:
         child.send(request)
         if not child.answers(self._limit_s):
             self._end_child()
-            raise NotRedactedError(f"redaction took longer than recorder.redact_limit_s ({self._limit_s:g} s)")
+            raise NotRedactedError(f"redaction took longer than {self._table}.redact_limit_s ({self._limit_s:g} s)")
         reply: dict[str, Any] = from_json(child.receive())
         return reply
 
     def _started(self) -> "_Child":
         """Return a new child. If it does not start, the entry is not the cause, and nothing is written."""
         try:
-            self._child = child = _Child(self._patterns, self._function, self._limit_s)
+            self._child = child = _Child(self._table, self._patterns, self._function, self._limit_s)
             self._go_on()
             if child.answers(START_S) and child.receive() == READY:
                 return child
@@ -120,22 +122,22 @@ class RedactionProcess:
     def _go_on(self) -> None:
         if self._aborted:
             self._end_child()
-            raise RedactionAbortedError("redaction was stopped: the entries stay in Redis for the next recorder")
+            raise RedactionAbortedError("redaction was stopped, because its role stops: the entries stay in Redis")
 
     def _end_child(self, patience_s: float = 0.0) -> str:
         child, self._child = self._child, None
         ended = "not started" if child is None else child.end(patience_s)
         if self._aborted:
-            raise RedactionAbortedError("redaction was stopped: the entries stay in Redis for the next recorder")
+            raise RedactionAbortedError("redaction was stopped, because its role stops: the entries stay in Redis")
         return ended
 
 
 class _Child:
     """A running child and the socket to it."""
 
-    def __init__(self, patterns: tuple[str, ...], function: str | None, limit_s: float) -> None:
+    def __init__(self, table: str, patterns: tuple[str, ...], function: str | None, limit_s: float) -> None:
         ours, theirs = socket.socketpair()
-        options = {"path": sys.path, "socket_number": theirs.fileno(), "patterns": patterns}
+        options = {"table": table, "path": sys.path, "socket_number": theirs.fileno(), "patterns": patterns}
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, with the settings of this process
                 [
@@ -173,4 +175,4 @@ class _Child:
             ended = None
             self._process.kill()
             self._process.wait()
-        return "killed by the recorder" if ended is None else f"signal {-ended}" if ended < 0 else f"exit code {ended}"
+        return "killed by its role" if ended is None else f"signal {-ended}" if ended < 0 else f"exit code {ended}"

@@ -1,26 +1,26 @@
 """Redacts entries before they are stored: built-in patterns, then a function of the user.
 
-A child process redacts for a recorder (`redaction_process.py`), and is killed when an entry takes too long.
+A child process redacts (`process.py`), and is killed when an entry takes too long. The built-in patterns take time in
+proportion to a text, so a role that stores few and short texts may run them in its own process.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pydantic_core import to_json
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
 from ragtide_schemas.history import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ..labelers.plugins import attribute_at
+from ..loading import attribute_at
 from .errors import RedactionError
 from .patterns import PATTERNS
-from .redaction_process import RedactionProcess
+from .process import RedactionProcess
 
 Function = Callable[[str], str]
 
@@ -38,15 +38,31 @@ _LISTS: Final = ("documents", "history")
 """Fields that are lists of objects."""
 
 
-def function_at(path: str) -> Function:
-    """Return the user's function at `module:attribute`.
+class RedactionOptions(Protocol):
+    """The settings of redaction that several tables have."""
+
+    @property
+    def redact(self) -> Sequence[str]:
+        """Names of the built-in patterns that are removed from texts."""
+
+    @property
+    def redact_function(self) -> str | None:
+        """A function of the user from text to text, as `module:attribute`."""
+
+    @property
+    def redact_limit_s(self) -> float:
+        """Seconds that redaction of one entry may take."""
+
+
+def function_at(table: str, path: str) -> Function:
+    """Return the user's function at `module:attribute`, which a table of the settings names.
 
     Raises:
         ConfigurationError: it cannot be loaded or called.
     """
-    function = attribute_at("recorder.redact_function", path)
+    function = attribute_at(f"{table}.redact_function", path)
     if not callable(function):
-        raise ConfigurationError(f"recorder.redact_function: {path} is no function: name a function from text to text")
+        raise ConfigurationError(f"{table}.redact_function: {path} is no function: name a function from text to text")
     found: Function = function
     return found
 
@@ -76,18 +92,23 @@ class Redaction:
         """Number of places that were redacted, by pattern; for the function, the number of changed texts."""
 
     @classmethod
-    def of(cls, settings: RecorderSettings) -> "Redaction":
-        """Return the redaction that the settings describe.
+    def of(cls, table: str, options: RedactionOptions, *, patterns_here: bool = False) -> "Redaction":
+        """Return the redaction that a table of the settings describes.
+
+        Args:
+            table: name of the table, for messages.
+            options: the table.
+            patterns_here: whether built-in patterns alone run in this process, without a child.
 
         Raises:
             ConfigurationError: the function cannot be loaded or called.
         """
-        path = settings.redact_function
-        function = None if path is None else function_at(path)
-        if path is None and not settings.redact:
-            return cls()
-        process = RedactionProcess(settings.redact, path, limit_s=settings.redact_limit_s)
-        return cls(settings.redact, function, path, process)
+        path = options.redact_function
+        function = None if path is None else function_at(table, path)
+        if path is None and (patterns_here or not options.redact):
+            return cls(options.redact)
+        process = RedactionProcess(table, tuple(options.redact), path, limit_s=options.redact_limit_s)
+        return cls(options.redact, function, path, process)
 
     def fresh(self) -> "Redaction":
         """Return the same redaction, in the same process, with counts of its own."""
