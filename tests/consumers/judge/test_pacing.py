@@ -10,8 +10,8 @@ from tests.consumers.judge.asking import TOWER, judge
 
 from ragtide import Labeler
 from ragtide.testing import ScriptedJudge
-from ragtide_consumers.labelers.remote.breaker import LONGEST_PAUSE_S, Breaker
 from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
+from ragtide_runtime.breaker import LONGEST_PAUSE_S, Breaker
 
 pytestmark = pytest.mark.processes
 

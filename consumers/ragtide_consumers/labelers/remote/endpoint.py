@@ -13,12 +13,12 @@ from typing import Final, Generic, TypeVar
 import structlog
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
+from ragtide_runtime.breaker import Breaker
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import traced
 
 from ...metrics.scores import AbsentReason
-from .breaker import Breaker
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
 from .pacing import AdaptiveLimit, MinuteLimits
 from .replies import CallFailure, FailureKind

@@ -6,7 +6,7 @@ An answer without labels is a failure too, because an endpoint may answer every 
 from collections.abc import Callable
 from time import monotonic
 
-from ragtide_runtime.waiting import Backoff
+from .waiting import Backoff
 
 LONGEST_PAUSE_S = 300.0
 """Most seconds for which calls stop."""
