@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, utc_now
 
 NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test"]
 """What a notification tells: a change of alerts, a summary of withheld messages, or a test of a destination."""
@@ -34,3 +34,19 @@ class Notification:
     """Wall time at which the alert was raised; None means its `fired_at`, the time of an interaction."""
     changed_at: datetime | None = None
     """Wall time of the change that is told; None means now."""
+
+
+def sample_alert() -> Alert:
+    """Return an alert for a test of a destination that takes alerts and no messages."""
+    return Alert(
+        alert_id="ragtide-test",
+        status="firing",
+        rule="ragtide-test",
+        kind="stall",
+        severity="info",
+        pipeline="ragtide-test",
+        metric="trace.adherence",
+        direction="fall",
+        fired_at=utc_now(),
+        message="This is a test of ragtide's notifications: no alert fires.",
+    )

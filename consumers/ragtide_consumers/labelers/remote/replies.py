@@ -87,8 +87,12 @@ def failure_of_status(
     return CallFailure(FailureKind.FAILED, outcome, message, retry_after_s(headers), overloaded=status == 503)
 
 
-def retry_after_s(headers: Any) -> float | None:
+def retry_after_s(headers: Any, *, longest_s: float = LONGEST_RETRY_AFTER_S) -> float | None:
     """Return the seconds to wait that an endpoint asks for: `retry-after-ms`, or `retry-after` as seconds or date.
+
+    Args:
+        headers: of the reply.
+        longest_s: most seconds that are obeyed.
 
     >>> retry_after_s({"retry-after": "2"}), retry_after_s({}), retry_after_s({"retry-after-ms": "250"})
     (2.0, None, 0.25)
@@ -102,7 +106,7 @@ def retry_after_s(headers: Any) -> float | None:
         except ValueError:
             seconds = _seconds_until(value)
         if seconds >= 0:
-            return min(seconds, LONGEST_RETRY_AFTER_S)
+            return min(seconds, longest_s)
     return None
 
 

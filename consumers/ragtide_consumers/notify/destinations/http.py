@@ -1,0 +1,266 @@
+"""Destinations that take HTTP requests: sends them within limits, and says how each answer is meant."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import aiohttp
+from pydantic import SecretStr
+from pydantic_core import from_json, to_json
+
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+from ragtide_schemas import utc_now
+from ragtide_schemas.printable import printable
+
+from ...labelers.remote.replies import retry_after_s
+from ..notification import Notification
+from .addresses import PrivateAddressError, connector
+from .protocol import Preview, Refused, TryLater
+
+LARGEST_ANSWER: Final = 64 * 1024
+"""Most bytes of an answer that are read."""
+
+LONGEST_RETRY_AFTER_S: Final = 3600.0
+"""Most seconds for which a destination's request to wait is obeyed."""
+
+SHOWN_CHARS: Final = 200
+"""Most characters of an answer in a reason."""
+
+MASK: Final = "***"
+
+PASSING: Final = frozenset({408, 421, 423, 425, 429})
+"""Client errors that may pass by themselves; so may every status of 500 and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One POST of JSON to a destination."""
+
+    url: str = field(repr=False)
+    """The address, which may be a secret."""
+    body: Any
+    """JSON value."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers besides the content type."""
+    content_type: str = "application/json"
+
+
+class HttpAnswer(NamedTuple):
+    """The answer to a request that was accepted."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    """At most the first `LARGEST_ANSWER` bytes."""
+
+    def json(self) -> Any:
+        """Return the JSON of the body; None if it is not JSON."""
+        try:
+            return from_json(self.body)
+        except ValueError:
+            return None
+
+
+def open_session(notify: NotifySettings) -> aiohttp.ClientSession:
+    """Return the HTTP client of all destinations.
+
+    It connects to public addresses only, unless `notify.allow_private` is set, and it keeps no cookies. It uses the
+    proxy of the environment (HTTPS_PROXY), whose address is checked like that of a destination.
+    """
+    return aiohttp.ClientSession(
+        connector=connector(allow_private=notify.allow_private),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # Packed bytes that pass the limit may unpack to a thousand times as many.
+        auto_decompress=False,
+        headers={"accept-encoding": "identity", "user-agent": "ragtide"},
+        timeout=aiohttp.ClientTimeout(total=None),  # each request has its own
+        trust_env=True,
+    )
+
+
+class HttpDestination(ABC):
+    """A destination that takes HTTP requests.
+
+    Args:
+        settings: of the destination.
+        notify: settings of all notifications.
+        session: that `open_session` returned; it stays open when the destination is closed.
+    """
+
+    grouped: ClassVar[bool]
+    """Whether several alerts are told as one message."""
+    resend_s: ClassVar[float | None] = None
+    """Seconds after which a firing alert must be told again; None if once is enough."""
+
+    def __init__(self, settings: DestinationSettings, notify: NotifySettings, session: aiohttp.ClientSession) -> None:
+        self.name = settings.name
+        self.timeout_s = notify.timeout_s
+        """Seconds that one request may take."""
+        self._settings, self._session = settings, session
+        self._secrets = secrets_of(settings)
+
+    @abstractmethod
+    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+        """Return the requests that tell a notification, in their order.
+
+        Args:
+            told: the notification.
+            now: wall time of the attempt.
+        """
+
+    async def deliver(self, told: Notification) -> str:
+        """Tell the destination. It gives no id to messages, so the returned id is empty.
+
+        Raises:
+            TryLater: it failed, and may succeed later.
+            Refused: it would fail again.
+        """
+        for request in self.requests(told, utc_now()):
+            await self.post(request)
+        return ""
+
+    def preview(self, told: Notification) -> list[Preview]:
+        """Return the requests that `deliver` would send, with every secret masked. Nothing is sent."""
+        return [self._masked(request) for request in self.requests(told, utc_now())]
+
+    async def aclose(self) -> None:  # noqa: B027  # no destination over HTTP has anything to close
+        """Close nothing: the HTTP client belongs to the caller."""
+
+    async def post(self, request: HttpRequest) -> HttpAnswer:
+        """Send a request, and return the answer if it was accepted. Redirects are not followed.
+
+        Raises:
+            TryLater: no answer within the limit, no connection, or an answer that asks for patience.
+            Refused: any other answer, or an address that is not allowed.
+        """
+        body, pieces = to_json(request.body), bytearray()
+        headers = {"content-type": request.content_type, **request.headers, **self.signed(request, body)}
+        status, answered = 0, {}
+        try:
+            async with (
+                asyncio.timeout(self.timeout_s),
+                self._session.post(request.url, data=body, headers=headers, allow_redirects=False) as response,
+            ):
+                status, answered = response.status, dict(response.headers.items())
+                # The status decides. A body that does not arrive whole changes nothing.
+                with suppress(aiohttp.ClientError, OSError):
+                    async for piece in response.content.iter_any():
+                        pieces += piece[: LARGEST_ANSWER - len(pieces)]
+                        if len(pieces) >= LARGEST_ANSWER:
+                            break
+                response.close()
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            if not status:
+                raise self._unanswered(request, error) from None
+        answer = HttpAnswer(status, {name.lower(): value for name, value in answered.items()}, bytes(pieces))
+        self._judge(answer)
+        return answer
+
+    def signed(self, request: HttpRequest, body: bytes) -> dict[str, str]:
+        """Return headers that depend on the bytes of the body, such as a signature."""
+        return {}
+
+    def clean(self, text: str) -> str:
+        """Return a text of the destination, shortened, without secrets and control characters."""
+        return printable(masked(text, self._secrets))[:SHOWN_CHARS]
+
+    def _judge(self, answer: HttpAnswer) -> None:
+        status = answer.status
+        if 200 <= status < 300:
+            return
+        told = self.clean(answer.body[:10_000].decode("utf-8", "replace").strip())
+        reason = f"{self.name} answered with status {status}" + (f": {told}" if told else "")
+        if status >= 500 or status in PASSING:
+            raise TryLater(reason, retry_after_s(answer.headers, longest_s=LONGEST_RETRY_AFTER_S))
+        if status < 400:
+            raise Refused(
+                f"{self.name} redirects with status {status}: redirects are not followed, correct its address"
+            )
+        raise Refused(reason)
+
+    def _unanswered(self, request: HttpRequest, error: Exception) -> TryLater | Refused:
+        """Return the failure of a request that got no answer. Messages of aiohttp may hold the address: show none."""
+        if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, PrivateAddressError):
+            return Refused(f"{self.name} is not reached: {error.os_error}")
+        if isinstance(error, ValueError):  # among them aiohttp.InvalidURL
+            return Refused(f"{self.name} has an address that cannot be used: correct its url")
+        host = urlsplit(request.url).hostname
+        if isinstance(error, TimeoutError):
+            reason = f"gave no answer within {self.timeout_s:g} s"
+        elif isinstance(error, aiohttp.ClientConnectorDNSError):
+            reason = f"is not reached: the name {host} cannot be resolved"
+        elif isinstance(error, aiohttp.ClientSSLError):
+            reason = f"is not reached: TLS with {host} fails (check its certificate)"
+        elif isinstance(error, aiohttp.ClientConnectorError):
+            reason = f"is not reached: no connection to {host} ({error.strerror or 'refused'})"
+        else:
+            reason = "closed the connection without an answer"
+        return TryLater(f"{self.name} {reason}")
+
+    def _masked(self, request: HttpRequest) -> Preview:
+        headers = {
+            "content-type": request.content_type,
+            **request.headers,
+            **self.signed(request, to_json(request.body)),
+        }
+        return Preview(
+            f"POST {masked_url(request.url)}",
+            {name: MASK if name in _SECRET_HEADERS else value for name, value in headers.items()},
+            masked_value(request.body, self._secrets),
+        )
+
+
+_SECRET_HEADERS: Final = frozenset({"authorization", "webhook-signature"})
+
+
+def bearer(token: SecretStr | None) -> dict[str, str]:
+    """Return the header that carries a token; empty without one."""
+    return {} if token is None else {"authorization": f"Bearer {token.get_secret_value()}"}
+
+
+def secrets_of(settings: DestinationSettings) -> tuple[str, ...]:
+    """Return the secrets of a destination as they may appear in a text, the longest first."""
+    found = [one.get_secret_value() for one in (settings.secret, settings.token, settings.password) if one is not None]
+    if settings.url is not None:
+        url = settings.url.get_secret_value()
+        parts = urlsplit(url)
+        places = [parts.path, *parts.path.split("/"), parts.query, *(value for _, value in parse_qsl(parts.query))]
+        found += [url, parts.password or "", *(one for one in places if len(one) >= _LEAST_PLACE)]
+    return tuple(sorted({one for one in found if one}, key=len, reverse=True))
+
+
+_LEAST_PLACE: Final = 12
+"""Fewest characters of a part of an address that is masked inside of texts: `alerts` is no secret."""
+
+
+def masked(text: str, secrets: tuple[str, ...]) -> str:
+    """Return a text in which every secret is masked."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text
+
+
+def masked_value(value: Any, secrets: tuple[str, ...]) -> Any:
+    """Return a JSON value in whose texts every secret is masked."""
+    if isinstance(value, str):
+        return masked(value, secrets)
+    if isinstance(value, dict):
+        return {name: masked_value(one, secrets) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked_value(one, secrets) for one in value]
+    return value
+
+
+def masked_url(url: str) -> str:
+    """Return scheme and host of an address; the rest may be a secret.
+
+    >>> masked_url("https://user:pw@hooks.example.com:8443/services/T0/B0/key?sig=1")
+    'https://hooks.example.com:8443/***'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{MASK}"

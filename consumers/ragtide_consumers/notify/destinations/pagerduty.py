@@ -1,0 +1,65 @@
+"""PagerDuty: an alert triggers an incident and resolves it, by the Events API v2."""
+
+from datetime import datetime
+from typing import ClassVar, Final
+
+from ragtide_schemas import Alert
+
+from ..messages import facts_of, headline, scope, text_of
+from ..notification import Notification, sample_alert
+from .http import HttpDestination, HttpRequest
+
+ENQUEUE: Final = "https://events.pagerduty.com/v2/enqueue"
+"""Address of the service region United States."""
+
+LONGEST_SUMMARY: Final = 1024
+"""Most characters of a summary, a limit of PagerDuty."""
+
+SEVERITIES: Final = {"page": "critical", "ticket": "warning", "info": "info"}
+"""PagerDuty's severity of each severity of ragtide."""
+
+
+class PagerDuty(HttpDestination):
+    """A service of PagerDuty with an integration of the type Events API v2."""
+
+    grouped: ClassVar[bool] = False
+
+    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+        """Return one event for each alert; of a test two, so that its incident is closed at once."""
+        url = self._settings.url.get_secret_value() if self._settings.url else ENQUEUE
+        key = self._settings.token.get_secret_value() if self._settings.token else ""
+        events = [event_of(alert, told, now) for alert in told.alerts or (sample_alert(),)]
+        if told.status == "test":
+            events += [{"event_action": "resolve", "dedup_key": event["dedup_key"]} for event in events]
+        return [HttpRequest(url, {"routing_key": key, **event}) for event in events]
+
+
+def event_of(alert: Alert, told: Notification, now: datetime) -> dict[str, object]:
+    """Return the event of one alert, without the key of the integration.
+
+    Args:
+        alert: as it is now.
+        told: the notification that tells it.
+        now: wall time of the attempt.
+    """
+    if alert.status == "resolved":
+        return {"event_action": "resolve", "dedup_key": alert.alert_id}
+    one = Notification(alert.alert_id, alert.status, (alert,), url=told.url)
+    event: dict[str, object] = {
+        "event_action": "trigger",
+        "dedup_key": alert.alert_id,
+        "client": "ragtide",
+        "payload": {
+            "summary": headline(alert)[:LONGEST_SUMMARY],
+            "severity": SEVERITIES[alert.severity],
+            "source": scope(alert),
+            "timestamp": (told.raised_at or min(alert.fired_at, now)).isoformat(),
+            "component": alert.metric,
+            "group": alert.pipeline,
+            "class": alert.kind,
+            "custom_details": {"Message": " ".join(text_of(one).sentences), **dict(facts_of(alert))},
+        },
+    }
+    if told.url:
+        event |= {"client_url": told.url, "links": [{"href": told.url, "text": "Open the alert"}]}
+    return event

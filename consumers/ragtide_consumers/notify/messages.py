@@ -1,0 +1,341 @@
+"""Writes what people read about alerts: a title, a few sentences, facts and a link. Pure.
+
+A message says what changed, from what to what, since when, where the change is concentrated, how sure that is, and
+what to look at. It holds no texts of interactions. Names come from outside: each is shortened and escaped.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ragtide_schemas import Alert, ChangeCause
+from ragtide_schemas.diagnosis import DIAGNOSED_N
+from ragtide_schemas.metric_definitions import METRICS
+from ragtide_schemas.printable import printable
+
+from .notification import Notification
+
+LONGEST_TITLE: Final = 150
+"""Most characters of a title: as many as Slack's header has."""
+
+LONGEST_SENTENCE: Final = 600
+"""Most characters of a sentence."""
+
+LONGEST_NAME: Final = 80
+"""Most characters of a name from outside, such as a segment value."""
+
+MOST_ALERTS: Final = 10
+"""Most alerts of a group that a message lists."""
+
+MOST_ADVICE: Final = 3
+"""Most sentences of advice in a message."""
+
+MOST_INTERACTIONS: Final = 3
+"""Most ids of interactions in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertText:
+    """A message about alerts, in plain text without markup."""
+
+    title: str
+    """One line, at most `LONGEST_TITLE` characters."""
+    sentences: tuple[str, ...]
+    """In the order of reading; each is one line."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Names with values, such as `("Normal", "0.853")`; empty for a group."""
+    link: str | None = None
+    """Address of the page of the alert."""
+
+    @property
+    def plain(self) -> str:
+        """The message below its title as plain text."""
+        lines = [*self.sentences]
+        if self.facts:
+            lines += ["", *(f"{name}: {value}" for name, value in self.facts)]
+        if self.link:
+            lines += ["", self.link]
+        return "\n".join(lines)
+
+
+def text_of(told: Notification) -> AlertText:
+    """Return the message for people about a notification."""
+    if told.status == "test":
+        return AlertText("Test message of ragtide", ("This is a test: no alert fires.",), link=told.url)
+    if told.status == "summary":
+        return _summary(told)
+    if len(told.alerts) == 1:
+        return _single(told, told.alerts[0])
+    return _group(told)
+
+
+def headline(alert: Alert) -> str:
+    """Return what happened to one alert, in a line without a date."""
+    if alert.observed is None or alert.baseline is None:
+        return _cut(f"{scope(alert)}: {_line(alert.message)}", LONGEST_TITLE)
+    if alert.status == "resolved":
+        return _cut(f"{_subject(alert)} is back: {_number(alert.observed)}", LONGEST_TITLE)
+    observed, baseline = _number(alert.observed), _number(alert.baseline)
+    if alert.baseline_source == "target":
+        side = "below" if alert.direction == "fall" else "above"
+        return _cut(f"{_subject(alert)} is {side} its target {baseline}: {observed}", LONGEST_TITLE)
+    verb = "fell" if alert.direction == "fall" else "rose"
+    return _cut(f"{_subject(alert)} {verb} from {baseline} to {observed}", LONGEST_TITLE)
+
+
+def scope(alert: Alert) -> str:
+    """Return pipeline and segment value of an alert, shortened."""
+    pipeline = "all pipelines" if alert.pipeline == "*" else shown(alert.pipeline)
+    return f"{pipeline}, {shown(alert.segment)}" if alert.segment else pipeline
+
+
+def shown(name: str) -> str:
+    """Return a name from outside, shortened and without control characters."""
+    return _cut(printable(name[: 2 * LONGEST_NAME]), LONGEST_NAME)
+
+
+def facts_of(alert: Alert) -> tuple[tuple[str, str], ...]:
+    """Return the facts of one alert, for a table."""
+    found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else shown(alert.pipeline))]
+    if alert.segment:
+        found.append(("Segment", shown(alert.segment)))
+    found += [("Metric", shown(alert.metric)), ("Rule", f"{shown(alert.rule)} ({alert.severity})")]
+    if alert.observed is not None:
+        interval = ""
+        if alert.observed_lower is not None and alert.observed_upper is not None:
+            interval = f" ({_number(alert.observed_lower)} to {_number(alert.observed_upper)})"
+        found.append(("Now", f"{_number(alert.observed)}{interval} over {alert.observed_n or 0:,} interactions"))
+    if alert.baseline is not None:
+        found.append(("Normal", f"{_number(alert.baseline)} ({alert.baseline_source or 'given'})"))
+    if alert.began_at is not None:
+        found.append(("Began", f"about {_time(alert.began_at)}"))
+    found.append(("Fired", _time(alert.fired_at)))
+    if alert.resolved_at is not None:
+        found.append(("Resolved", _time(alert.resolved_at)))
+    if alert.labeler:
+        found.append(("Labeler", shown(alert.labeler)))
+    if alert.run:
+        found.append(("Run", shown(alert.run)))
+    return tuple(found)
+
+
+def advice(alerts: Iterable[Alert]) -> tuple[str, ...]:
+    """Return the diagnoses that the alerts carry, without repetition.
+
+    An alert gives no advice from fewer than 30 interactions, nor while the interval of its mean is the whole range of
+    the metric.
+    """
+    found = dict.fromkeys(
+        _cut(_line(sentence), LONGEST_SENTENCE) for alert in alerts if advises(alert) for sentence in alert.diagnosis
+    )
+    return tuple(found)[:MOST_ADVICE]
+
+
+def advises(alert: Alert) -> bool:
+    """Return whether an alert has enough data for advice."""
+    if alert.observed_n is None or alert.observed_n < DIAGNOSED_N:
+        return False
+    definition = METRICS.get(alert.metric)
+    if definition is None or alert.observed_lower is None or alert.observed_upper is None:
+        return True
+    lowest, highest = definition.lower, definition.upper
+    return not (alert.observed_lower <= lowest and alert.observed_upper >= highest)
+
+
+def guarantee(alert: Alert) -> str | None:
+    """Return how sure an alert is, in a sentence; None for an alert without statistics."""
+    if alert.false_discovery_rate is not None:
+        return f"At most {100 * alert.false_discovery_rate:.3g}% of all alarms are false, on average."
+    if alert.run_length is not None:
+        return f"At most one false alarm in {alert.run_length:,.0f} interactions, on average."
+    return None
+
+
+def concentration(cause: ChangeCause) -> tuple[str, ...]:
+    """Return where a change is concentrated, in sentences: other traffic, other answers, or not known."""
+    name = shown(cause.segment)
+    told = {
+        "mix": f"The traffic changed, and not the answers to the same kind of traffic (by {name}).",
+        "within": f"The answers changed for the same kind of traffic (by {name}).",
+        "both": f"Both the traffic and the answers changed (by {name}).",
+        "neither": f"Neither other traffic nor other answers explain the change (by {name}).",
+        "unresolved": f"It is not known yet whether the traffic or the answers changed (by {name}).",
+    }[cause.verdict]
+    found = [told, _cut(f"In detail: {_line(cause.text)}.", LONGEST_SENTENCE)]
+    if cause.carriers and cause.verdict in {"within", "both"}:
+        named = ", ".join(shown(one) for one in cause.carriers[:3])
+        more = f" and {len(cause.carriers) - 3} more" if len(cause.carriers) > 3 else ""
+        found.append(f"It is concentrated in {named}{more}.")
+    elif cause.spread == "all":
+        found.append(f"All values of {name} changed.")
+    found.append(
+        f"Other traffic explains {cause.mix:+.3f} ({cause.mix_lower:+.3f} to {cause.mix_upper:+.3f}) and other answers "
+        f"{cause.within:+.3f} ({cause.within_lower:+.3f} to {cause.within_upper:+.3f}), {100 * cause.confidence:.3g}% "
+        f"sure, from {cause.n_before:,} interactions before and {cause.n_since:,} since."
+    )
+    return tuple(found)
+
+
+def _single(told: Notification, alert: Alert) -> AlertText:
+    prefix = {"explained": "Cause known: ", "resolved": "Resolved: "}.get(told.status, "")
+    if told.status == "firing" and told.repeat:
+        prefix = "Still firing: "
+    title = headline(alert)
+    sentences: list[str] = []
+    if alert.observed is None:
+        message = _line(alert.message)
+        if not title.endswith(message):
+            sentences.append(_cut(message, LONGEST_SENTENCE))
+    elif alert.status == "resolved":
+        sentences.append(_back(alert))
+    else:
+        sentences += _changed(alert)
+    if alert.status != "resolved":
+        if alert.cause is not None:
+            sentences += concentration(alert.cause)
+        sentences += _sure_and_next([alert])
+    if told.repeat:
+        sentences.append(f"This was told {told.repeat:,} {'time' if told.repeat == 1 else 'times'} before.")
+    sentences += _others(told)
+    return AlertText(_cut(prefix + title, LONGEST_TITLE), tuple(sentences), facts_of(alert), told.url)
+
+
+def _group(told: Notification) -> AlertText:
+    alerts = told.alerts
+    firing = [alert for alert in alerts if alert.status != "resolved"]
+    where = _pipelines(alerts)
+    if not firing:
+        title = f"Resolved: {len(alerts)} alerts of {where}"
+    else:
+        metrics = {alert.metric for alert in firing}
+        moved = {alert.direction for alert in firing if alert.observed is not None}
+        same = len(moved) == 1 and all(alert.observed is not None for alert in firing) and len(metrics) == len(firing)
+        verb = ("fell" if moved == {"fall"} else "rose") if same else ""
+        since = min(alert.fired_at for alert in firing)
+        told_of = f"{len(metrics)} metrics of {where} {verb}" if same else f"{len(firing)} alerts of {where} fire"
+        repeated = "Still firing: " if told.repeat else ""
+        title = f"{repeated}{told_of} since {since:%H:%M} UTC"
+    sentences: list[str] = []
+    began = [alert.began_at for alert in firing if alert.began_at is not None]
+    if began:
+        sentences.append(f"The first change began about {_time(min(began))}.")
+    sentences += _listed(alerts)
+    causes = [alert for alert in firing if alert.cause is not None]
+    if causes and causes[0].cause is not None:
+        sentences += concentration(causes[0].cause)[:1]
+    sentences += _sure_and_next(firing)
+    sentences += _others(told)
+    return AlertText(_cut(title, LONGEST_TITLE), tuple(sentences), link=told.url)
+
+
+def _summary(told: Notification) -> AlertText:
+    n = told.n_withheld
+    where = f" about {_pipelines(told.alerts)}" if told.alerts else ""
+    title = f"{n:,} {'message' if n == 1 else 'messages'}{where} withheld"
+    first = "Too many messages came within a short time. This summary replaces them."
+    return AlertText(_cut(title, LONGEST_TITLE), (first, *_listed(told.alerts)), link=told.url)
+
+
+def _pipelines(alerts: Sequence[Alert]) -> str:
+    names = list(dict.fromkeys(alert.pipeline for alert in alerts))
+    if len(names) != 1:
+        return f"{len(names):,} pipelines"
+    return "all pipelines" if names[0] == "*" else shown(names[0])
+
+
+def _listed(alerts: Sequence[Alert]) -> list[str]:
+    lines = [
+        _cut(("- resolved: " if alert.status == "resolved" else "- ") + headline(alert), LONGEST_TITLE + 20)
+        for alert in alerts[:MOST_ALERTS]
+    ]
+    more = len(alerts) - MOST_ALERTS
+    return [*lines, f"- and {more:,} more"] if more > 0 else lines
+
+
+def _changed(alert: Alert) -> list[str]:
+    interval = ""
+    if alert.observed_lower is not None and alert.observed_upper is not None:
+        interval = f", between {_number(alert.observed_lower)} and {_number(alert.observed_upper)}"
+    level = (
+        f"{_statistic(alert)} is {_number(alert.observed)} over the last {alert.observed_n or 0:,} "
+        f"{'interaction' if alert.observed_n == 1 else 'interactions'}{interval}. {_normal(alert)}"
+    )
+    found = [level]
+    if alert.began_at is not None:
+        found.append(f"The change began about {_time(alert.began_at)}, and the alert fired at {_time(alert.fired_at)}.")
+    else:
+        found.append(f"The alert fired at {_time(alert.fired_at)}.")
+    return found
+
+
+def _back(alert: Alert) -> str:
+    at = f" since {_time(alert.resolved_at)}" if alert.resolved_at is not None else ""
+    return (
+        f"{_statistic(alert)} is {_number(alert.observed)} over the last {alert.observed_n or 0:,} interactions{at}. "
+        f"{_normal(alert)} The alert fired at {_time(alert.fired_at)}."
+    )
+
+
+def _normal(alert: Alert) -> str:
+    baseline = _number(alert.baseline)
+    return {
+        "target": f"The target is {baseline}.",
+        "given": f"Normal is {baseline}, as the rule says.",
+        "learned": f"Normal is {baseline}, as learned before the change.",
+        "window": f"Normal is {baseline}, as in the time before the change.",
+        "seasonal": f"Normal for these hours is {baseline}.",
+    }[alert.baseline_source or "given"]
+
+
+def _statistic(alert: Alert) -> str:
+    return {"mean": "The mean", "spread": "The standard deviation", "rmse": "The RMSE"}[alert.quantity]
+
+
+def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
+    """Return how sure alerts are, once, and what to look at."""
+    sure = list(dict.fromkeys(one for alert in alerts if (one := guarantee(alert)) is not None))
+    each = "For each rule: " if len(alerts) > 1 and len(sure) == 1 else ""
+    found = [f"{each}{sure[0][0].lower() + sure[0][1:] if each else sure[0]}"] if len(sure) == 1 else []
+    if len(sure) > 1:
+        found.append("Each alert states its own guarantee against false alarms.")
+    found += [f"Look at: {sentence}" for sentence in advice(alerts)]
+    few = [alert for alert in alerts if alert.diagnosis and not advises(alert)]
+    if few and len(few) == len(alerts):
+        found.append("There is too little data for advice yet.")
+    ids = list(dict.fromkeys(one for alert in alerts for one in alert.worst_interaction_ids))[:MOST_INTERACTIONS]
+    if ids:
+        found.append(f"Read first: {', '.join(shown(one) for one in ids)}.")
+    return found
+
+
+def _others(told: Notification) -> list[str]:
+    n = told.n_still_firing
+    if not n or told.status != "resolved":
+        return []
+    return [f"{n:,} other {'alert' if n == 1 else 'alerts'} of this group still {'fires' if n == 1 else 'fire'}."]
+
+
+def _subject(alert: Alert) -> str:
+    quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of "}[alert.quantity]
+    return f"{quantity}{shown(alert.metric)} of {scope(alert)}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "not known"
+    if value and abs(value) < 0.001:
+        return f"{value:.2g}"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _line(text: str) -> str:
+    return printable(text[: 4 * LONGEST_SENTENCE])
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
