@@ -48,6 +48,13 @@ def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
     assert changed(health, status_at(1111, drop_new=9, capped=1)) == [("stall-dropped", "resolved")]
 
 
+def test_alerts_that_no_group_read_in_time_are_no_dropped_interactions() -> None:
+    health = PipelineHealth(HealthLimits(quiet_s=60), 0)
+    assert changed(health, status_at(1000, alerts=5)) == []
+    (alert,) = health.check(status_at(1001, alerts=6, capped=2))
+    assert "alerts" not in alert.message
+
+
 def test_another_owner_neither_fires_nor_resolves_again() -> None:
     limits = HealthLimits(labeling_s=60, quiet_s=60)
     first = PipelineHealth(limits, 0)

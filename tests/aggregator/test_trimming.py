@@ -1,5 +1,8 @@
 from typing import Any
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_script
@@ -77,6 +80,90 @@ async def test_alerts_stay_until_they_are_recorded_up_to_a_hard_cap(async_redis:
     seen = await trim(async_redis, caps, "0-0", "0-0")
     assert len(await ids(async_redis, STREAMS.alerts)) == 40
     assert seen.dropped == {"alerts": 10}
+
+
+async def test_alerts_stay_until_every_group_has_finished_them(async_redis: Any) -> None:
+    caps = StreamCaps(alerts=4)
+    added = await add(async_redis, STREAMS.alerts, 20)
+    for group in ("pager", "chat"):
+        await async_redis.xgroup_create(STREAMS.alerts, group, id="0")
+    await async_redis.xgroup_setid(STREAMS.alerts, "chat", added[-1])
+    held = [entry for entry, _ in (await async_redis.xreadgroup("pager", "c", {STREAMS.alerts: ">"}, count=10))[0][1]]
+    await async_redis.xack(STREAMS.alerts, "pager", *held[:3], *held[4:])
+    for _ in range(2):
+        await trim(async_redis, caps, "0-0", "0-0")
+        assert await ids(async_redis, STREAMS.alerts) == added[3:], "the fourth is in the body of a subscriber"
+    await async_redis.xack(STREAMS.alerts, "pager", held[3])
+    await trim(async_redis, caps, "0-0", "0-0")
+    assert await ids(async_redis, STREAMS.alerts) == added[10:]
+    await async_redis.xgroup_destroy(STREAMS.alerts, "pager")
+    await trim(async_redis, caps, "0-0", "0-0")
+    assert await ids(async_redis, STREAMS.alerts) == added[16:]
+
+
+async def test_a_dropped_alert_that_was_taken_holds_no_other_alert(async_redis: Any) -> None:
+    caps = StreamCaps(alerts=1)
+    await add(async_redis, STREAMS.alerts, 1)
+    await async_redis.xgroup_create(STREAMS.alerts, "pager", id="0")
+    await async_redis.xreadgroup("pager", "dead", {STREAMS.alerts: ">"}, count=1)
+    await add(async_redis, STREAMS.alerts, 10)
+    assert (await trim(async_redis, caps, "0-0", "0-0")).dropped == {"alerts": 1}
+    finished = [entry for entry, _ in (await async_redis.xreadgroup("pager", "c", {STREAMS.alerts: ">"}))[0][1]]
+    await async_redis.xack(STREAMS.alerts, "pager", *finished)
+    seen = await trim(async_redis, caps, "0-0", "0-0")
+    assert (await async_redis.xlen(STREAMS.alerts), seen.dropped) == (1, {"alerts": 1})
+
+
+GROUP_STEPS = st.one_of(
+    st.tuples(st.just("add"), st.sampled_from("ab"), st.integers(1, 30)),
+    st.tuples(st.just("toggle"), st.sampled_from("bc"), st.just(0)),
+    st.tuples(st.just("read"), st.sampled_from("ab"), st.integers(1, 40)),
+    st.tuples(st.just("finish"), st.sampled_from("ab"), st.integers(1, 40)),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(GROUP_STEPS, min_size=5, max_size=25))
+async def test_an_unfinished_alert_goes_only_above_the_hard_cap_and_is_counted(
+    async_redis: Any, steps: list[tuple[str, str, int]]
+) -> None:
+    """A model of groups agrees with the script, after every step, on the entries that stay and the dropped ones."""
+    await async_redis.flushall()
+    stream, caps = STREAMS.alerts, StreamCaps(alerts=3)
+    here: list[str] = []
+    unread: dict[str, list[str]] = {}
+    taken: dict[str, list[str]] = {}
+    dropped = 0
+    for kind, group, count in [("toggle", "a", 0), *steps]:
+        if kind == "add":
+            new = await add(async_redis, stream, count)
+            here += new
+            for entries in unread.values():
+                entries.extend(new)
+        elif kind == "toggle" and group in unread:
+            await async_redis.xgroup_destroy(stream, group)
+            del unread[group], taken[group]
+        elif kind == "toggle":
+            await async_redis.xgroup_create(stream, group, id="0", mkstream=True)
+            unread[group], taken[group] = list(here), []
+        elif kind == "read" and group in unread:
+            await async_redis.xreadgroup(group, "c", {stream: ">"}, count=count)
+            taken[group] += unread[group][:count]
+            del unread[group][:count]
+        elif kind == "finish" and taken.get(group):
+            for _ in range(min(count, len(taken[group]))):
+                # Not in order, as subscribers that share a group finish alerts.
+                await async_redis.xack(stream, group, taken[group].pop(count % len(taken[group])))
+        held = {entry for entries in (*unread.values(), *taken.values()) for entry in entries}
+        while len(here) > 3 and (here[0] not in held or len(here) > 30):
+            entry = here.pop(0)
+            dropped += entry in held
+            for entries in unread.values():
+                entries[:] = [one for one in entries if one != entry]
+        for _ in range(2):
+            seen = await trim(async_redis, caps, "0-0", "0-0")
+            assert await ids(async_redis, stream) == here
+            assert seen.dropped.get("alerts", 0) == dropped
 
 
 async def test_metric_events_go_behind_the_checkpoint_but_some_are_kept_for_feedback(async_redis: Any) -> None:

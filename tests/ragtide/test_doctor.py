@@ -61,6 +61,7 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     await async_redis.set(streams.lease, "3:host-1:abc")
     await async_redis.hset(streams.aggregators, "host-1:abc", "99999999999999 1")
     await async_redis.hincrby(streams.dropped, "drop_new", 7)
+    await async_redis.hincrby(streams.dropped, "alerts", 3)
     await async_redis.hset(streams.checkpoint, "went_back", '{"times": 2, "at": "2026-11-21T10:00:00"}')
     found = await findings(async_redis)
     assert "5 waiting (2 taken), the oldest for" in found["partition 0: labeling"].found
@@ -70,6 +71,7 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     assert found["aggregators"].found == "host-1:abc owns 1"
     assert found["partition 0: dead letters"].level == "warning"
     assert found["partition 0: dropped"].found == "7 drop_new"
+    assert found["partition 0: alerts"].found == "3 dropped before every consumer group had finished them"
     assert found["partition 0: rollback"].found.startswith("2 times, last on 2026-11-21")
 
 

@@ -101,12 +101,14 @@ class PipelineHealth:
         )
 
     def _drops(self, status: StreamStatus) -> list[Alert]:
-        quiet, total = self._limits.quiet_s, sum(status.dropped.values())
+        # Unread alerts are no interactions, and an alert about them would push the next one over the cap.
+        dropped = {why: count for why, count in status.dropped.items() if why != "alerts"}
+        quiet, total = self._limits.quiet_s, sum(dropped.values())
         new = total - self._dropped
         if new:
             self._dropped, self._dropped_ms = total, status.now_ms
             self._written[CheckpointField.HEALTH_DROPPED] = f"{total} {status.now_ms}".encode()
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(status.dropped.items()))
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
         return self._change(
             "dropped",
             status,

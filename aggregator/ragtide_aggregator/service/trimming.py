@@ -2,19 +2,20 @@
 
 Interactions and metric events are trimmed up to the position of every consumer group and of the checkpoint. An entry
 that a worker holds stays, and every interaction stays until there are workers. Metric events stay longer, because later
-feedback is joined with them. Alerts above their cap stay until they are recorded, up to ten times the cap. Interactions
-and dead letters also have caps in bytes. Unfinished entries that a cap removes are counted in the hash `dropped`.
+feedback is joined with them. Alerts above their cap stay until every group has finished them (the recorder's, and each
+subscriber's), up to ten times the cap. Interactions and dead letters also have caps in bytes. Unfinished entries that a
+cap removes are counted in the hash `dropped`.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtide_runtime.redis.entry_ids import order
-from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 
 ALERTS_HARD: Final = 10
-"""Factor of their cap up to which alerts that wait for the recorder stay."""
+"""Factor of their cap up to which alerts that wait for a consumer group stay."""
 
 SAMPLES: Final = 2000
 """Nodes of a stream that are measured every second, in less than a millisecond of Redis's time."""
@@ -80,7 +81,6 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
         caps.dead_letters,
         ALERTS_HARD * caps.alerts,
         LABEL_GROUP,
-        RECORD_GROUP,
         caps.interactions_bytes,
         caps.dead_letters_bytes,
         SAMPLES,

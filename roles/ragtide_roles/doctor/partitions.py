@@ -88,10 +88,16 @@ def _recorder(status: PartitionStatus, name: str, behind_s: float, settings: Set
 
 
 def _losses(status: PartitionStatus, name: str) -> list[Finding]:
-    """Return findings about dropped interactions, and about streams that ended before the checkpoint."""
+    """Return findings about dropped interactions and alerts, and about streams that ended before the checkpoint."""
     findings: list[Finding] = []
-    if status.backlog.dropped:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(status.backlog.dropped.items()))
+    dropped = dict(status.backlog.dropped)
+    unread = dropped.pop("alerts", 0)
+    if unread:
+        found = f"{unread:,} dropped before every consumer group had finished them"
+        advice = "raise alert_cap, and look at the groups on the alerts stream: ragtide doctor names idle ones"
+        findings.append(Finding("warning", f"{name}: alerts", found, advice))
+    if dropped:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
         advice = "add workers, or raise interactions_cap: estimates miss them"
         findings.append(Finding("warning", f"{name}: dropped", reasons, advice))
     if status.rollback is not None:

@@ -2,8 +2,8 @@
 -- uses: entry_ids, fields, groups, time
 -- KEYS: interactions, metrics, feedback, alerts, dead letters, dropped.
 -- ARGV: positions of the checkpoint (metrics, feedback), metric events to keep, caps of interactions, alerts and dead
---       letters, hard cap of alerts, groups of the workers and of the recorder, caps in bytes of interactions and dead
---       letters, nodes of a stream whose size is looked at.
+--       letters, hard cap of alerts, group of the workers, caps in bytes of interactions and dead letters, nodes of a
+--       stream whose size is looked at.
 -- reply: the server's time in ms, the oldest unfinished interaction, the last metric event, and the numbers of dropped
 --        entries (reason, number, ...). Safe to repeat.
 
@@ -33,11 +33,35 @@ local function cap_bytes(stream, most, why)
     local length = redis.call('XLEN', stream)
     -- Sizes differ, so a round takes a tenth at most; if it takes more than ten, the rest waits for the next time.
     for _ = 1, 10 do
-        local bytes = length > 1 and redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', ARGV[12]) or 0
+        local bytes = length > 1 and redis.call('MEMORY', 'USAGE', stream, 'SAMPLES', ARGV[11]) or 0
         if bytes <= tonumber(most) then return end
         local keep = math.min(math.max(math.floor(length * most / bytes), math.floor(length * 0.9)), length - 1)
         redis.call('HINCRBY', KEYS[6], why, redis.call('XTRIM', stream, 'MAXLEN', '=', keep))
         length = keep
+    end
+end
+-- The first entry that a group has not finished among the entries from a given id on. A pending entry that a cap has
+-- dropped is before that id, so it holds nothing.
+local function first_from(stream, group, id)
+    local pending = group['pending'] > 0 and redis.call('XPENDING', stream, group['name'], id, '+', 1) or {}
+    return #pending > 0 and pending[1][1] or following(group['last-delivered-id'])
+end
+-- Trims a stream to a cap, but an entry that some group has not finished only above the hard cap. A call takes at most
+-- ten thousand entries by the first cap; the next call continues. Only unfinished entries are counted as dropped.
+local function trim_alerts(stream, most, hard)
+    local groups, oldest = groups_of(stream), redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
+    if not next(groups) or #oldest == 0 then return cap(stream, most, nil) end
+    local floor
+    for _, group in pairs(groups) do
+        local first = first_from(stream, group, oldest[1][1])
+        if not floor or before(first, floor) then floor = first end
+    end
+    for _ = 1, 10 do
+        local length = redis.call('XLEN', stream)
+        if length <= most then return end
+        local finished = #redis.call('XRANGE', stream, '-', '(' .. floor, 'COUNT', math.min(length - most, 1000))
+        if finished == 0 then return cap(stream, hard, 'alerts') end
+        redis.call('XTRIM', stream, 'MAXLEN', '=', length - finished)
     end
 end
 
@@ -48,7 +72,7 @@ if workers then
     redis.call('XTRIM', KEYS[1], 'MINID', '=', unfinished(KEYS[1], nil))
 end
 cap(KEYS[1], ARGV[4], 'capped')
-cap_bytes(KEYS[1], ARGV[10], 'capped')
+cap_bytes(KEYS[1], ARGV[9], 'capped')
 local first = redis.call('XRANGE', KEYS[1], workers and first_of(KEYS[1], workers) or '-', '+', 'COUNT', 1)
 if #first > 0 then oldest = first[1][1] end
 
@@ -57,20 +81,9 @@ if excess > 0 then
     redis.call('XTRIM', KEYS[2], 'MINID', '~', unfinished(KEYS[2], following(ARGV[1])), 'LIMIT', excess)
 end
 redis.call('XTRIM', KEYS[3], 'MINID', '=', unfinished(KEYS[3], following(ARGV[2])))
-local recorder = groups_of(KEYS[4])[ARGV[9]]
-local over = redis.call('XLEN', KEYS[4]) - tonumber(ARGV[5])
-if recorder and over > 0 then
-    local recorded = recorder['last-delivered-id']
-    if #redis.call('XRANGE', KEYS[4], '-', recorded, 'COUNT', 1) > 0 then
-        local last = redis.call('XRANGE', KEYS[4], '-', '+', 'COUNT', over)[over][1]
-        redis.call('XTRIM', KEYS[4], 'MINID', '=', following(before(recorded, last) and recorded or last))
-    end
-    cap(KEYS[4], ARGV[7], 'alerts')
-else
-    cap(KEYS[4], ARGV[5], nil)
-end
+trim_alerts(KEYS[4], tonumber(ARGV[5]), ARGV[7])
 cap(KEYS[5], ARGV[6], 'dead_letters')
-cap_bytes(KEYS[5], ARGV[11], 'dead_letters')
+cap_bytes(KEYS[5], ARGV[10], 'dead_letters')
 
 local last = ''
 if redis.call('EXISTS', KEYS[2]) == 1 then
