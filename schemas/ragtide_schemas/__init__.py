@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .metric_definitions import METRICS, RAGTIDE_METRICS
     from .metric_event import JudgedScores, MetricEvent
     from .metrics import Bands, Direction, Kind, MetricDefinition
+    from .specimen import Specimen, SpecimenLabeling
     from .times import from_milliseconds, to_milliseconds, utc_now
     from .user_ids import hashed_user_id
     from .workspace import Workspace
@@ -54,6 +55,8 @@ __all__ = [
     "RetrievedDocument",
     "SentenceLabels",
     "SentenceProbabilities",
+    "Specimen",
+    "SpecimenLabeling",
     "VersionedModel",
     "WireModel",
     "Workspace",
@@ -100,6 +103,8 @@ __getattr__ = late(
         "RetrievedDocument": ".interaction",
         "SentenceLabels": ".labels",
         "SentenceProbabilities": ".labels",
+        "Specimen": ".specimen",
+        "SpecimenLabeling": ".specimen",
         "VersionedModel": ".base",
         "WireModel": ".base",
         "Workspace": ".workspace",

@@ -14,6 +14,7 @@ from .feedback import Feedback
 from .interaction import RagInteraction
 from .labels import ClaimLabels, SentenceLabels
 from .metric_event import MetricEvent
+from .specimen import Specimen
 
 PUBLISHED: dict[str, type[WireModel]] = {
     "alert": Alert,
@@ -28,6 +29,7 @@ PUBLISHED: dict[str, type[WireModel]] = {
     "interaction": RagInteraction,
     "metric-event": MetricEvent,
     "sentence-labels": SentenceLabels,
+    "specimen": Specimen,
 }
 """The models whose JSON Schema is part of the documentation, by file name."""
 

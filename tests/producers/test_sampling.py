@@ -14,7 +14,7 @@ from ragtide import InteractionProducer, InvalidEntryError, RagInteraction
 from ragtide.testing import interaction
 from ragtide_consumers.labelers.cascade import position
 from ragtide_producers.publishing.publish_command import Publication, draw
-from ragtide_producers.publishing.sampling import Sample, Sampling, drawn
+from ragtide_producers.publishing.sampling import Sample, Sampling, drawn_for
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
@@ -62,7 +62,9 @@ def test_a_sample_is_independent_of_the_other_draws() -> None:
     assert len(kept) / len(IDS) == pytest.approx(0.25, abs=0.03)
     for other in (draw, position):
         assert sum(other("shop", name) < 0.25 for name in kept) / len(kept) == pytest.approx(0.25, abs=0.06)
-    assert sum(drawn("help", "interaction", name) < 0.25 for name in kept) / len(kept) == pytest.approx(0.25, abs=0.06)
+    assert sum(drawn_for("help", "interaction", name) < 0.25 for name in kept) / len(kept) == pytest.approx(
+        0.25, abs=0.06
+    )
 
 
 @pytest.mark.pure

@@ -10,7 +10,7 @@
    move dead letters, and alerts of removed partitions, and make the new layout the layout of the deployment.
 """
 
-from typing import cast
+from typing import Final, cast
 from uuid import uuid4
 
 from redis.asyncio import Redis
@@ -29,6 +29,9 @@ from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInter
 from .known_copies import AT_ONCE, BUCKETS, KEYS, copy_buckets, copy_keys
 from .repartitioned_fields import Fields, pipeline_of, repartitioned
 from .rest import check_at_rest, delete_read_traces, positions
+
+SPECIMENS: Final = ("specimen", "specimen_order", "specimen_sizes", "specimen_lists", "specimen_list")
+"""Families of keys of specimens, which a removed partition takes with it."""
 
 
 class Repartition:
@@ -177,7 +180,7 @@ class Repartition:
         return self._new.of(interaction.pipeline, interaction.interaction_id)
 
     async def _remove_partition(self, streams: Streams) -> None:
-        """Move the alerts and drop counts of a removed partition to the first partition, and delete its keys."""
+        """Move alerts and drop counts of a removed partition to the first one, and delete its keys and specimens."""
         home = Streams(self._new.prefix, 0)
         async for entry in read_all(self._redis, streams.alerts):
             await self._redis.xadd(home.alerts, {DATA_FIELD: entry.fields[DATA_FIELD], MOVED_FIELD: self._token})
@@ -196,9 +199,11 @@ class Repartition:
             streams.fencing_tokens,
             streams.recorder_fencing_tokens,
             streams.copies,
+            streams.specimen_pipelines,
+            streams.specimen_usage,
         ]
         await self._redis.delete(*gone)
-        for kind in (*KEYS, *BUCKETS):
+        for kind in (*KEYS, *BUCKETS, *SPECIMENS):
             async for key in self._redis.scan_iter(match=getattr(streams, kind)("*"), count=AT_ONCE):
                 await self._redis.unlink(key)
 

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Final
 
+from ragtide_runtime.draws import drawn
 from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_schemas import RagInteraction
 
@@ -19,14 +19,10 @@ from .unavailable import LabelerUnavailable
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
     """Return the position of an interaction in the draw, in [0, 1): the same in every process, worker and replay.
 
-    The position is the first 8 bytes of BLAKE2b of salt, pipeline and id, big-endian, divided by 2^64.
-
     >>> 0 <= position("shop", "1") < 1
     True
     """
-    drawn = blake2b(f"{salt}\0{pipeline}\0{interaction_id}".encode(), digest_size=8).digest()
-    # A float holds 53 of the 64 bits: with all 64, the result could round up to 1.
-    return (int.from_bytes(drawn, "big") >> 11) / 2**53
+    return drawn(f"{salt}\0{pipeline}\0{interaction_id}")
 
 
 @dataclass(frozen=True, slots=True)

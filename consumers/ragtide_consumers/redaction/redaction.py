@@ -125,6 +125,11 @@ class Redaction:
             self._process.close()
 
     @property
+    def waits(self) -> bool:
+        """Whether redaction waits for a child process."""
+        return self._process is not None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the patterns and of the user's function in use, for the manifest."""
         return (*(name for name, _ in self._patterns), *([self._function_name] if self._function else []))
@@ -179,6 +184,14 @@ class Redaction:
                 "was written; replace the redacted places with some text"
             ) from None
 
+    def texts(self, value: Any) -> Any:
+        """Return lists and tables of texts with every text redacted.
+
+        Raises:
+            RedactionError, NotRedactedError, RedactionAbortedError: as for `model`.
+        """
+        return value if not self.names else self._asked({"texts": value})
+
     def without_texts(self, kind: EntryKind, model: VersionedModel) -> dict[str, Any]:
         """Return the fields of a model that hold no free text."""
         return model.model_dump(mode="json", exclude=set(_TEXTS[kind]), exclude_none=True)
@@ -201,8 +214,13 @@ class Redaction:
         redacted = None if text is None else self._asked({"payload": text})
         return None if redacted is None else to_json(redacted)
 
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the changed fields of a model, or the redacted payload of an unreadable entry; None without either."""
+    def answer(self, request: Mapping[str, Any]) -> Any:
+        """Return the changed fields of a model, the redacted texts, or the redacted payload of an unreadable entry.
+
+        None stands for a model without a change, and for a payload that is no JSON object.
+        """
+        if "texts" in request:
+            return self._all(request["texts"])
         if "payload" in request:
             try:
                 found: dict[str, Any] = self._all(read_json_object(request["payload"].encode()))
@@ -213,13 +231,12 @@ class Redaction:
         redacted = {name: self._field(name, value) for name, value in fields.items()}
         return {name: value for name, value in redacted.items() if value != fields[name]} or None
 
-    def _asked(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _asked(self, request: dict[str, Any]) -> Any:
         if self._process is None:
             return self.answer(request)
         reply = self._process.ask(request)
         self.counts.update(reply["counts"])
-        value: dict[str, Any] | None = reply["value"]
-        return value
+        return reply["value"]
 
     def _field(self, name: str, value: Any) -> Any:
         if name not in _LISTS or value is None:

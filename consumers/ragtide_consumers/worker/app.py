@@ -18,6 +18,7 @@ from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
 
 from ..labelers.protocol import Labeler
+from ..specimens.keeping import SpecimenKeeper
 from .claims import ClaimRenewer
 from .patience import Patience
 from .result_export import ResultExport, exporting_results
@@ -53,6 +54,7 @@ class WorkerApplication(StreamApplication):
         telemetry: WorkerTelemetry,
         outage: Outage,
         export: ResultExport | None = None,
+        specimens: SpecimenKeeper | None = None,
     ) -> None:
         redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
         consumer = consumer_name()
@@ -68,6 +70,7 @@ class WorkerApplication(StreamApplication):
                 telemetry=telemetry,
                 outage=outage,
                 export=export,
+                specimens=specimens,
             )
             for streams in settings.layout.all()
         ]
@@ -120,11 +123,17 @@ async def run_workers(
     started, which creates the group again. A new application is also started if Redis fails during the start.
 
     Raises:
-        ConfigurationError: `otel.results` is on, and its address or its packages are missing.
+        ConfigurationError: `otel.results` is on, and its address or its packages are missing; or the function that
+            redacts specimens cannot be loaded.
     """
     telemetry = telemetry or WorkerTelemetry()
-    async with exporting_results(settings.otel, telemetry) as export:
-        await _run_workers(settings, url, labeler, stop, telemetry=telemetry, export=export)
+    specimens = SpecimenKeeper.of(settings, telemetry.specimen)
+    try:
+        async with exporting_results(settings.otel, telemetry) as export:
+            await _run_workers(settings, url, labeler, stop, telemetry=telemetry, export=export, specimens=specimens)
+    finally:
+        if specimens is not None:
+            await asyncio.to_thread(specimens.close)
 
 
 async def _run_workers(
@@ -135,13 +144,16 @@ async def _run_workers(
     *,
     telemetry: WorkerTelemetry,
     export: ResultExport | None,
+    specimens: SpecimenKeeper | None,
 ) -> None:
     patience = Patience(labeler)
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
-        app = WorkerApplication(settings, url, patience, telemetry=telemetry, outage=outage, export=export)
+        app = WorkerApplication(
+            settings, url, patience, telemetry=telemetry, outage=outage, export=export, specimens=specimens
+        )
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:

@@ -7,14 +7,16 @@ For each entry the script does the following in this order:
 2. `XACK`. If another worker acknowledged the entry first (it reclaimed the entry from a slow worker), the script ends.
 3. The id belongs to this entry for the dedupe window, and the metric event is added. The entry id of the event is
    stored for the feedback window, so that later gold scores find the event.
+4. A specimen of the interaction is kept, if there is one and a list takes it.
 
 A script that is sent again after a lost reply changes nothing: the second time `XACK` returns 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
@@ -22,6 +24,7 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_schemas import DeadLetter, MetricEvent, Reason
 
+from ..specimens.keeping import ProposedSpecimen, specimen_arguments, specimen_keys
 from .entries import StreamEntry
 
 DELIVER: Final = Lua("deliver_event")
@@ -49,6 +52,8 @@ class LabeledEntry:
     """Trace context of the event; empty without tracing."""
     target: str = ""
     """Traceparent of the span that the result is about, for `otel.results`; empty if there is none."""
+    specimen: ProposedSpecimen | None = None
+    """The specimen to keep of the interaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +81,25 @@ class ResultCommitter:
         consumer: name of the worker, for dead letters.
         dedupe_window_s: seconds for which an interaction id belongs to its entry.
         feedback_window_s: seconds for which the entry id of an event is stored.
+        specimen_outcome: called with the outcome of each specimen.
     """
 
     def __init__(
-        self, redis: Redis, streams: Streams, *, consumer: str, dedupe_window_s: float, feedback_window_s: float
+        self,
+        redis: Redis,
+        streams: Streams,
+        *,
+        consumer: str,
+        dedupe_window_s: float,
+        feedback_window_s: float,
+        specimen_outcome: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._redis = redis
         self._streams = streams
         self._consumer = consumer
         self._window_ms = int(dedupe_window_s * 1000)
         self._feedback_ms = int(feedback_window_s * 1000)
+        self._specimen_outcome = specimen_outcome
 
     def rejected(
         self, entry: StreamEntry, reason: Reason, detail: str, interaction_id: str | None = None
@@ -113,19 +127,37 @@ class ResultCommitter:
     def _call(self, result: Result) -> ScriptCall[CommitOutcome]:
         if isinstance(result, RejectedEntry):
             return reject_entry(self._streams, result)
-        return deliver_event(self._streams, result, dedupe_ms=self._window_ms, feedback_ms=self._feedback_ms)
+        return deliver_event(
+            self._streams,
+            result,
+            dedupe_ms=self._window_ms,
+            feedback_ms=self._feedback_ms,
+            specimen_outcome=self._specimen_outcome,
+        )
 
 
 def deliver_event(
-    streams: Streams, result: LabeledEntry, *, dedupe_ms: int, feedback_ms: int
+    streams: Streams,
+    result: LabeledEntry,
+    *,
+    dedupe_ms: int,
+    feedback_ms: int,
+    specimen_outcome: Callable[[str], None] = lambda _: None,
 ) -> ScriptCall[CommitOutcome]:
-    """Return the call that acknowledges an entry and adds its metric event."""
+    """Return the call that acknowledges an entry and adds its metric event, and keeps its specimen if it has one."""
     event = result.event
     identity = event.pipeline, event.interaction_id
     keys = (streams.interactions, streams.metrics, *streams.owner_keys(*identity), *streams.event_keys(*identity))
     digest = known_digest(*identity)
     arguments = (LABEL_GROUP, result.entry_id, event.encode(), dedupe_ms, feedback_ms, result.traceparent, digest)
-    return ScriptCall(DELIVER, keys, arguments, _outcome)
+    if result.specimen is None:
+        return ScriptCall(DELIVER, keys, arguments, _outcome)
+    return ScriptCall(
+        DELIVER,
+        (*keys, *specimen_keys(streams, event, result.specimen)),
+        (*arguments, *specimen_arguments(streams, event, result.specimen)),
+        partial(_outcome_with_specimen, specimen_outcome),
+    )
 
 
 def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[CommitOutcome]:
@@ -137,3 +169,11 @@ def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[CommitOu
 
 def _outcome(reply: bytes) -> CommitOutcome:
     return CommitOutcome(reply.decode())
+
+
+def _outcome_with_specimen(count: Callable[[str], None], reply: Any) -> CommitOutcome:
+    if not isinstance(reply, list):
+        return _outcome(reply)
+    outcome, kept = reply
+    count(kept.decode())
+    return _outcome(outcome)

@@ -28,7 +28,12 @@ class WorkerTelemetry:
         self.in_flight = catalogue.IN_FLIGHT.gauge(registry)
         self.reclaimed = catalogue.RECLAIMED.counter(registry)
         self.result_spans = catalogue.RESULT_SPANS.counter(registry)
+        self.specimens = catalogue.SPECIMENS.counter(registry)
         self._labelings = catalogue.LABELINGS.counter(registry)
+
+    def specimen(self, outcome: str) -> None:
+        """Count a specimen by its outcome."""
+        self.specimens.labels(outcome).inc()
 
     def outcomes(self, labeler: str, names: Iterable[str]) -> dict[str, Counter]:
         """Return a labeler's counter of each outcome; each starts at 0, so that a rate includes its first event."""

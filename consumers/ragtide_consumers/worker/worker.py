@@ -19,9 +19,11 @@ from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
 from ragtide_runtime.user_ids import UserIds
-from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, utc_now
+from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, utc_now
 
 from ..labelers.event import labeler_id, metric_event
+from ..labelers.protocol import Labeling
+from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from .backpressure import Backpressure
 from .claims import ClaimRenewer
 from .committing import FAILED, CommitLoop
@@ -55,8 +57,10 @@ class LabelWorker:
         telemetry: WorkerTelemetry,
         outage: Outage,
         export: ResultExport | None = None,
+        specimens: SpecimenKeeper | None = None,
     ) -> None:
         self._streams = streams
+        self._specimens = specimens
         self._exports = export is not None
         self._patience = patience
         self._labeler = labeler = patience.labeler
@@ -81,6 +85,7 @@ class LabelWorker:
             consumer=consumer,
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
+            specimen_outcome=telemetry.specimen,
         )
         self._results = CommitLoop(
             self._committer,
@@ -278,7 +283,18 @@ class LabelWorker:
             self._labeling_seconds.observe(timed.latency_s)
             log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
             target = target_of(interaction, parent) if self._exports else ""
-            return LabeledEntry(entry.entry_id, event, span.traceparent, target)
+            specimen = await self._specimen(interaction, timed.labeling, event, parent)
+            return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+
+    async def _specimen(
+        self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, parent: str
+    ) -> ProposedSpecimen | None:
+        """Return the specimen to keep of an interaction; None for most interactions."""
+        if self._specimens is None:
+            return None
+        trace = target_of(interaction, parent) or parent
+        trace_id = trace.split("-")[1] if trace else None
+        return await self._specimens.proposed(interaction, labeling, event, trace_id=trace_id)
 
     async def _uncount_waiting(self, entry: StreamEntry) -> None:
         """Uncount the delivery of an entry before it waits for its labeler."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final, get_args
 
+from ragtide_runtime.draws import drawn
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.producer import ProducerSettings, SampleBy
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
@@ -16,15 +16,13 @@ _PURPOSE: Final = b"ragtide sample"
 """Makes this draw independent of every other draw of ragtide, such as the one that chooses for a judge."""
 
 
-def drawn(pipeline: str, kind: SampleBy, name: str) -> float:
+def drawn_for(pipeline: str, kind: SampleBy, name: str) -> float:
     """Return a number in [0, 1): uniform over names, and the same in every process for one of them.
 
-    >>> drawn("shop", "interaction", "i-1") == drawn("shop", "interaction", "i-1")
+    >>> drawn_for("shop", "interaction", "i-1") == drawn_for("shop", "interaction", "i-1")
     True
     """
-    digest = blake2b(f"{kind}\0{pipeline}\0{name}".encode(), digest_size=8, person=_PURPOSE).digest()
-    # A float holds 53 of the 64 bits: with all 64, the result could round up to 1.
-    return (int.from_bytes(digest, "big") >> 11) / 2**53
+    return drawn(f"{kind}\0{pipeline}\0{name}", purpose=_PURPOSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,8 @@ class Sampling:
         if self.probability >= 1.0:
             return True
         if self.by == "session" and session_id is not None:
-            return drawn(pipeline, "session", session_id) < self.probability
-        return drawn(pipeline, "interaction", interaction_id) < self.probability
+            return drawn_for(pipeline, "session", session_id) < self.probability
+        return drawn_for(pipeline, "interaction", interaction_id) < self.probability
 
     def sampled(self, interaction: RagInteraction) -> RagInteraction | None:
         """Return an interaction with the probability with which it was kept; None if it is not sent.

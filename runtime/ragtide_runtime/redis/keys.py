@@ -102,6 +102,18 @@ class Streams:
     read_traces = _Key("read-traces", "sorted set", "traces that were read, by the time at which their spans go")
     traces_bytes = _Key("traces-bytes", "counter", "bytes of the stored spans")
 
+    specimen = _Family("specimen", "string", "one specimen, by the digest of its interaction")
+    specimen_order = _Family(
+        "specimen-order", "sorted set", "specimens of one pipeline, by the time at which each expires"
+    )
+    specimen_sizes = _Family("specimen-sizes", "hash", "bytes and number of lists of each specimen of one pipeline")
+    specimen_lists = _Family("specimen-lists", "set", "names of the lists of specimens of one pipeline")
+    specimen_list = _Family("specimen-list", "sorted set", "one list of specimens of one pipeline")
+    specimen_pipelines = _Key(
+        "specimen-pipelines", "sorted set", "pipelines with specimens, by the time at which the last one expires"
+    )
+    specimen_usage = _Key("specimen-usage", "hash", "bytes of the specimens of each pipeline, and of all")
+
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
     repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
     next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
@@ -140,6 +152,22 @@ class Streams:
         """Return the keys that may hold the metric event of an interaction: its own key first, then six buckets."""
         return self._known_keys("scored", "events", pipeline, interaction_id)
 
+    def specimen_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
+        """Return the keys that the scripts about a specimen need, in their order; `specimens.lua` names them."""
+        place = pipeline_digest(pipeline)
+        return (
+            self.specimen(interaction_digest(pipeline, interaction_id)),
+            self.specimen_order(place),
+            self.specimen_sizes(place),
+            self.specimen_lists(place),
+            self.specimen_pipelines,
+            self.specimen_usage,
+        )
+
+    def specimens_of(self, pipeline: str, name: str) -> str:
+        """Return the key of a list of specimens of a pipeline."""
+        return self.specimen_list(f"{pipeline_digest(pipeline)}:{name}")
+
     def _known_keys(self, own: str, buckets: str, pipeline: str, interaction_id: str) -> tuple[str, ...]:
         digest = interaction_digest(pipeline, interaction_id)
         shard = int(digest[-2:], 16) % KNOWN_SHARDS
@@ -170,6 +198,12 @@ KNOWN_SHARDS: Final = 64
 
 KNOWN_BUCKETS: Final = 6
 """Buckets of a shard of known ids, which are written in turn."""
+
+SPECIMEN_TOTAL: Final = ""
+"""Field of the hashes of specimens that holds a sum; no pipeline and no digest is empty."""
+
+SPECIMEN_SAMPLE: Final = "sample"
+"""Name of the list of specimens that is a uniform sample."""
 
 DATA_FIELD: Final = b"data"
 """The field of a stream entry that holds the JSON of one model."""
@@ -269,6 +303,16 @@ def copies_field(stream: str, token: str, end: Literal["after", "until"]) -> str
     return f"{stream}:{token}:{end}"
 
 
+def worst_list(metric: str, labeler: str) -> str:
+    """Return the name of the list of the worst specimens of a metric by one labeler."""
+    return f"worst:{metric}:{labeler}"
+
+
+def beyond_list(rule: str) -> str:
+    """Return the name of the list of the latest specimens beyond the line of a rule."""
+    return f"beyond:{rule}"
+
+
 def executed_field(config: str, item: int) -> str:
     """Return the field of the hash `executed` that holds the answer of a config to an item."""
     return f"{item}:{config}"
@@ -307,6 +351,11 @@ def deployment_prefix(prefix: str) -> str:
 def interaction_digest(pipeline: str, interaction_id: str) -> str:
     """Return 32 characters that identify an interaction, so that a long id does not lengthen every key."""
     return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
+
+
+def pipeline_digest(pipeline: str) -> str:
+    """Return 32 characters that identify a pipeline."""
+    return blake2b(pipeline.encode(), digest_size=16).hexdigest()
 
 
 def known_digest(pipeline: str, interaction_id: str) -> bytes:

@@ -32,7 +32,15 @@ from redis.exceptions import (
 
 from ..waiting import Backoff
 from .client import PATIENCE
-from .keys import DATA_FIELD, KNOWN_BUCKETS, TRACEPARENT_FIELD, CheckpointField, ReplayField, TraceField
+from .keys import (
+    DATA_FIELD,
+    KNOWN_BUCKETS,
+    SPECIMEN_TOTAL,
+    TRACEPARENT_FIELD,
+    CheckpointField,
+    ReplayField,
+    TraceField,
+)
 
 log = logging.getLogger("ragtide.redis")
 
@@ -52,6 +60,7 @@ FOLDER: Final = Path(__file__).parent / "scripts"
 NAMES: Final = {
     "DATA_FIELD": f"'{DATA_FIELD.decode()}'",
     "TRACEPARENT_FIELD": f"'{TRACEPARENT_FIELD.decode()}'",
+    "SPECIMEN_TOTAL": f"'{SPECIMEN_TOTAL}'",
     "KNOWN_BUCKETS": str(KNOWN_BUCKETS),
     "KNOWN_KEYS": str(1 + KNOWN_BUCKETS),
     **{f"CHECKPOINT_{field.name}": f"'{field}'" for field in CheckpointField},

@@ -32,6 +32,7 @@ from .producer import ProducerSettings
 from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
 from .serve import ServeSettings
+from .specimens import SpecimenSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
 
@@ -153,6 +154,8 @@ class Settings(BaseSettings):
     """Most bytes of a partition's dead letters in Redis; older dead letters are dropped and counted."""
     recorder: RecorderSettings = RecorderSettings()
     """The recorder: the table `[recorder]`."""
+    specimens: SpecimenSettings = SpecimenSettings()
+    """Items that are kept to be looked at: the table `[specimens]`."""
     ingest: IngestSettings = IngestSettings()
     """Traces that become interactions: the table `[ingest]`."""
     serve: ServeSettings = ServeSettings()

@@ -26,6 +26,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "worker_batch": "Workers",
     "confidence": "Aggregators",
     "recorder.url": "The recorder",
+    "specimens.enabled": "Specimens",
     "ingest.default_pipeline": "Traces",
     "serve.host": "The HTTP service",
     "otel.endpoint": "OpenTelemetry",

@@ -70,7 +70,14 @@ RESULT_SPANS: Final = Metric(
     "was full) or `no_trace` (the interaction has no sampled trace).",
     ("outcome",),
 )
-WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED, RESULT_SPANS)
+SPECIMENS: Final = Metric(
+    "ragtide_specimens_total",
+    "counter",
+    "Specimens that this worker made, by outcome: `kept`, `unneeded` (others are worse), `full` (no room), "
+    "`too_large`, `not_redacted` or `failed`.",
+    ("outcome",),
+)
+WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED, RESULT_SPANS, SPECIMENS)
 
 
 class EndpointMetrics(NamedTuple):

@@ -1,0 +1,165 @@
+"""The lists of specimens, and the decision for which of them an interaction qualifies. No I/O.
+
+A worker knows only its own interactions, so it proposes more specimens than stay: the script that stores one decides.
+The proposals are bounded, so that ordinary traffic is not slowed down by specimens that give way at once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from time import monotonic
+from typing import Final
+
+from ragtide_runtime.draws import drawn
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, beyond_list, worst_list
+from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
+
+from .proposals import PerMinute, WorstLately
+
+SOURCES_MOST: Final = 2_000
+"""Pairs of a pipeline and a labeler whose worst interactions a worker remembers; the longest unused is forgotten."""
+
+BEYOND_PER_MINUTE: Final = 10
+"""Most proposals a minute of one worker for one rule and pipeline."""
+
+_PURPOSE: Final = b"ragtide specimen"
+"""Makes this draw independent of the draws for a producer's sample and for a judge."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPlace:
+    """The place of a specimen in a list."""
+
+    name: str
+    """Name of the list in its pipeline."""
+    most: int
+    """Most specimens of the list."""
+    score: float | None = None
+    """How bad the specimen is, for the worst; None for a list by time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WorstOf:
+    """A metric with a direction, and its worst values lately."""
+
+    sign: float
+    """1 if a high value is bad, and -1 if a low value is bad."""
+    best: float
+    """The end of the range that is never among the worst, times the sign."""
+    lately: WorstLately
+
+
+@dataclass(slots=True)
+class _Source:
+    """The proposals for one pipeline and labeler."""
+
+    worst: dict[str, _WorstOf] = field(default_factory=dict)
+    without_direction: set[str] = field(default_factory=set)
+
+
+class SpecimenLists:
+    """Decides for which lists interactions qualify.
+
+    Args:
+        settings: of specimens.
+        rules: alert rules; an interaction beyond the line of a rule qualifies for the rule's list.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self, settings: SpecimenSettings, rules: Sequence[AlertRule], clock: Callable[[], float] = monotonic
+    ) -> None:
+        self._settings = settings
+        self._rules = [rule for rule in rules if rule.kind != "rmse" and _has_line(rule)]
+        self._clock = clock
+        self._sources: OrderedDict[tuple[str, str], _Source] = OrderedDict()
+        self._beyond: OrderedDict[tuple[str, str], PerMinute] = OrderedDict()
+
+    def sampled(self, event: MetricEvent) -> bool:
+        """Return whether an interaction is in the uniform sample."""
+        share = self._settings.sample
+        return share > 0 and drawn(f"{event.pipeline}\0{event.interaction_id}", purpose=_PURPOSE) < share
+
+    def places(self, event: MetricEvent) -> list[ListPlace]:
+        """Return the places for which the interaction of an event qualifies; most interactions have none."""
+        now = self._clock()
+        places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
+        places += self._worst(event, event.labeler, event.scores, now)
+        if event.judged is not None:
+            places += self._worst(event, event.judged.labeler, event.judged.scores, now)
+        if self._rules:
+            places += self._beyond_lines(event, now)
+        return places
+
+    def _worst(self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float) -> Iterator[ListPlace]:
+        key = event.pipeline, labeler
+        source = self._sources.get(key)
+        if source is None:
+            source = self._sources[key] = _Source()
+            if len(self._sources) > SOURCES_MOST:
+                self._sources.popitem(last=False)
+        else:
+            self._sources.move_to_end(key)
+        for metric, value in scores.items():
+            known = source.worst.get(metric)
+            if known is None:
+                if metric in source.without_direction:
+                    continue
+                known = self._begun(source, metric, event)
+                if known is None:
+                    continue
+            badness, lately = known.sign * value, known.lately
+            if badness <= known.best or (badness < lately.floor and now < lately.until):  # most scores
+                continue
+            if lately.proposes(badness, now):
+                yield ListPlace(worst_list(metric, labeler), self._settings.worst_n, badness)
+
+    def _begun(self, source: _Source, metric: str, event: MetricEvent) -> _WorstOf | None:
+        definition = definition_of(metric, event.declared)
+        if definition is None or definition.direction is Direction.NEITHER:
+            source.without_direction.add(metric)
+            return None
+        higher = definition.direction is Direction.HIGHER
+        lately = WorstLately(self._settings.worst_n)
+        known = _WorstOf(-1.0, -definition.upper, lately) if higher else _WorstOf(1.0, definition.lower, lately)
+        source.worst[metric] = known
+        return known
+
+    def _beyond_lines(self, event: MetricEvent, now: float) -> Iterator[ListPlace]:
+        tables = [event.scores] if event.judged is None else [event.scores, event.judged.scores]
+        for rule in self._rules:
+            if not fnmatchcase(event.pipeline, rule.pipeline):
+                continue
+            beyond = any(rule.metric in scores and _is_beyond(rule, event, scores[rule.metric]) for scores in tables)
+            if beyond and self._per_minute(event.pipeline, rule.name).proposes(now):
+                yield ListPlace(beyond_list(rule.name), self._settings.beyond_n)
+
+    def _per_minute(self, pipeline: str, rule: str) -> PerMinute:
+        key = pipeline, rule
+        found = self._beyond.get(key)
+        if found is None:
+            found = self._beyond[key] = PerMinute(BEYOND_PER_MINUTE)
+            if len(self._beyond) > SOURCES_MOST:
+                self._beyond.popitem(last=False)
+        return found
+
+
+def _has_line(rule: AlertRule) -> bool:
+    return rule.target is not None or rule.given_baseline is not None or rule.baselines is not None
+
+
+def _is_beyond(rule: AlertRule, event: MetricEvent, value: float) -> bool:
+    """Return whether a value is beyond the line of a rule, on the bad side."""
+    if rule.segment is not None and rule.segment not in event.segments:
+        return False
+    reference = rule.target if rule.target is not None else rule.given_baseline
+    if reference is None and rule.baselines is not None and rule.adjust is not None:
+        reference = rule.baselines.get(event.segments.get(rule.adjust, ""))
+    if reference is None:
+        return False
+    definition = definition_of(rule.metric, event.declared)
+    movements: Sequence[Movement] = rule.movements_of(None if definition is None else definition.direction)
+    lines = {movement: alarm_line(reference, movement, rule.min_effect) for movement in movements}
+    return any(value < line if movement == "fall" else value > line for movement, line in lines.items())

@@ -1,0 +1,93 @@
+"""Specimens: interactions that are kept with their labels, so that people can look at them."""
+
+import zlib
+from typing import Annotated, ClassVar, Final, Self
+
+from pydantic import Field, StringConstraints
+
+from .base import Count, Dollars, Name, Probability, Seconds, Tokens, UtcTime, Value, VersionedModel, WireModel
+from .errors import InvalidEntryError, Reason
+from .interaction import RagInteraction
+from .labels import Labels
+from .limits import ENTRY_MAX_BYTES
+from .metrics import MetricName
+
+STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
+"""Most bytes of the JSON of a stored specimen: the texts are in it twice, as texts and as sentences."""
+
+
+class SpecimenLabeling(WireModel):
+    """The labels of one labeler for a specimen, and the scores that were computed from them."""
+
+    labeler: Name
+    """Name of the labeler, such as `local`."""
+    labeler_version: Name
+    """Version of the labeler."""
+    profile: Name
+    """Variant of the formulas."""
+    prompts: tuple[Name, ...] = ()
+    """Prompts of a judge, such as `trace.en.1`."""
+    labels: tuple[Labels, ...] = ()
+    """The labels, by the keys of the interaction's sentences; empty if the labeler gives scores only."""
+    scores: dict[MetricName, Value]
+    """Score by qualified metric name."""
+    absent: dict[MetricName, str] = Field(default_factory=dict)
+    """Reason for each metric that could not be computed."""
+
+
+class Specimen(VersionedModel):
+    """An interaction that is kept for a while, redacted, with its sentences, labels and scores."""
+
+    max_bytes: ClassVar[int | None] = STORED_MAX_BYTES
+
+    interaction: RagInteraction
+    """The interaction after redaction. Its sentences are those that were labeled. A document or a response has no
+    sentences if redaction took out a place that two sentences share: then only the redacted text is kept."""
+    labelings: Annotated[tuple[SpecimenLabeling, ...], Field(min_length=1)]
+    """The labels of the labeler, and then those of the reference of a cascade, such as the judge."""
+    lists: tuple[str, ...] = ()
+    """Lists for which its worker proposed it: `sample`, `worst:METRIC:LABELER`, or `beyond:RULE`."""
+    sample_probability: Probability | None = None
+    """Probability with which an interaction of the traffic is in the sample; None outside of the sample."""
+    labeled_at: UtcTime
+    """Time of scoring."""
+    splitter: Name | None = None
+    """Rules that split the texts into sentences."""
+    redacted_by: tuple[Name, ...] = ()
+    """Patterns and function that redacted the texts."""
+    prompt_tokens: Tokens = 0
+    """Tokens sent to a judge."""
+    completion_tokens: Tokens = 0
+    """Tokens of a judge's answers."""
+    cost_usd: Dollars = 0.0
+    """Price of the judge's calls in US dollars; 0 if no price is known."""
+    latency_s: Seconds = 0.0
+    """Seconds of labeling."""
+    counters: dict[Name, Count] = Field(default_factory=dict)
+    """Counts of repairs and events while labeling, by name."""
+    trace_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+    """Id of the trace of the interaction, if there is one."""
+
+    def encode(self) -> bytes:
+        """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`."""
+        return self.__pydantic_serializer__.to_json(self)
+
+    def to_stored(self) -> bytes:
+        """Return the model as it is stored: compressed JSON."""
+        return zlib.compress(self.encode(), 1)
+
+    @classmethod
+    def from_stored(cls, payload: bytes) -> Self:
+        """Return the model in a stored payload.
+
+        Raises:
+            InvalidEntryError: the payload holds no specimen, or is too large.
+        """
+        decompressor = zlib.decompressobj()
+        try:
+            text = decompressor.decompress(payload, STORED_MAX_BYTES)
+        except zlib.error as error:
+            raise InvalidEntryError(Reason.NOT_JSON, f"the specimen is not compressed JSON: {error}") from None
+        if decompressor.unconsumed_tail:
+            raise InvalidEntryError(Reason.TOO_LARGE, f"the specimen has more than {STORED_MAX_BYTES} bytes of JSON")
+        return cls.decode(text)
