@@ -86,7 +86,7 @@ def assemble(trace: StoredTrace, now_ms: int, timing: Timing, options: MappingOp
     """
     arrivals = trace.arrivals_ms()
     spans = trace.read_spans()
-    tree = Tree(spans)
+    tree = Tree(spans, options.retrieval_names)
     found = Assembly(
         trace, now_ms, "close", now_ms, service=str(spans[0].resource.get("service.name", "")) if spans else ""
     )

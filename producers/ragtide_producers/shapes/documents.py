@@ -11,7 +11,7 @@ LISTS: Final = (
     "documents", "retrieved_documents", "docs", "results", "matches", "points", "hits", "nodes", "source_nodes",
     "source_documents", "chunks", "passages", "contexts", "context", "retrieved_contexts", "snippets", "sources",
     "references", "records", "rows", "items", "data", "value", "values", "result", "objects", "output", "outputs",
-    "content", "response", "return_value",
+    "content", "response", "return_value", "artifact", "kwargs",
 )  # fmt: skip
 """Keys under which a reply has its list of documents, the surest first."""
 TEXTS: Final = (

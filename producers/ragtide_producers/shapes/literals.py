@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,8 +28,25 @@ _TOKEN: Final = re.compile(
 )
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"', "\n": ""}
 _ESCAPE: Final = re.compile(r"""\\(?:(?P<mark>[ntr'"\\\n])|(?P<hex>x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}))""")
+_ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
+"""A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
+_CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\([a-z_]\w{0,60} ?[=:]")
+_FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _NAMED: Final[dict[str, Any]] = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
+
+
+class Constructed(dict[str, Any]):
+    """The fields of a text such as `HumanMessage(content='...')`, with the text: it may be an answer that is code.
+
+    Args:
+        fields: by name.
+        text: the whole text.
+    """
+
+    def __init__(self, fields: Mapping[str, Any], text: str) -> None:
+        super().__init__(fields)
+        self.text = text
 
 
 class BrokenTextError(ValueError):
@@ -49,7 +67,7 @@ def value_of(text: str) -> Any:
     except (ValueError, RecursionError):
         pass
     else:
-        return text if too_deep(found) else found
+        return text if too_deep(found) else _spelled_out(found)
     try:
         return _LiteralReader(stripped).value()
     except (ValueError, RecursionError):
@@ -70,14 +88,32 @@ def too_deep(value: Any) -> bool:
     return True
 
 
+def _spelled_out(value: Any) -> Any:
+    """Return a value of JSON in which the texts that spell objects are their fields; each text is read once."""
+    if isinstance(value, str):
+        return _constructed(value, value) if value[-1:] in (")", "}", "'", '"', "]") else value
+    if isinstance(value, list):
+        return [_spelled_out(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _spelled_out(item) for key, item in value.items()}
+    return value
+
+
 def _constructed(stripped: str, text: str) -> Any:
-    """Return the fields of a text such as `Document(page_content='...')`, else the text."""
-    if len(stripped) > TEXT_MAX or not re.match(r"[A-Za-z_][\w.]{0,80}\([a-z_]\w{0,60} ?[=:]", stripped):
+    """Return the fields of a text such as `Document(page_content='...')` or `content='...' id='...'`, else the text."""
+    if len(stripped) > TEXT_MAX:
         return text
+    reader = _LiteralReader(stripped)
     try:
-        return _LiteralReader(stripped).value()
+        if _CALL.match(stripped):
+            found = reader.value()
+        elif _FIELDS.match(stripped):
+            found = reader.fields()
+        else:
+            return text
     except (ValueError, RecursionError):
         return text
+    return Constructed(found, text) if isinstance(found, dict) else found
 
 
 def _cut(text: str) -> bool:
@@ -96,6 +132,16 @@ class _LiteralReader:
         found = self._value(0)
         if self.text[self.at :].strip():
             raise ValueError("the text goes on after its value")
+        return found
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields that the text lists with spaces between them, as Pydantic writes a model as text."""
+        found: dict[str, Any] = {}
+        while self.text[self.at :].strip():
+            kind, name = self._token()
+            if kind != "name" or self._token() != ("mark", "="):
+                raise ValueError(f"{name!r} is no name of a field")
+            found[name] = self._value(1)
         return found
 
     def _token(self) -> tuple[str, str]:
@@ -119,7 +165,8 @@ class _LiteralReader:
         if kind == "number":
             return _number(token)
         if kind == "opaque":
-            return token
+            member = _ENUM.fullmatch(token)
+            return _LiteralReader(member[1]).value() if member else token
         if kind == "name":
             return self._named(token, depth)
         if token in _CLOSING:

@@ -23,6 +23,8 @@ _WRAPPERS: Final = ("message", "kwargs", "data")
 _CALL_KEYS: Final = ("tool_calls", "function_call", "toolCalls", "tool_call_id")
 _CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
 
+_RESULT_PARTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
+
 
 class Message(NamedTuple):
     """One message of a chat."""
@@ -100,6 +102,40 @@ def text_of_content(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(text for part in content if (text := text_of_content(part)))
     return ""
+
+
+def tool_results_of(value: Any) -> list[Any]:
+    """Return the results of tools after the last text of the user in a list of messages, oldest first.
+
+    Args:
+        value: list of messages, as a model call got them.
+    """
+    found: list[Any] = []
+    for item in reversed(value if isinstance(value, list) else []):
+        message = message_of(item)
+        results = _results_in(item, message)
+        if not results and message is not None and message.author == "user" and message.text.strip():
+            break
+        found.extend(reversed(results))
+    return found[::-1]
+
+
+def _results_in(item: Any, message: Message | None) -> list[Any]:
+    if not isinstance(item, dict):
+        return []
+    inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), None)
+    content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    found = [result for part in parts if part.get("type") in _RESULT_PARTS and (result := _result(part)) is not None]
+    if found or message is None or message.author != "tool":
+        return found
+    if content is None:
+        return _results_in(inner, message)
+    return [message.text] if message.text.strip() else []
+
+
+def _result(part: Mapping[str, Any]) -> Any:
+    return next((part[key] for key in ("result", "response", "content", "output") if part.get(key)), None)
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

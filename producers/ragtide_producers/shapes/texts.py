@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from .literals import Constructed
 from .messages import Author, last_of, messages_of
 
 DEPTH_MAX: Final = 6
@@ -19,6 +20,7 @@ ANSWER_KEYS: Final = (
 )  # fmt: skip
 """Keys of an output that may have the answer, the surest first."""
 _OPAQUE: Final = re.compile(r"<(?:async_)?[A-Za-z_][\w.]*(?: object| at 0x|\()")
+_CUT_CALL: Final = re.compile(r"[A-Z]\w{2,80}\([a-z_]\w{0,60}=[A-Z<'\"\[{(]")
 MESSAGE_KEYS: Final = ("messages", "chat_messages", "history", "chat_history", "conversation")
 
 
@@ -61,7 +63,8 @@ def _here(value: Any, keys: Sequence[str], author: Author, depth: int = 0) -> st
     if messages:
         return last_of(messages, author)
     if isinstance(value, dict):
-        return _under_keys(value, keys, author, depth)
+        found = _under_keys(value, keys, author, depth)
+        return _clean(value.text) if found is None and isinstance(value, Constructed) else found
     if isinstance(value, list):
         texts = (text for item in value if isinstance(item, str) and (text := _clean(item)))
         return next(texts, None)
@@ -99,5 +102,10 @@ def _clean(text: str) -> str | None:
 
 
 def is_opaque(text: str) -> bool:
-    """Whether a text is the `repr` of an object, such as `<generator object f at 0x7f>` or `<NodeWithScore(...)>`."""
-    return text[:1] == "<" and text[-1:] == ">" and bool(_OPAQUE.match(text))
+    """Whether a text is the `repr` of an object that cannot be read.
+
+    Examples are `<generator object f at 0x7f>`, `<NodeWithScore(...)>`, and `StopEvent(result=AgentOutput(respo...`.
+    """
+    if text[:1] == "<":
+        return text[-1:] == ">" and bool(_OPAQUE.match(text))
+    return text[-1:] != ")" and bool(_CUT_CALL.match(text))

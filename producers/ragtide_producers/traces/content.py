@@ -4,22 +4,27 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from ..shapes.documents import Found, documents_of
+from ..shapes.prompts import context_in, parts_of
 from .grouping import SpanGroup
 from .reading import SpanReading
 
 
 def question_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
-    """Return the question: that of the anchor, else the first query, else the last message of the user.
+    """Return the question: that of the anchor, else of the agent, else the first query, else the last of the user.
+
+    The question of an agent is the last message of the user before the model asked for a tool: the query of the tool
+    is the model's.
 
     Raises:
         TruncatedError: the content of a span is not whole.
     """
     given = _of_anchor(group, "question", lambda anchor: anchor.question(keys))
+    of_agent = (call.last_question for call in group.calls if call.calls_tools)
     in_prompts = (call.prompt_question for call in group.calls)
     queries = (retrieval.query for retrieval in group.retrievals)
     asked = (call.last_question for call in reversed(group.calls))
     # A span is read only if no earlier one has the question: the content of the others need not be whole.
-    return given or next((text for text in chain(in_prompts, queries, asked) if text), None)
+    return given or next((text for text in chain(in_prompts, of_agent, queries, asked) if text), None)
 
 
 def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
@@ -32,12 +37,16 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
     return given or next((text for call in reversed(group.calls) if (text := call.generated)), None)
 
 
-def documents_in(group: SpanGroup) -> list[Found] | None:
+def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     """Return the documents that the generator got, best first; None if the spans do not tell them.
 
     A reranking replaces the documents that went into it. If it does not tell its inputs, it replaces the documents of
     all earlier spans. The remaining documents are joined without repeats. Ids without texts take their texts from the
     prompt.
+
+    Args:
+        group: spans of the interaction.
+        question: its question, which is no part of the documents in a prompt.
 
     Raises:
         TruncatedError: documents are missing or cut.
@@ -57,10 +66,10 @@ def documents_in(group: SpanGroup) -> list[Found] | None:
             unknown = False
         kept.append(found)
     if unknown and not any(kept):
-        return _prompt_documents(group, [])
+        return _prompt_documents(group, [], question)
     joined = list({_key(document): document for found in reversed(kept) for document in reversed(found)}.values())[::-1]
     if any(document.text is None for document in joined):
-        return _prompt_documents(group, joined)
+        return _prompt_documents(group, joined, question)
     return joined
 
 
@@ -75,22 +84,27 @@ def _key(document: Found) -> str:
     return document.text if document.text is not None else f"id {document.id}"
 
 
-def _prompt_documents(group: SpanGroup, listed: list[Found]) -> list[Found] | None:
-    """Return the documents in the prompt of the last model call, with the listed ids if their number fits."""
+def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | None) -> list[Found] | None:
+    """Return the documents of the last model call that tells them, with the listed ids if their number fits.
+
+    They are in the variables of the prompt, in the results of tools, or, if ids are listed, in the text of the prompt.
+    """
     for call in reversed(group.calls):
-        found = call.prompt_documents
-        if found is None and call.system_text and listed:
-            found = [Found(call.system_text)]
+        found = call.prompt_documents or [one for result in call.tool_results for one in documents_of(result) or ()]
+        if not found and listed:
+            texts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
+            found = [Found(text) for text in texts if text][:1]
         if found:
             return _split(found, listed)
     return None
 
 
 def _split(found: list[Found], listed: list[Found]) -> list[Found]:
-    if len(found) == 1 and len(listed) > 1 and found[0].text is not None:
-        parts = [part.strip() for part in found[0].text.split("\n\n") if part.strip()]
-        if len(parts) == len(listed):
-            found = [Found(part) for part in parts]
+    """Return the documents with the ids that are listed; a text is split if its parts are as many."""
+    texts = [document.text for document in found if document.text is not None]
+    if len(found) == len(texts) < len(listed):
+        parts = parts_of("\n\n".join(texts), len(listed))
+        found = found if parts is None else [Found(part) for part in parts]
     if len(found) != len(listed):
         return found
     return [Found(text.text, known.id, known.score) for text, known in zip(found, listed, strict=True)]

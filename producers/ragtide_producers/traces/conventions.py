@@ -250,6 +250,7 @@ GENAI: Final = Convention(
     address=("server.address",),
     cache_read=("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
     cache_write=("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
+    cost=("operation.cost",),
     session=("gen_ai.conversation.id", "session.id"),
     user=("user.id", "enduser.id"),
     switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
@@ -273,6 +274,11 @@ DOCUMENT_KEYS: Final = ("context", "contexts", "documents", "docs", "sources", "
 
 RETRIEVAL_WORDS: Final = ("retriev", "vector_search", "vectorsearch", "vector search", "similarity_search", "search")
 """Parts of a name that tell a retrieval where no attribute tells the role."""
+TOOL_WORDS: Final = (
+    "lookup", "look_up", "knowledge", "vector", "find_doc", "get_doc", "fetch_doc", "read_doc", "query_doc", "passage",
+    "get_context", "query_engine", "query_index", "rag_",
+)  # fmt: skip
+"""Further parts of the name of a tool that tell a retrieval: the reply of such a tool goes to the model."""
 RERANK_WORDS: Final = ("rerank", "ranker")
 LLM_WORDS: Final = ("generator", "chatcompletion", "chat_completion", "llm")
 """Parts of the type of a Haystack component that tell a model call."""

@@ -46,7 +46,7 @@ def explain_traces(spans: Iterable[Span], options: MappingOptions) -> list[Expla
 
 
 def _explained(spans: Sequence[Span], options: MappingOptions) -> ExplainedTrace:
-    tree = Tree(spans)
+    tree = Tree(spans, options.retrieval_names)
     groups = groups_of(tree)
     parts, outer = _parts(groups), _outer_calls(tree)
     lines = [

@@ -63,7 +63,7 @@ def fields_of(group: SpanGroup, readings: Sequence[SpanReading], options: Mappin
     """
     question = question_of(group, options.question_keys)
     response = answer_of(group, options.answer_keys)
-    documents = documents_in(group)
+    documents = documents_in(group, question)
     _check_content(question, response, documents, readings)
     own = _own(readings)
     return without_absent(

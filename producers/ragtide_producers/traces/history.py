@@ -79,14 +79,17 @@ def _in_input(value: Any) -> list[Turn]:
 
 
 def without_documents(turns: Sequence[Turn], documents: Iterable[Found]) -> list[Turn]:
-    """Return turns without the texts of documents, and without turns that are only such texts."""
+    """Return turns without the texts of documents in their questions, and without turns that have only such texts.
+
+    A prompt repeats the documents; a response that quotes a document stays whole.
+    """
     starts: dict[str, str] = {}
     for text in (document.text or "" for document in documents):
         if len(text) >= START_CHARS and len(text) > len(starts.get(text[:START_CHARS], "")):
             starts[text[:START_CHARS]] = text
     if not starts:
         return list(turns)
-    found = [{name: _without(text, starts) for name, text in turn.items()} for turn in turns]
+    found = [{**turn, "question": _without(turn["question"], starts)} for turn in turns]
     return [turn for turn in found if turn["question"]]
 
 

@@ -37,7 +37,7 @@ class Mapped:
 
 def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapped]:
     """Return the interactions of one trace, by time; the order of the spans does not matter."""
-    return [interaction_of(group, options) for group in groups_of(Tree(spans))]
+    return [interaction_of(group, options) for group in groups_of(Tree(spans, options.retrieval_names))]
 
 
 def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:

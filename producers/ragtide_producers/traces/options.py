@@ -22,6 +22,8 @@ class MappingOptions:
     segments: Mapping[str, str] = field(default_factory=dict)
     """Attribute of a span or of its resource, by the name of the segment."""
 
+    retrieval_names: frozenset[str] = frozenset()
+    """Names of spans and tools that are retrievals, in lower case."""
     history: bool = True
     """Whether the chat messages before the question are earlier turns; an explicit history always is."""
 
@@ -34,5 +36,6 @@ class MappingOptions:
             question_keys=(*settings.question_keys, *QUESTION_KEYS),
             answer_keys=(*settings.answer_keys, *ANSWER_KEYS),
             segments=settings.segments,
+            retrieval_names=frozenset(name.lower() for name in settings.retrieval_names),
             history=settings.history,
         )

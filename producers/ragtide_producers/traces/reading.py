@@ -1,13 +1,13 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final
 
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
-from ..shapes.messages import Message, last_of, messages_of
+from ..shapes.messages import Message, last_of, messages_of, tool_results_of
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
 from .attributes import Flattened, Prefixes, first, flattened, hidden, shown, under
 from .conventions import (
@@ -18,6 +18,7 @@ from .conventions import (
     LLM_WORDS,
     RERANK_WORDS,
     RETRIEVAL_WORDS,
+    TOOL_WORDS,
     Convention,
     Role,
 )
@@ -46,10 +47,12 @@ class SpanReading:
 
     Args:
         span: the span.
+        retrieval_names: names of spans and tools that are retrievals, in lower case.
     """
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset()) -> None:
         self.span = span
+        self._retrieval_names = retrieval_names
         self._attributes = span.attributes
 
     @cached_property
@@ -76,6 +79,8 @@ class SpanReading:
         """The role, by the attribute of a dialect, else by the documents, else by the name."""
         if self._flattened("reranked").items:
             return "rerank"
+        if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self._names)):
+            return "retrieval"
         for name, roles in _ROLES:
             kind = self._attributes.get(name)
             role = roles.get(kind.lower()) if isinstance(kind, str) else None
@@ -132,8 +137,12 @@ class SpanReading:
     @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool tells a search."""
-        names = (self.span.name, *(str(self._attributes.get(key, "")) for key in TOOL_NAMES))
-        return any(_by_words(name) == "retrieval" for name in names)
+        return any(_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The name of the span, and that of its tool."""
+        return (self.span.name, *(str(self._attributes[key]) for key in TOOL_NAMES if key in self._attributes))
 
     @cached_property
     def tells_both(self) -> bool:
@@ -155,9 +164,10 @@ class SpanReading:
         return self._value("inputs")
 
     def question(self, keys: tuple[str, ...]) -> str | None:
-        """Return the question in the input of the span."""
+        """Return the question in the input of the span, or the last of the user in the messages of an agent."""
         self._whole()
-        return question_in(self.inputs, keys)
+        found = question_in(self.inputs, keys)
+        return last_of(self.input_messages, "user") if found is None and self.role == "other" else found
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span."""
@@ -207,9 +217,15 @@ class SpanReading:
         )
 
     @cached_property
-    def system_text(self) -> str | None:
-        """The text of the system, or else of the user, that went into a model call."""
-        return last_of(self.input_messages, "system") or last_of(self.input_messages, "user")
+    def tool_results(self) -> list[Any]:
+        """The results of tools that went into a model call after the question, oldest first."""
+        return [_spelled(found) for found in tool_results_of(self._raw_messages("input_messages"))]
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The texts that went into a model call and may have the documents: of the system, then of the user."""
+        found = (last_of(self.input_messages, "system"), last_of(self.input_messages, "user"))
+        return tuple(text for text in found if text)
 
     def text(self, which: str) -> str | None:
         """Return an attribute that is a short text, such as the model, by its column in the table."""
@@ -254,16 +270,23 @@ class SpanReading:
         return found
 
     def _messages(self, which: str) -> list[Message]:
+        return next((found for given in self._given(which) if (found := _messages_in(given))), [])
+
+    def _raw_messages(self, which: str) -> Any:
+        for given in self._given(which):
+            if _messages_in(given):
+                inner = given.get("messages") if isinstance(given, Mapping) else None
+                return given if inner is None else inner
+        return None
+
+    def _given(self, which: str) -> Iterator[Any]:
+        """Yield the values of the attributes of a column, the preferred first."""
         for name in _COLUMNS[which]:
             if name.endswith("."):
-                found = messages_of(flattened(self._groups[name]).items) if name in self._groups else []
+                if name in self._groups:
+                    yield flattened(self._groups[name]).items
             elif name in self._attributes and not hidden(self._attributes[name]):
-                found = _messages_in(_spelled(self._attributes[name]))
-            else:
-                continue
-            if found:
-                return found
-        return []
+                yield _spelled(self._attributes[name])
 
     def _chosen(self) -> str | None:
         """Return the text in the events `gen_ai.choice`, which older instrumentations write."""
@@ -341,10 +364,10 @@ def _messages_in(value: Any) -> list[Message]:
     return found
 
 
-def _by_words(text: str, llm: tuple[str, ...] = ()) -> Role:
+def _by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:
     lowered = text[:200].lower()
     if any(word in lowered for word in RERANK_WORDS):
         return "rerank"
-    if any(word in lowered for word in RETRIEVAL_WORDS):
+    if any(word in lowered for word in (*RETRIEVAL_WORDS, *tools)):
         return "retrieval"
     return "llm" if any(word in lowered for word in llm) else "other"

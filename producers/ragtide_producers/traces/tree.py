@@ -37,15 +37,16 @@ class Tree:
 
     Args:
         spans: spans of one trace; of spans with the same id the last counts.
+        retrieval_names: names of spans and tools that are retrievals, in lower case.
     """
 
-    def __init__(self, spans: Iterable[Span]) -> None:
+    def __init__(self, spans: Iterable[Span], retrieval_names: frozenset[str] = frozenset()) -> None:
         by_id = {span.span_id: span for span in spans}
         ordered = sorted(by_id.values(), key=lambda span: (span.start_ns, -span.end_ns, span.span_id))
         self.root = Node(TRACE)
         self._nodes = {TRACE: self.root}
         for span in ordered:
-            self._node(span.span_id).reading = SpanReading(span)
+            self._node(span.span_id).reading = SpanReading(span, retrieval_names)
         in_circles = _heads_of_circles(ordered, by_id)
         for span in ordered:
             parent_id = None if span.span_id in in_circles else span.parent_id

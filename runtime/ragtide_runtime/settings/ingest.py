@@ -22,6 +22,9 @@ class IngestSettings(BaseModel):
     """Keys of an input that have the question, tried before the known keys, such as `customer_text`."""
     answer_keys: tuple[AttributeName, ...] = ()
     """Keys of an output that have the answer, tried before the known keys."""
+    retrieval_names: tuple[AttributeName, ...] = ()
+    """Names of spans or tools whose replies are retrieved documents, such as `handbook`; upper and lower case are the
+    same."""
     segments: dict[Name, AttributeName] = Field(default_factory=dict)
     """Segments of the interactions: the attribute of a span or its resource by the name of the segment."""
     history: bool = True

@@ -1,0 +1,86 @@
+"""The documents in the text of a prompt: without the instructions before them and the question after them."""
+
+import re
+from typing import Final
+
+_NAMES: Final = r"(?:context|contexts|documents?|sources?|passages?|references?|excerpts?|snippets?|chunks?|knowledge)"
+_HEADING: Final = re.compile(rf"[^:\n]{{0,200}}\b{_NAMES}\b[^:\n]{{0,80}}:[ *]*", re.IGNORECASE)
+"""A line such as `Answer by these documents:`."""
+_LABEL: Final = re.compile(rf"[\W_]{{0,4}}(?:\w{{1,20}} )?{_NAMES}[ *]{{0,3}}:[ *]*(?=\S)", re.IGNORECASE)
+"""The beginning of a line such as `Context: The tower was built in 1889.`"""
+_OPENING: Final = re.compile(rf"<({_NAMES})>", re.IGNORECASE)
+_ANSWER: Final = re.compile(r"[\W_]{0,4}(?:\w{1,20} )?(?:answer|response|assistant)[ *]{0,3}:[ *]*", re.IGNORECASE)
+"""A line such as `Answer:`, after which the model writes."""
+LABEL_CHARS: Final = 40
+"""Most characters of the label before a question."""
+HEAD_CHARS: Final = 2_000
+"""Characters in which the instructions before the documents end; a heading after them is a part of a document."""
+
+
+def context_in(prompt: str, question: str | None, n_documents: int) -> str | None:
+    r"""Return the part of a prompt that has the documents; None if nothing tells it.
+
+    A heading, tags or a line with the question tell that there are documents; so does the right number of paragraphs.
+
+    >>> context_in("Answer by these documents:\nIt was built in 1889.\n\nQuestion: When?", "When?", 1)
+    'It was built in 1889.'
+    >>> context_in("You are a helpful assistant.", "When?", 1)
+
+    Args:
+        prompt: text of the user or of the system.
+        question: the question of the interaction; the lines that only repeat it are left out.
+        n_documents: number of the documents.
+    """
+    tagged = _between_tags(prompt)
+    if tagged is not None:
+        return tagged
+    lines = prompt.strip().split("\n")
+    others = [line for line in lines if not _repeats(line, question)]
+    kept = _after_heading(others)
+    is_told = len(kept) < len(lines) or kept != others
+    while kept and (not kept[-1].strip() or _ANSWER.fullmatch(kept[-1].strip())):
+        kept.pop()
+    found = "\n".join(kept).strip()
+    fits = n_documents > 1 and parts_of(found, n_documents) is not None
+    return found or None if is_told or fits else None
+
+
+def parts_of(text: str, number: int) -> list[str] | None:
+    """Return the paragraphs or else the lines of a text if there are so many, else None."""
+    for separator in ("\n\n", "\n"):
+        parts = [part.strip() for part in text.split(separator) if part.strip()]
+        if len(parts) == number:
+            return parts
+    return None
+
+
+def _between_tags(prompt: str) -> str | None:
+    opening = _OPENING.search(prompt)
+    if opening is None:
+        return None
+    end = prompt.rfind(f"</{opening[1]}>")
+    return prompt[opening.end() : end].strip() or None if end > opening.end() else None
+
+
+def _repeats(line: str, question: str | None) -> bool:
+    """Whether a line has the question and nothing else but a label, such as `Question: When?`."""
+    asked = (question or "").strip()
+    text = line.strip()
+    if not asked or not text.endswith(asked):
+        return False
+    label = text.removesuffix(asked).rstrip("* ")
+    return not label or (len(label) <= LABEL_CHARS and label.endswith(":"))
+
+
+def _after_heading(lines: list[str]) -> list[str]:
+    seen = 0
+    for number, line in enumerate(lines):
+        if seen > HEAD_CHARS:
+            break
+        if _HEADING.fullmatch(line.strip()):
+            return lines[number + 1 :]
+        label = _LABEL.match(line)
+        if label:
+            return [line[label.end() :], *lines[number + 1 :]]
+        seen += len(line) + 1
+    return lines
