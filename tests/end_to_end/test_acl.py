@@ -21,7 +21,8 @@ def test_everything_works_with_the_rights_that_the_documentation_asks_for(tmp_pa
             assert producer.submit(interactions(31)[30])
             wait_until(lambda: [e for e in estimates(url) if e["n"] == 31])
         assert b"NOPERM" not in log.read_bytes()
-        for arguments in (("doctor",), ("alerts",), ("dead-letters",), ("watch", "--once"), ("repartition", "2")):
+        reads = (("doctor",), ("alerts",), ("items", "--sample"), ("dead-letters",), ("watch", "--once"))
+        for arguments in (*reads, ("repartition", "2")):
             done = command(url, *arguments)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "secret" not in done.stdout + done.stderr

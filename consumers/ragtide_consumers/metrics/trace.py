@@ -198,6 +198,16 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
     return [bool(support.get(sentence)) and fully.get(sentence) is not False for sentence in sentences]
 
 
+def supported_sentences(labels: SentenceLabels) -> dict[str, bool]:
+    """Return for each response sentence whether it is supported, by its key; nothing if a sentence has no verdict."""
+    known = None if labels.document_keys is None else frozenset(normalize_keys(labels.document_keys))
+    support = {normalize_key(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
+    verdicts, sentences = _verdicts(labels, support), _sentences(labels, support)
+    if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
+        return {}
+    return dict(zip(sentences, verdicts, strict=True))
+
+
 def _ragbench_raw(labels: SentenceLabels) -> MetricScores:
     total, relevant, utilized = labels.n_document_sentences, set(labels.relevant or ()), set(labels.utilized or ())
     unsupported = labels.unsupported

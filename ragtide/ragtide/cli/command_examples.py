@@ -36,6 +36,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide explain-drift shop --metric trace.adherence --by lang --since 2026-11-01T12:00:00Z",
     ),
     "alerts": ("ragtide alerts --firing", "ragtide alerts --follow --json"),
+    "items": (
+        "ragtide items --worst --metric trace.adherence",
+        "ragtide items --sample --pipeline shop --json",
+        "ragtide items --forget i-17",
+    ),
+    "item": ("ragtide item i-17", "ragtide item i-17 --pipeline shop --labeler judge --json"),
     "dead-letters": ("ragtide dead-letters --reason too_large", "ragtide dead-letters --json > letters.jsonl"),
     "dead-letters retry": ("ragtide dead-letters retry --all",),
     "score": (
@@ -83,6 +89,8 @@ EXITS: Final[Mapping[str, str]] = {
     "feedback": "1 if a line could not be published",
     "estimates": "1 if an option names something that is not there",
     "compare": "1 if a pipeline is not there",
+    "items": "1 if there is no such alert, or no such item to delete",
+    "item": "1 if no such item is kept",
     "explain": "1 if there is no such metric",
     "score": "1 if a row could not be scored, or if there is none",
     "inspect": "1 if --verify finds damage",

@@ -33,6 +33,8 @@ GROUPS: Final = {
         "explain": Listed("explain:explain", "Explain a metric: formula, direction, limits and labelers."),
         "explain-drift": Listed("explain_drift:explain", "Split a change into changed traffic and changed quality."),
         "alerts": Listed("alerts:alerts", "Show the alerts, or wait for new ones."),
+        "items": Listed("items:items", "List kept items: the worst, a sample, or those of an alert."),
+        "item": Listed("item:item", "Show one kept item: marked sentences and scores."),
         "dead-letters": Listed(
             "dead_letters:dead_letters", "Show entries that could not be used, or publish them again."
         ),

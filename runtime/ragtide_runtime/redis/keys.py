@@ -308,6 +308,17 @@ def worst_list(metric: str, labeler: str) -> str:
     return f"worst:{metric}:{labeler}"
 
 
+def parts_of_worst(name: str) -> tuple[str, str] | None:
+    """Return metric and labeler of a list of the worst; None for another list.
+
+    >>> parts_of_worst("worst:trace.adherence:local"), parts_of_worst("sample")
+    (('trace.adherence', 'local'), None)
+    """
+    kind, _, rest = name.partition(":")
+    metric, _, labeler = rest.partition(":")
+    return (metric, labeler) if kind == "worst" else None
+
+
 def beyond_list(rule: str) -> str:
     """Return the name of the list of the latest specimens beyond the line of a rule."""
     return f"beyond:{rule}"

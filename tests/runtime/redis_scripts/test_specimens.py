@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.metric_events import event
 
+from ragtide_aggregator.reading.specimens import drop_missing_specimens, forget_specimen
 from ragtide_consumers.specimens.keeping import ProposedSpecimen
 from ragtide_consumers.specimens.lists import ListPlace
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_event
@@ -157,6 +158,27 @@ def test_the_same_id_again_replaces_its_specimen(redis: Any) -> None:
     redis.delete(*redis.keys("*owner*"))
     deliver(redis, 0, latest(), size=200)
     assert usage(redis) == {SPECIMEN_TOTAL: 500, "shop": 500}
+
+
+def test_a_specimen_is_forgotten_with_its_place_in_lists_and_its_bytes(redis: Any) -> None:
+    deliver(redis, 0, latest(), worst(0.5))
+    deliver(redis, 1, latest())
+    call = forget_specimen(STREAMS, "shop", "i-0", ["sample", "worst:a.b:test"])
+    assert run_scripts_blocking(redis, [call, call]) == [1, 0]
+    assert kept(redis) == [1]
+    assert usage(redis) == {SPECIMEN_TOTAL: 400, "shop": 400}
+    assert redis.zrange(STREAMS.specimens_of("shop", "sample"), 0, -1) == [interaction_digest("shop", "i-1").encode()]
+    assert not redis.exists(STREAMS.specimens_of("shop", "worst:a.b:test"))
+
+
+def test_only_specimens_that_are_gone_leave_a_list(redis: Any) -> None:
+    deliver(redis, 0, latest())
+    deliver(redis, 1, latest())
+    redis.delete(specimen_key(0))
+    digests = [interaction_digest("shop", f"i-{number}") for number in (0, 1, 2)]
+    call = drop_missing_specimens(STREAMS, STREAMS.specimens_of("shop", "sample"), digests)
+    assert run_scripts_blocking(redis, [call, call]) == [1, 0]
+    assert redis.zrange(STREAMS.specimens_of("shop", "sample"), 0, -1) == [digests[1].encode()]
 
 
 STEP = st.tuples(

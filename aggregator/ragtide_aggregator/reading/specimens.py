@@ -1,0 +1,143 @@
+"""Reads the specimens of a deployment: interactions that workers keep with their labels (docs/items.md)."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_schemas import InvalidEntryError, Specimen
+
+FORGET: Final = Lua("forget_specimen")
+DROP_MISSING: Final = Lua("drop_missing_specimens")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSpecimen:
+    """A specimen of a list."""
+
+    rank: float
+    """Rank in the list: how bad the score is, or the milliseconds at which it was kept."""
+    specimen: Specimen
+
+
+class KeptSpecimens:
+    """The specimens of all partitions; a specimen may be in another partition than new ones of its pipeline.
+
+    Args:
+        redis: client.
+        layout: of the deployment or the workspace.
+    """
+
+    def __init__(self, redis: Redis, layout: Layout) -> None:
+        self._redis = redis
+        self._partitions = layout.all()
+        self.unreadable = Unreadable("specimen")
+
+    async def pipelines(self) -> list[str]:
+        """Return the names of the pipelines that may have specimens, in order."""
+        found = await asyncio.gather(
+            *(self._redis.zrange(streams.specimen_pipelines, 0, -1) for streams in self._partitions)
+        )
+        return sorted({name.decode() for names in found for name in cast("list[bytes]", names)})
+
+    async def lists(self, pipeline: str) -> dict[str, int]:
+        """Return the number of specimens of each list of a pipeline, by the list's name, in order."""
+        counts: dict[str, int] = {}
+        for streams in self._partitions:
+            for name in await self._names(streams, pipeline):
+                count = await self._redis.zcard(streams.specimens_of(pipeline, name))
+                counts[name] = counts.get(name, 0) + int(count)
+        return {name: counts[name] for name in sorted(counts) if counts[name]}
+
+    async def listed(self, pipeline: str, name: str, most: int) -> list[ListedSpecimen]:
+        """Return the first specimens of a list: the worst, or the latest. Those that are gone leave the list.
+
+        Args:
+            pipeline: of the list.
+            name: of the list.
+            most: number of specimens.
+        """
+        found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
+        together = [one for part in found for one in part]
+        return sorted(together, key=lambda one: -one.rank)[:most]
+
+    async def find(self, interaction_id: str, pipeline: str | None = None) -> list[Specimen]:
+        """Return the specimens of an interaction id: of one pipeline, or of every pipeline that has one."""
+        pipelines = await self.pipelines() if pipeline is None else [pipeline]
+        digests = [interaction_digest(name, interaction_id) for name in pipelines]
+        found = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
+        return [one for part in found for one in part if one is not None]
+
+    async def forget(self, interaction_id: str, pipeline: str | None = None) -> int:
+        """Delete the specimens of an interaction id, and return their number."""
+        forgotten = 0
+        for name in await self.pipelines() if pipeline is None else [pipeline]:
+            for streams in self._partitions:
+                lists = await self._names(streams, name)
+                forgotten += await run_script(self._redis, forget_specimen(streams, name, interaction_id, lists))
+        return forgotten
+
+    async def _names(self, streams: Streams, pipeline: str) -> list[str]:
+        names = await cast("asyncio.Future[set[bytes]]", self._redis.smembers(_names_key(streams, pipeline)))
+        return sorted(name.decode() for name in names)
+
+    async def _of_list(self, streams: Streams, pipeline: str, name: str, most: int) -> list[ListedSpecimen]:
+        key = streams.specimens_of(pipeline, name)
+        while True:
+            members = cast(
+                "list[tuple[bytes, float]]", await self._redis.zrange(key, 0, most - 1, desc=True, withscores=True)
+            )
+            digests = [digest.decode() for digest, _ in members]
+            payloads = await self._payloads(streams, digests)
+            missing = [digest for digest, payload in zip(digests, payloads, strict=True) if payload is None]
+            if not missing or not await run_script(self._redis, drop_missing_specimens(streams, key, missing)):
+                break
+        specimens = [self._decoded(*one) for one in zip(digests, payloads, strict=True)]
+        return [
+            ListedSpecimen(rank, specimen)
+            for (_, rank), specimen in zip(members, specimens, strict=True)
+            if specimen is not None
+        ]
+
+    async def _stored(self, streams: Streams, digests: Sequence[str]) -> list[Specimen | None]:
+        payloads = await self._payloads(streams, digests)
+        return [self._decoded(*one) for one in zip(digests, payloads, strict=True)]
+
+    async def _payloads(self, streams: Streams, digests: Sequence[str]) -> list[bytes | None]:
+        if not digests:
+            return []
+        return cast("list[bytes | None]", await self._redis.mget([streams.specimen(digest) for digest in digests]))
+
+    def _decoded(self, digest: str, payload: bytes | None) -> Specimen | None:
+        if payload is None:
+            return None
+        try:
+            return Specimen.from_stored(payload)
+        except InvalidEntryError as error:
+            self.unreadable.add(digest, error)
+            return None
+
+
+def forget_specimen(streams: Streams, pipeline: str, interaction_id: str, lists: Sequence[str]) -> ScriptCall[int]:
+    """Return the call that deletes a specimen; its reply is 1 if the specimen was there, else 0."""
+    keys = (
+        *streams.specimen_keys(pipeline, interaction_id),
+        *(streams.specimens_of(pipeline, name) for name in lists),
+    )
+    arguments = (interaction_digest(pipeline, interaction_id), streams.specimen(""), pipeline)
+    return ScriptCall(FORGET, keys, arguments, int)
+
+
+def drop_missing_specimens(streams: Streams, key: str, digests: Sequence[str]) -> ScriptCall[int]:
+    """Return the call that takes specimens off a list that are no longer stored; its reply is their number."""
+    return ScriptCall(DROP_MISSING, (key, *(streams.specimen(digest) for digest in digests)), tuple(digests), int)
+
+
+def _names_key(streams: Streams, pipeline: str) -> str:
+    return streams.specimen_lists(pipeline_digest(pipeline))

@@ -1,0 +1,133 @@
+"""The marks of a specimen's sentences: relevant, utilized, supported, as one labeler labeled them. No I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragtide_schemas import Labels, SentenceLabels, SentenceProbabilities, Specimen, SpecimenLabeling
+
+from ..metrics.trace import supported_sentences
+from ..text.keys import letters
+
+Mark = bool | float | None
+"""Whether a sentence has a label, or the probability of it; None if the labeler gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSentence:
+    """A sentence of a document with its marks."""
+
+    key: str
+    """Key of the sentence, such as `0a`."""
+    text: str
+    relevant: Mark
+    """Whether it is relevant to the question."""
+    utilized: Mark
+    """Whether the response used it."""
+    supports: tuple[str, ...]
+    """Keys of the response sentences that it supports."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSentence:
+    """A sentence of the response with its marks."""
+
+    key: str
+    """Key of the sentence, such as `a`."""
+    text: str
+    supported: Mark
+    """Whether the documents support it fully."""
+    by: tuple[str, ...]
+    """Keys of the document sentences that support it, or reasons such as `general`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSpecimen:
+    """The sentences of a specimen with the marks of one labeler."""
+
+    documents: tuple[tuple[DocumentSentence, ...] | None, ...]
+    """The sentences of each document; None if only its text is kept."""
+    response: tuple[ResponseSentence, ...] | None
+    """The sentences of the response; None if only its text is kept."""
+
+
+def labeling_to_show(specimen: Specimen, labeler: str | None = None) -> SpecimenLabeling | None:
+    """Return the labeling whose marks are shown: of a labeler by name, else the last one that labels sentences."""
+    if labeler is not None:
+        return next((one for one in specimen.labelings if one.labeler == labeler), None)
+    marking = [one for one in specimen.labelings if any(map(_marks, one.labels))]
+    return marking[-1] if marking else specimen.labelings[0]
+
+
+def marked(specimen: Specimen, labeling: SpecimenLabeling) -> MarkedSpecimen:
+    """Return the sentences of a specimen with the marks of one of its labelings."""
+    labels = next(filter(_marks, labeling.labels), None)
+    if isinstance(labels, SentenceLabels):
+        return _by_keys(specimen, labels)
+    return _by_place(specimen, labels if isinstance(labels, SentenceProbabilities) else None)
+
+
+def _marks(labels: Labels) -> bool:
+    return isinstance(labels, SentenceLabels | SentenceProbabilities)
+
+
+def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
+    verdicts = supported_sentences(labels)
+
+    def among(key: str, keys: Sequence[str] | None) -> Mark:
+        return None if keys is None else key in keys
+
+    def document(key: str, text: str) -> DocumentSentence:
+        supports = tuple(sentence for sentence, keys in labels.support.items() if key in keys)
+        return DocumentSentence(key, text, among(key, labels.relevant), among(key, labels.utilized), supports)
+
+    response = specimen.interaction.response_sentences
+    return MarkedSpecimen(
+        tuple(
+            None
+            if one.sentences is None
+            else tuple(document(f"{number}{letters(place)}", text) for place, text in enumerate(one.sentences))
+            for number, one in enumerate(specimen.interaction.documents)
+        ),
+        None
+        if response is None
+        else tuple(
+            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()))
+            for key, text in ((letters(place), text) for place, text in enumerate(response))
+        ),
+    )
+
+
+def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> MarkedSpecimen:
+    """Return the marks of probabilities, which are in the order of the sentences.
+
+    Without the sentences of one document the places of those after it are unknown; then no document sentence is marked.
+    """
+    documents = specimen.interaction.documents
+    total = sum(len(one.sentences or ()) for one in documents)
+    whole = labels is not None and total == len(labels.relevant)
+    place = 0
+    found: list[tuple[DocumentSentence, ...] | None] = []
+    for number, one in enumerate(documents):
+        if one.sentences is None:
+            found.append(None)
+            continue
+        sentences = []
+        for index, text in enumerate(one.sentences):
+            relevant = utilized = None
+            if labels is not None and whole:
+                relevant, utilized = labels.relevant[place], labels.utilized[place]
+            place += 1
+            sentences.append(DocumentSentence(f"{number}{letters(index)}", text, relevant, utilized, ()))
+        found.append(tuple(sentences))
+    response = specimen.interaction.response_sentences
+    if response is None:
+        return MarkedSpecimen(tuple(found), None)
+    known = labels is not None and len(labels.supported) == len(response)
+    supported: Sequence[Mark] = labels.supported if labels is not None and known else [None] * len(response)
+    return MarkedSpecimen(
+        tuple(found),
+        tuple(
+            ResponseSentence(letters(index), text, mark, ())
+            for index, (text, mark) in enumerate(zip(response, supported, strict=True))
+        ),
+    )
