@@ -6,8 +6,11 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
 from .alertmanager import Alertmanager
+from .email import Email
 from .pagerduty import PagerDuty
 from .protocol import Destination
+from .slack import Slack
+from .teams import Teams
 from .webhook import Webhook
 
 
@@ -32,5 +35,11 @@ def destination_of(
             return Alertmanager(settings, notify, session)
         case "pagerduty":
             return PagerDuty(settings, notify, session)
+        case "slack":
+            return Slack(settings, notify, session)
+        case "teams":
+            return Teams(settings, notify, session)
+        case "email":
+            return Email(settings, notify)
         case kind:
             raise ConfigurationError(f"destination {settings.name}: kind {kind} is not available in this release")

@@ -1,0 +1,67 @@
+"""Microsoft Teams: an Adaptive Card to a channel, by a workflow with a webhook trigger.
+
+All texts are in `RichTextBlock` elements, in which Teams reads no Markdown, so no name from outside becomes a link.
+"""
+
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from ..messages import AlertText, text_of
+from ..notification import Notification
+from .http import HttpDestination, HttpRequest
+
+LARGEST_TEXT: Final = 12_000
+"""Most characters of all sentences of a card; Teams takes messages up to 28 KB."""
+
+
+class Teams(HttpDestination):
+    """A channel or a chat of Microsoft Teams."""
+
+    grouped: ClassVar[bool] = True
+
+    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+        """Return one message with a card."""
+        card = {
+            "contentType": "application/vnd.microsoft.card.adaptive",
+            "contentUrl": None,
+            "content": card_of(text_of(told), resolved=told.status == "resolved"),
+        }
+        url = self._settings.url.get_secret_value() if self._settings.url else ""
+        return [HttpRequest(url, {"type": "message", "attachments": [card]})]
+
+
+def card_of(text: AlertText, *, resolved: bool) -> dict[str, Any]:
+    """Return a message as an Adaptive Card.
+
+    Args:
+        text: of the message.
+        resolved: whether it tells the end of an alert, which is green.
+    """
+    title = _run(text.title, weight="bolder", size="large", color="good" if resolved else "attention")
+    body = [_block(title)]
+    left = LARGEST_TEXT
+    for sentence in text.sentences:
+        left -= len(sentence.encode())
+        if left < 0:
+            body.append(_block(_run("The rest is on the page.")))
+            break
+        body.append(_block(_run(sentence)))
+    body += [_block(_run(f"{name}: ", weight="bolder"), _run(value)) for name, value in text.facts]
+    card: dict[str, Any] = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "msteams": {"width": "Full"},
+        "body": body,
+    }
+    if text.link:
+        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the alert", "url": text.link}]
+    return card
+
+
+def _block(*runs: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "RichTextBlock", "inlines": list(runs)}
+
+
+def _run(text: str, **style: str) -> dict[str, Any]:
+    return {"type": "TextRun", "text": text, **style}

@@ -1,0 +1,160 @@
+"""E-mail: the messages, and what the answers of a server mean."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from tests.support.receiver import destination
+from tests.support.smtp_server import SmtpServer, smtp_server
+from tests.support.told import RESOLVED, drift, told_of
+
+from ragtide_consumers.notify.destinations.protocol import Refused, TryLater
+
+HOSTILE = 'lang=<b>"x"</b>'
+
+
+def fields(server: SmtpServer, **changes: Any) -> dict[str, Any]:
+    return {
+        "host": "127.0.0.1",
+        "port": server.port,
+        "sender": "ragtide@example.org",
+        "to": ["ann@example.org", "bob@example.org"],
+        "tls": "none",
+        **changes,
+    }
+
+
+async def test_a_message_has_text_and_html_and_a_stable_id() -> None:
+    async with smtp_server() as server, destination("email", **fields(server)) as email:
+        assert email.grouped
+        told = told_of(drift(segment=HOSTILE))
+        first = await email.deliver(told)
+        assert await email.deliver(told) == first
+        resolved = drift(segment=HOSTILE, status="resolved", resolved_at=RESOLVED)
+        assert await email.deliver(told_of(resolved, sent_as=first)) == first
+    message, again, later = server.messages
+    assert server.recipients[0] == ["ann@example.org", "bob@example.org"]
+    assert message["Subject"] == f"trace.adherence of shop, {HOSTILE} fell from 0.853 to 0.712"
+    assert message["Message-ID"] == again["Message-ID"] == first
+    assert first.endswith("@example.org>")
+    assert later["Message-ID"] != first
+    assert (later["In-Reply-To"], later["References"]) == (first, first)
+    assert later["Subject"].startswith("Resolved: ")
+    assert message["Auto-Submitted"] == "auto-generated"
+    plain, html = (message.get_body((kind,)) for kind in ("plain", "html"))
+    assert plain is not None
+    assert "https://ragtide.example/a/adherence-3f2a9c" in plain.get_content()
+    assert html is not None
+    assert "<b>&quot;x&quot;" not in html.get_content()
+    assert "lang=&lt;b&gt;&quot;x&quot;&lt;/b&gt;" in html.get_content()
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's certificate that this machine trusts."""
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    return context
+
+
+@pytest.mark.parametrize("form", ["starttls", "tls"])
+async def test_user_and_password_go_over_tls(tls: ssl.SSLContext, form: str) -> None:
+    async with smtp_server(tls, starttls=form == "starttls") as server:
+        given = fields(server, host="localhost", tls=form, user="me", password="s3cret")
+        async with destination("email", **given) as email:
+            await email.deliver(told_of())
+    assert server.logins == [("me", "s3cret")]
+    assert server.encrypted == [True]
+
+
+async def test_a_certificate_of_another_name_is_not_accepted(tls: ssl.SSLContext) -> None:
+    async with (
+        smtp_server(tls, starttls=True) as server,
+        destination("email", **fields(server, tls="starttls", user="me", password="pw")) as email,
+    ):
+        with pytest.raises(TryLater, match=r"TLS with 127\.0\.0\.1 fails"):
+            await email.deliver(told_of())
+    assert server.logins == []
+
+
+async def test_nothing_is_sent_if_the_server_offers_no_starttls() -> None:
+    async with smtp_server() as server, destination("email", **fields(server, tls="starttls")) as email:
+        with pytest.raises(Refused, match="STARTTLS"):
+            await email.deliver(told_of())
+    assert server.messages == []
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "reason"),
+    [
+        ({"CONNECT": "421 too busy"}, TryLater, "answered 421"),
+        ({"CONNECT": "554 no service"}, Refused, "answered 554"),
+        ({"MAIL": "451 later"}, TryLater, "answered 451: later"),
+        ({"MAIL": "550 blocked"}, Refused, "answered 550: blocked"),
+        ({"RCPT": "550 unknown"}, Refused, r"all recipients \(550\)"),
+        ({"RCPT": "450 grey"}, TryLater, r"all recipients \(450\)"),
+        ({"DATA": "552 too large"}, Refused, "answered 552"),
+    ],
+)
+async def test_an_answer_of_the_server_has_a_meaning(
+    answers: dict[str, str], expected: type[Exception], reason: str
+) -> None:
+    async with smtp_server() as server, destination("email", **fields(server)) as email:
+        server.answers = answers
+        with pytest.raises(expected, match=reason):
+            await email.deliver(told_of())
+
+
+async def test_a_wrong_password_is_final_and_stays_secret(tls: ssl.SSLContext) -> None:
+    async with smtp_server(tls) as server:
+        server.answers = {"AUTH": "535 bad password s3cret-of-me"}
+        given = fields(server, host="localhost", tls="tls", user="me", password="s3cret-of-me")
+        async with destination("email", **given) as email:
+            with pytest.raises(Refused, match=r"535: bad password \*\*\*"):
+                await email.deliver(told_of())
+            assert "s3cret" not in repr(email.preview(told_of()))
+
+
+async def test_one_refused_recipient_does_not_repeat_the_message_to_the_others() -> None:
+    async with smtp_server() as server, destination("email", **fields(server)) as email:
+        server.answers = {"RCPT bob@example.org": "550 unknown"}
+        await email.deliver(told_of())
+    assert server.recipients == [["ann@example.org"]]
+
+
+async def test_an_error_after_the_message_was_taken_does_not_send_it_again() -> None:
+    async with smtp_server() as server, destination("email", **fields(server)) as email:
+        server.answers = {"QUIT": "500 what"}
+        await email.deliver(told_of())
+    assert len(server.messages) == 1
+
+
+async def test_a_server_that_hangs_is_left_after_the_limit() -> None:
+    async with smtp_server() as server:
+        server.hangs = True
+        async with destination("email", notify={"timeout_s": 0.1}, **fields(server)) as email:
+            with pytest.raises(TryLater):
+                await email.deliver(told_of())
+
+
+async def test_a_private_address_is_refused_before_anything_is_sent() -> None:
+    async with (
+        smtp_server() as server,
+        destination("email", notify={"allow_private": False}, **fields(server)) as email,
+    ):
+        with pytest.raises(Refused, match="not public"):
+            await email.deliver(told_of())
+    assert server.connections == 0
+
+
+async def test_no_server_is_tried_again() -> None:
+    async with smtp_server() as server:
+        pass
+    async with destination("email", **fields(server)) as email:
+        with pytest.raises(TryLater, match="is not reached"):
+            await email.deliver(told_of())
