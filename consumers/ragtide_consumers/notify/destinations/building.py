@@ -1,12 +1,16 @@
 """Builds a destination from its settings."""
 
+from collections.abc import Mapping
+from typing import Final
+
 import aiohttp
 
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
 from .alertmanager import Alertmanager
+from .apprise import AppriseService
 from .email import Email
+from .http import HttpDestination
 from .pagerduty import PagerDuty
 from .protocol import Destination
 from .slack import Slack
@@ -28,18 +32,18 @@ def destination_of(
     Raises:
         ConfigurationError: a library that the kind needs is not installed.
     """
-    match settings.kind:
-        case "webhook":
-            return Webhook(settings, notify, session, prefix=prefix)
-        case "alertmanager":
-            return Alertmanager(settings, notify, session)
-        case "pagerduty":
-            return PagerDuty(settings, notify, session)
-        case "slack":
-            return Slack(settings, notify, session)
-        case "teams":
-            return Teams(settings, notify, session)
-        case "email":
-            return Email(settings, notify)
-        case kind:
-            raise ConfigurationError(f"destination {settings.name}: kind {kind} is not available in this release")
+    if settings.kind == "webhook":
+        return Webhook(settings, notify, session, prefix=prefix)
+    if settings.kind == "email":
+        return Email(settings, notify)
+    if settings.kind == "apprise":
+        return AppriseService(settings, notify)
+    return _OVER_HTTP[settings.kind](settings, notify, session)
+
+
+_OVER_HTTP: Final[Mapping[str, type[HttpDestination]]] = {
+    "alertmanager": Alertmanager,
+    "pagerduty": PagerDuty,
+    "slack": Slack,
+    "teams": Teams,
+}

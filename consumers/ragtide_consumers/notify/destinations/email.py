@@ -62,7 +62,9 @@ class Email:
             Refused: it would fail again.
         """
         message = self.message(told, utc_now())
-        client = _Client(self._settings, self._host, self._port, self.timeout_s, allow_private=self._allow_private)
+        client = _MailConnection(
+            self._settings, self._host, self._port, self.timeout_s, allow_private=self._allow_private
+        )
         try:
             async with asyncio.timeout(self.timeout_s):
                 refused = await asyncio.to_thread(client.send, message)
@@ -153,7 +155,7 @@ def html_of(text: AlertText) -> str:
     return f"<!doctype html><html><body>{''.join(parts)}</body></html>\n"
 
 
-class _Client:
+class _MailConnection:
     """One connection to an SMTP server, in a thread; another thread may end it."""
 
     def __init__(

@@ -1,0 +1,148 @@
+"""Apprise: the long tail of services, with the extra `ragtide[apprise]`. Text only, at least once.
+
+Apprise opens its own connections. An audit hook of Python checks the address of each of them, as long as a delivery of
+this module runs.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+
+from ..messages import text_of
+from ..notification import Notification
+from .addresses import PrivateAddressError, check_public
+from .http import MASK
+from .protocol import Preview, Refused, TryLater
+
+
+class AppriseService:
+    """One service that Apprise knows.
+
+    Args:
+        settings: of the destination.
+        notify: settings of all notifications.
+
+    Raises:
+        ConfigurationError: Apprise is not installed, or does not know the address.
+    """
+
+    grouped = True
+    resend_s = None
+
+    def __init__(self, settings: DestinationSettings, notify: NotifySettings) -> None:
+        try:
+            import apprise  # noqa: PLC0415  # an extra
+        except ImportError:
+            raise ConfigurationError(
+                f"destination {settings.name} needs Apprise: pip install 'ragtide[apprise]'"
+            ) from None
+        # Apprise and its HTTP client may log addresses, which hold secrets.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
+        logging.getLogger("urllib3").setLevel(logging.WARNING)
+        self.name = settings.name
+        self.timeout_s = notify.timeout_s
+        """Seconds that one delivery may take."""
+        self._url = settings.url.get_secret_value() if settings.url else ""
+        self._allow_private = notify.allow_private
+        self._apprise = apprise.Apprise()
+        if not self._apprise.add(self._url) or len(self._apprise) != 1:
+            raise ConfigurationError(
+                f"destination {settings.name}: url is not one address that Apprise knows; give each address a "
+                "destination of its own"
+            )
+
+    async def deliver(self, told: Notification) -> str:
+        """Tell the service. It gives no id to messages, so the returned id is empty.
+
+        Raises:
+            TryLater: it failed; Apprise does not say whether it may succeed later.
+            Refused: the service has an address that is not public.
+        """
+        refused: list[str] = []
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                delivered = await asyncio.to_thread(self._notify, told, refused)
+        except TimeoutError:
+            raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
+        if refused:
+            raise Refused(f"{self.name} is not reached: {PrivateAddressError()}")
+        if not delivered:
+            raise TryLater(f"{self.name} did not take the message: check the address in Apprise's own command line")
+        return ""
+
+    def preview(self, told: Notification) -> list[Preview]:
+        """Return what Apprise would send. Nothing is sent."""
+        text = text_of(told)
+        target = f"Apprise {urlsplit(self._url).scheme}://{MASK}"
+        return [Preview(target, {"title": text.title, "type": self._kind(told)}, text.plain)]
+
+    async def aclose(self) -> None:
+        """Close nothing: Apprise opens connections for each message."""
+
+    def _notify(self, told: Notification, refused: list[str]) -> bool:
+        text = text_of(told)
+        message: dict[str, Any] = {
+            "title": text.title,
+            "body": text.plain,
+            "notify_type": self._kind(told),
+            "body_format": "text",
+        }
+        if self._allow_private:
+            return bool(self._apprise.notify(**message))
+        with _checked_connections(refused):
+            return bool(self._apprise.notify(**message))
+
+    @staticmethod
+    def _kind(told: Notification) -> str:
+        """Return Apprise's type of a message, which chooses its color or picture."""
+        if told.status == "resolved":
+            return "success"
+        severities = {alert.severity for alert in told.alerts}
+        return "failure" if "page" in severities else "warning" if "ticket" in severities else "info"
+
+
+_refused: ContextVar[list[str] | None] = ContextVar("_refused", default=None)
+"""Addresses that were refused in the delivery that runs; None outside of deliveries."""
+
+_installed: Final[list[bool]] = []
+
+
+@contextmanager
+def _checked_connections(refused: list[str]) -> Iterator[None]:
+    """Let this thread connect to public addresses only.
+
+    Args:
+        refused: gets the addresses that were refused, because libraries hide the error.
+    """
+    if not _installed:
+        sys.addaudithook(_check)  # for the life of the process: Python has no way to remove it
+        _installed.append(True)
+    token = _refused.set(refused)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+def _check(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse a connection to an address that is not public, while a delivery runs."""
+    if event not in {"socket.connect", "socket.sendto"}:
+        return
+    refused = _refused.get()
+    if refused is None:
+        return
+    address = arguments[1]
+    host = str(address[0]) if isinstance(address, tuple) and address else "a local socket"
+    try:
+        check_public(host)
+    except PrivateAddressError:
+        refused.append(host)
+        raise
