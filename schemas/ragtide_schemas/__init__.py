@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .lazy_imports import late
 
 if TYPE_CHECKING:
-    from .alert import Alert, ChangeCause
+    from .alert import Alert, ChangeCause, SegmentShare
     from .alert_rule import AlertRule, Movement, alarm_line
     from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
     from .dead_letter import DeadLetter
@@ -53,6 +53,7 @@ __all__ = [
     "RagInteraction",
     "Reason",
     "RetrievedDocument",
+    "SegmentShare",
     "SentenceLabels",
     "SentenceProbabilities",
     "Specimen",
@@ -81,6 +82,7 @@ __getattr__ = late(
         "AlertRule": ".alert_rule",
         "Bands": ".metrics",
         "ChangeCause": ".alert",
+        "SegmentShare": ".alert",
         "ClaimLabels": ".labels",
         "DeadLetter": ".dead_letter",
         "Direction": ".metrics",

@@ -17,6 +17,36 @@ AlertKind = Literal["threshold", "drift", "rmse", "distribution", "budget", "sta
 """Kind of the rule of an alert, or of an alert without statistics."""
 
 
+PartOfOne = Annotated[float, Field(ge=0, le=1)]
+"""A part of 1."""
+
+
+class SegmentShare(WireModel):
+    """The share of one segment value in the traffic, before a change and since its alert, and the mean of its scores.
+
+    The interval of each share holds for this one share, at every look.
+    """
+
+    value: SegmentValue
+    """The segment value, such as `lang=de`; or a group of values, such as `rare values`."""
+    before: PartOfOne
+    """Its share before."""
+    before_lower: PartOfOne
+    """Lower end of the interval of the share before."""
+    before_upper: PartOfOne
+    """Upper end of this interval."""
+    since: PartOfOne
+    """Its share since the alert."""
+    since_lower: PartOfOne
+    """Lower end of the interval of the share since."""
+    since_upper: PartOfOne
+    """Upper end of this interval."""
+    mean_before: float | None = None
+    """Mean of its scores before; None without scores."""
+    mean_since: float | None = None
+    """Mean of its scores since the alert; None without scores."""
+
+
 class ChangeCause(WireModel):
     """The cause of a change, other traffic or other answers: the change split by the values of one segment.
 
@@ -52,6 +82,8 @@ class ChangeCause(WireModel):
     """Upper end of its interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence of both intervals together."""
+    shares: tuple[SegmentShare, ...] = ()
+    """Shares of the segment values with the largest part in the change, at most three, the largest part first."""
     text: str
     """The cause in a few words, such as `mostly mix: more lang=de (12% to 31%)`."""
 

@@ -84,6 +84,10 @@ def test_more_of_a_language_that_scores_worse_is_told_as_mix() -> None:
     assert cause.mix_lower < cause.mix < cause.mix_upper
     assert cause.within_lower < 0 < cause.within_upper
     assert cause.n_since in LOOKS
+    german = next(one for one in cause.shares if one.value == "lang=de")
+    assert german.before_lower <= german.before <= german.before_upper < german.since_lower <= german.since
+    assert f"lang=de ({100 * german.before:.0f}% to {100 * german.since:.0f}%)" in cause.text
+    assert len(cause.shares) <= 3
 
 
 def test_worse_answers_in_every_language_are_told_as_within_all_segments() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ragtide_consumers.notify.notification import Notification
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, ChangeCause, SegmentShare
 
 BEGAN = datetime(2026, 11, 23, 2, 40, tzinfo=UTC)
 FIRED = datetime(2026, 11, 23, 3, 2, tzinfo=UTC)
@@ -54,3 +54,17 @@ def told_of(*alerts: Alert, **changes: Any) -> Notification:
         "raised_at": FIRED,
     }
     return Notification(**fields | changes)
+
+
+def mix_cause(**changes: Any) -> ChangeCause:
+    """Return a cause: more of one language."""
+    share = SegmentShare(
+        value="lang=de", before=0.12, before_lower=0.1, before_upper=0.14, since=0.31, since_lower=0.27,
+        since_upper=0.35, mean_before=0.61, mean_since=0.605,
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "verdict": "mix", "segment": "lang", "n_before": 900, "n_since": 400, "mix": -0.1, "mix_lower": -0.14,
+        "mix_upper": -0.06, "within": 0.01, "within_lower": -0.02, "within_upper": 0.03, "confidence": 0.95,
+        "shares": (share,), "text": "mostly mix: more lang=de (12% to 31%)",
+    }  # fmt: skip
+    return ChangeCause(**fields | changes)

@@ -13,10 +13,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ragtide_schemas import Alert, ChangeCause
+from ragtide_schemas import Alert, ChangeCause, SegmentShare
 
 from ..statistics.change_in_words import in_words
-from ..statistics.explained_change import ExplainedChange, explained_change, explains_most, without
+from ..statistics.explained_change import (
+    ExplainedChange,
+    NumberWithEnds,
+    SegmentPart,
+    explained_change,
+    explains_most,
+    without,
+)
 from ..statistics.mix_shift import DesignEffects, may_be_certain
 from ..statistics.mix_verdict import mix_verdict
 from ..statistics.segment_moments import SegmentMoments, stretches
@@ -32,6 +39,9 @@ MOST_NAMES: Final = 8
 
 CONFIDENCE: Final = 0.95
 """Confidence of the intervals of a cause, at every look, for all segments together."""
+
+MOST_SHARES: Final = 3
+"""Segment values whose shares a cause states."""
 
 SMALLEST: Final = 0.02
 """Change that does not matter, as a part of the metric's range."""
@@ -220,8 +230,28 @@ def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> Cha
         within_lower=within.lower,
         within_upper=within.upper,
         confidence=CONFIDENCE,
+        shares=tuple(_share(one) for one in change.segments[:MOST_SHARES]),
         text=text,
     )
+
+
+def _share(part: SegmentPart) -> SegmentShare:
+    before, since = (_within_one(one) for one in part.share)
+    return SegmentShare(
+        value=part.name,
+        before=before.estimate,
+        before_lower=before.lower,
+        before_upper=before.upper,
+        since=since.estimate,
+        since_lower=since.lower,
+        since_upper=since.upper,
+        mean_before=part.mean[0],
+        mean_since=part.mean[1],
+    )
+
+
+def _within_one(share: NumberWithEnds) -> NumberWithEnds:
+    return NumberWithEnds(*(min(max(one, 0.0), 1.0) for one in share))
 
 
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from ragtide_schemas import Alert, ChangeCause
+from ragtide_schemas import Alert, ChangeCause, SegmentShare
 from ragtide_schemas.diagnosis import DIAGNOSED_N
 from ragtide_schemas.metric_definitions import METRICS
 from ragtide_schemas.printable import printable
@@ -30,6 +30,9 @@ MOST_ALERTS: Final = 10
 
 MOST_ADVICE: Final = 3
 """Most sentences of advice in a message."""
+
+MOST_SHARES: Final = 3
+"""Most segment values whose shares a message states."""
 
 MOST_INTERACTIONS: Final = 3
 """Most ids of interactions in a message."""
@@ -163,6 +166,7 @@ def concentration(cause: ChangeCause) -> tuple[str, ...]:
         "unresolved": f"It is not known yet whether the traffic or the answers changed (by {name}).",
     }[cause.verdict]
     found = [told, _cut(f"In detail: {_line(cause.text)}.", LONGEST_SENTENCE)]
+    found += [_share(one) for one in cause.shares[:MOST_SHARES]]
     if cause.carriers and cause.verdict in {"within", "both"}:
         named = ", ".join(shown(one) for one in cause.carriers[:3])
         more = f" and {len(cause.carriers) - 3} more" if len(cause.carriers) > 3 else ""
@@ -175,6 +179,18 @@ def concentration(cause: ChangeCause) -> tuple[str, ...]:
         f"sure, from {cause.n_before:,} interactions before and {cause.n_since:,} since."
     )
     return tuple(found)
+
+
+def _share(share: SegmentShare) -> str:
+    now, before = f"{100 * share.since:.3g}%", f"{100 * share.before:.3g}%"
+    text = (
+        f"{shown(share.value)} is {now} of the traffic since the alert ({100 * share.since_lower:.3g}% to "
+        f"{100 * share.since_upper:.3g}%), and was {before} before ({100 * share.before_lower:.3g}% to "
+        f"{100 * share.before_upper:.3g}%)"
+    )
+    if share.mean_before is None or share.mean_since is None:
+        return f"{text}."
+    return f"{text}; its mean went from {_number(share.mean_before)} to {_number(share.mean_since)}."
 
 
 def _single(told: Notification, alert: Alert) -> AlertText:

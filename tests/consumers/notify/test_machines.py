@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tests.support.receiver import Receiver, ScriptedAnswer, destination, receiver
-from tests.support.told import FIRED, RESOLVED, drift, told_of
+from tests.support.told import FIRED, RESOLVED, drift, mix_cause, told_of
 
 from ragtide_consumers.notify.destinations.pagerduty import event_of
-from ragtide_schemas import Alert, ChangeCause
+from ragtide_schemas import Alert
 
 KEY = b"thirty-two bytes of a secret key"
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
@@ -163,12 +163,7 @@ async def test_pagerduty_triggers_and_resolves_one_incident(server: Receiver) ->
 
 
 def test_an_explained_alert_tells_its_cause_to_pagerduty() -> None:
-    cause = ChangeCause(
-        verdict="mix", segment="lang", n_before=900, n_since=400, mix=-0.1, mix_lower=-0.14, mix_upper=-0.06,
-        within=0.01, within_lower=-0.02, within_upper=0.03, confidence=0.95,
-        text="mostly mix: more lang=de (12% to 31%)",
-    )  # fmt: skip
-    event = event_of(drift(status="explained", explained_at=RESOLVED, cause=cause), told_of(), datetime.now(UTC))
+    event = event_of(drift(status="explained", explained_at=RESOLVED, cause=mix_cause()), told_of(), datetime.now(UTC))
     assert event["event_action"] == "trigger"
     assert "lang=de (12% to 31%)" in str(event)
 
