@@ -1,4 +1,4 @@
-"""Starts the roles of a process: label worker, aggregator and recorder, alone or together."""
+"""Starts the roles of a process: label worker, aggregator, recorder and notifier, alone or together."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -39,6 +39,7 @@ async def serve(
     worker: bool,
     aggregator: bool,
     recorder: bool = False,
+    notifier: bool = False,
     others: Sequence[Callable[[Settings], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
 ) -> None:
@@ -51,6 +52,7 @@ async def serve(
         worker: whether to label interactions.
         aggregator: whether to aggregate metric events.
         recorder: whether to record the streams.
+        notifier: whether to tell destinations of alerts.
         others: roles that other packages define.
         process: health and metrics.
 
@@ -75,6 +77,7 @@ async def serve(
     roles = [work(settings, url, stop, process, also=also)] if worker else []
     roles += [aggregate(settings, url, stop, process)] if aggregator else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
+    roles += [notify(settings, url, stop, process)] if notifier else []
     roles += [other(settings) for other in others]
     await together(*roles, stop=stop)
 
@@ -119,6 +122,14 @@ async def record(
 
     say_role("recorder")
     await run_recorder(settings, url, stop, process, prepared)
+
+
+async def notify(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+    """Tell destinations of alerts until told to stop."""
+    from ragtide_consumers.notify.service import run_notifier  # noqa: PLC0415 - see above
+
+    say_role("notify")
+    await run_notifier(settings, url, stop, process)
 
 
 async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry | None = None) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from .waiting import Backoff
 
 LONGEST_PAUSE_S = 300.0
-"""Most seconds for which calls stop."""
+"""Most seconds for which calls stop, by default."""
 
 
 class Breaker:
@@ -18,12 +18,20 @@ class Breaker:
     Args:
         failures: failures in a row that open it.
         pause_s: first pause; it doubles each time the trying call fails.
+        longest_s: longest pause.
         clock: monotonic seconds.
     """
 
-    def __init__(self, *, failures: int, pause_s: float, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        failures: int,
+        pause_s: float,
+        longest_s: float = LONGEST_PAUSE_S,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self._failures = failures
-        self._backoff = Backoff(pause_s, max(pause_s, LONGEST_PAUSE_S), random_share=0.0)
+        self._backoff = Backoff(pause_s, max(pause_s, longest_s), random_share=0.0)
         self._clock = clock
         self._in_a_row = 0
         self._open_until: float | None = None

@@ -32,6 +32,8 @@ class Reason(StrEnum):
     """The feedback is about an interaction that was not scored within the feedback window."""
     NOT_AGGREGATABLE = "not_aggregatable"
     """The state of the aggregator cannot take the metric event or feedback."""
+    UNDELIVERABLE = "undeliverable"
+    """A destination of notifications was not told a change of an alert."""
 
 
 class InvalidEntryError(ValueError):

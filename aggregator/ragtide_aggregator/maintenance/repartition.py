@@ -198,6 +198,8 @@ class Repartition:
             streams.dropped,
             streams.fencing_tokens,
             streams.recorder_fencing_tokens,
+            streams.notifier_fencing_tokens,
+            streams.outbox,
             streams.copies,
             streams.specimen_pipelines,
             streams.specimen_usage,

@@ -76,6 +76,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "worker": ("ragtide worker", "ragtide worker --workspace try"),
     "aggregator": ("ragtide aggregator",),
     "rules check": ("ragtide rules check ragtide.toml --strict",),
+    "notify": ("ragtide notify",),
+    "notify test": ("ragtide notify test", "ragtide notify test ops --dry-run"),
+    "ack": ("ragtide ack adherence-drift-0a1b2c3d4e5f",),
+    "silence": ("ragtide silence",),
+    "silence add": ("ragtide silence add --pipeline 'shop*' --for 2h --reason 'new index'",),
+    "silence remove": ("ragtide silence remove 0a1b2c3d",),
     "repartition": ("ragtide repartition 4 --split shop=2",),
 }
 """Command lines by the command."""
@@ -97,6 +103,7 @@ EXITS: Final[Mapping[str, str]] = {
     "replay": "1 if it stopped at --max-cost-usd",
     "experiment run": "3 if the experiment is not complete",
     "experiment resume": "3 if the experiment is not complete",
+    "notify test": "1 if a destination did not take it",
     "rules check": "1 if a rule is wrong, or with --strict if there is a warning",
 }
 """Exit codes in words by the command."""

@@ -53,6 +53,11 @@ GROUPS: Final = {
         "experiment": Listed("experiment:experiment", "Run configs over a data set, and stop those that surely lose."),
         "report": Listed("report:report", "Write the report of an experiment or a replay as a page."),
     },
+    "Notify": {
+        "notify": Listed("notify:notify", "Run a notifier: it tells people and machines of alerts."),
+        "ack": Listed("ack:ack", "Acknowledge alerts: they are not told again while they fire."),
+        "silence": Listed("silence:silence", "Silence alerts for a while, or list the silences."),
+    },
     "Operate": {
         "worker": Listed("serving:worker", "Run a worker: it labels interactions."),
         "aggregator": Listed("serving:aggregator", "Run an aggregator: it computes estimates and raises alerts."),

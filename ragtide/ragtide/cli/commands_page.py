@@ -20,6 +20,7 @@ _FIRST: Final = "commands.md"
 _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
     _FIRST: ("Start", "Publish", "Operate"),
     "commands-live.md": ("Look (live)",),
+    "commands-notify.md": ("Notify",),
     "commands-offline.md": ("Offline (files, without Redis)", "Record and replay"),
     "commands-experiments.md": ("Experiments",),
 }
@@ -27,6 +28,7 @@ _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
 
 _TITLES: Final[Mapping[str, str]] = {
     "commands-live.md": "Commands that look at live traffic",
+    "commands-notify.md": "Commands for notifications",
     "commands-offline.md": "Commands for files and recordings",
     "commands-experiments.md": "Commands for experiments and reports",
 }

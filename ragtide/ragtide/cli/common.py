@@ -19,6 +19,7 @@ class Role(StrEnum):
     AGGREGATOR = "aggregator"
     RECORDER = "recorder"
     SERVE = "serve"
+    NOTIFY = "notify"
 
 
 def given(context: typer.Context) -> Given:

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 def up(context: typer.Context) -> None:
     """Run all roles in one process, until Ctrl-C.
 
-    The roles are a worker and an aggregator; a recorder if recorder.url is set; and the HTTP service if serve.port is
-    set. SIGTERM ends them, too.
+    The roles are a worker and an aggregator; a recorder if recorder.url is set; the HTTP service if serve.port is set;
+    and a notifier if there are notify.destinations. SIGTERM ends them, too.
     """
     settings = given(context).settings()
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
     http = [] if settings.serve.port is None else [Role.SERVE]
-    _serve(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http)
+    notifier = [Role.NOTIFY] if settings.notify.destinations else []
+    run_until_signal(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier)
 
 
 def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
@@ -53,7 +54,7 @@ def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)
         check_judge(settings.judge.model, local, workspace)
-    _serve(settings, Role.WORKER)
+    run_until_signal(settings, Role.WORKER)
 
 
 def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
@@ -61,7 +62,7 @@ def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> Non
 
     A second aggregator stands by. SIGTERM or Ctrl-C ends it.
     """
-    _serve(settings_with(context, workspace), Role.AGGREGATOR)
+    run_until_signal(settings_with(context, workspace), Role.AGGREGATOR)
 
 
 def recorder(
@@ -88,7 +89,7 @@ def recorder(
     if url is not None:
         changed = settings.recorder.model_copy(update={"url": url})
         settings = settings.model_copy(update={"recorder": changed})
-    _serve(settings, Role.RECORDER)
+    run_until_signal(settings, Role.RECORDER)
 
 
 def serve(
@@ -120,7 +121,7 @@ def serve(
         http = ServeSettings.model_validate({**dict(settings.serve), **changes})
     except ValidationError as error:
         raise typer.BadParameter(describe(error), param_hint="--host") from None
-    _serve(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
+    run_until_signal(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
 
 
 def _token_hash(token: str) -> str:
@@ -130,7 +131,14 @@ def _token_hash(token: str) -> str:
         raise typer.BadParameter(describe(error), param_hint="token") from None
 
 
-def _serve(settings: Settings, *names: Role, capture: Path | None = None) -> None:
+def run_until_signal(settings: Settings, *names: Role, capture: Path | None = None) -> None:
+    """Run roles in this process until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: of the process.
+        names: the roles.
+        capture: for the HTTP service, folder for the first requests of traces.
+    """
     configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
 
     # Imported late, because no other command needs a web server.
@@ -157,6 +165,7 @@ def _serve(settings: Settings, *names: Role, capture: Path | None = None) -> Non
                 worker=Role.WORKER in names,
                 aggregator=Role.AGGREGATOR in names,
                 recorder=Role.RECORDER in names,
+                notifier=Role.NOTIFY in names,
                 others=others,
                 process=process,
             )

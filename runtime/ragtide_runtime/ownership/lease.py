@@ -20,7 +20,7 @@ TAKEN_BACK: Final = 2
 
 log = structlog.get_logger("ragtide.ownership")
 
-LeaseRole = Literal["aggregator", "recorder", "driver"]
+LeaseRole = Literal["aggregator", "recorder", "driver", "notifier"]
 """Each role has a lease of its own: an aggregator and a recorder work on one partition at the same time."""
 
 
@@ -69,6 +69,7 @@ class Lease:
         self._keys = {
             "aggregator": (streams.lease, streams.fencing_tokens),
             "recorder": (streams.recorder_lease, streams.recorder_fencing_tokens),
+            "notifier": (streams.notifier_lease, streams.notifier_fencing_tokens),
             "driver": (streams.driver, streams.driver_fencing_tokens),
         }[role]
         # The random letters keep a token unique even after a flush has reset the counter.

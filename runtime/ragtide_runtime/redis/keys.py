@@ -85,6 +85,13 @@ class Streams:
     fencing_tokens = _Key("fencing-tokens", "counter", "last fencing token of an aggregator")
     recorder_lease = _Key("recorder-lease", "string", "fencing token of the recorder that records the partition")
     recorder_fencing_tokens = _Key("recorder-fencing-tokens", "counter", "last fencing token of a recorder")
+    notifier_lease = _Key(
+        "notifier-lease", "string", "fencing token of the process that sends the partition's notifications"
+    )
+    notifier_fencing_tokens = _Key("notifier-fencing-tokens", "counter", "last fencing token of such a process")
+    outbox = _Key("outbox", "hash", "alerts that destinations are told, or are still to be told")
+    silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
+    acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
     aggregators = _Key(
         "aggregators", "hash", "aggregators that run, with their number of partitions", place="partition 0"
     )
@@ -220,6 +227,9 @@ LABEL_GROUP: Final = "label"
 RECORD_GROUP: Final = "record"
 """Consumer group that pins entries until a recorder has recorded them."""
 
+NOTIFY_GROUP: Final = "notify"
+"""Consumer group of the alerts stream whose entries become notifications."""
+
 REPLAY_GROUP: Final = "replay"
 """Consumer group that pins the metric events of a replay until its progress counts them."""
 
@@ -272,6 +282,13 @@ class ReplayField(StrEnum):
     PUBLISHED = "published"
     DUPLICATES = "duplicates"
     PROGRESS = "tally"
+
+
+@unique
+class OutboxField(StrEnum):
+    """Fields of the hash `outbox`, besides those of groups and destinations."""
+
+    REVISION = "revision"
 
 
 @unique

@@ -38,6 +38,7 @@ from .keys import (
     SPECIMEN_TOTAL,
     TRACEPARENT_FIELD,
     CheckpointField,
+    OutboxField,
     ReplayField,
     TraceField,
 )
@@ -65,6 +66,7 @@ NAMES: Final = {
     "KNOWN_KEYS": str(1 + KNOWN_BUCKETS),
     **{f"CHECKPOINT_{field.name}": f"'{field}'" for field in CheckpointField},
     **{f"REPLAY_{field.name}": f"'{field}'" for field in ReplayField},
+    **{f"OUTBOX_{field.name}": f"'{field}'" for field in OutboxField},
     **{f"TRACE_{field.name}": f"'{field}'" for field in TraceField},
 }
 """Names from `keys.py` that a script may use."""

@@ -344,6 +344,42 @@ REDIS_METRICS: Final = (
     OWNED,
 )
 
+NOTIFICATIONS: Final = Metric(
+    "ragtide_notifications_total",
+    "counter",
+    "Messages, each try counted: `sent`, `failed` or `refused`; `given_up` counts dead letters.",
+    ("destination", "outcome"),
+)
+NOTIFICATIONS_WITHHELD: Final = Metric(
+    "ragtide_notifications_withheld_total",
+    "counter",
+    "Changes not told: `resolved_first` (resolved before it was told), `never_told` (its firing was not), `storm` "
+    "(messages of a summary) or `removed` (with the destination).",
+    ("destination", "reason"),
+)
+NOTIFY_OUTBOX: Final = Metric(
+    "ragtide_notify_outbox",
+    "gauge",
+    "Changes that a destination is still to be told.",
+    ("destination",),
+)
+NOTIFY_OUTBOX_SECONDS: Final = Metric(
+    "ragtide_notify_outbox_oldest_seconds",
+    "gauge",
+    "Age of the oldest of them; 0 without any.",
+    ("destination",),
+)
+NOTIFY_OWNED: Final = Metric(
+    "ragtide_notify_owned", "gauge", "1 while this process sends the notifications of the partition.", ("partition",)
+)
+NOTIFY_METRICS: Final = (
+    NOTIFICATIONS,
+    NOTIFICATIONS_WITHHELD,
+    NOTIFY_OUTBOX,
+    NOTIFY_OUTBOX_SECONDS,
+    NOTIFY_OWNED,
+)
+
 CATALOGUE: Final = {
     "worker": WORKER_METRICS,
     "judge": JUDGE.all(),
@@ -351,6 +387,7 @@ CATALOGUE: Final = {
     "aggregator": AGGREGATOR_METRICS,
     "recorder": RECORDER_METRICS,
     "serve": INGEST_METRICS,
+    "notify": NOTIFY_METRICS,
     "Redis": REDIS_METRICS,
 }
 """The metrics of each role. Every role reports the metrics of Redis."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtide_runtime.redis.keys import CheckpointField, ReplayField, TraceField
+from ragtide_runtime.redis.keys import CheckpointField, OutboxField, ReplayField, TraceField
 from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
 
 ROOT = Path(__file__).parents[3]
@@ -57,5 +57,8 @@ def test_a_script_has_what_it_uses(path: Path) -> None:
 @pytest.mark.parametrize("path", [*SCRIPTS, *SHARED], ids=lambda path: path.stem)
 def test_no_script_spells_the_name_of_a_field(path: Path) -> None:
     code = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
-    fields = [f"'{field}'" for field in (*CheckpointField, *ReplayField, *TraceField)] + ["'data'", "'traceparent'"]
+    fields = [f"'{field}'" for field in (*CheckpointField, *OutboxField, *ReplayField, *TraceField)] + [
+        "'data'",
+        "'traceparent'",
+    ]
     assert [field for field in fields if field in code] == []

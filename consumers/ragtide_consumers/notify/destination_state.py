@@ -1,0 +1,99 @@
+"""The state of one destination: its storm guard, its last failure, and the time before which it is not tried."""
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from ragtide_schemas import Alert
+
+from .grouping import DueMessage
+
+SUMMARY_ALERTS: Final = 50
+"""Most alerts that a summary holds; further alerts are counted only."""
+
+
+class StormSummary(BaseModel):
+    """The messages that the storm guard withheld since the last summary."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    """Id of the summary."""
+    due_ms: int
+    """Time at which it is told."""
+    alerts: dict[str, Alert] = {}
+    """Alerts of the withheld messages as they were last, by id."""
+    n_withheld: int = 0
+    """Number of withheld messages."""
+    tries: int = 0
+    """Failed tries."""
+    tried_ms: int | None = None
+    """Time of the first try."""
+    retry_ms: int = 0
+    """Time before which there is no further try."""
+
+    def with_alerts(self, alerts: list[Alert]) -> "StormSummary":
+        """Return a summary with one more message."""
+        kept = dict(self.alerts)
+        for alert in alerts:
+            if alert.alert_id in kept or len(kept) < SUMMARY_ALERTS:
+                kept[alert.alert_id] = alert
+        return self.model_copy(update={"alerts": kept, "n_withheld": self.n_withheld + 1})
+
+
+class DestinationState(BaseModel):
+    """What is stored about a destination besides its groups."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    """Name of the destination."""
+    sent_ms: tuple[int, ...] = ()
+    """Times of the messages in the window of the storm guard."""
+    summary: StormSummary | None = None
+    """The next summary; None while no message is withheld."""
+    summary_told_ms: int | None = None
+    """Time of the last summary."""
+    not_before_ms: int = 0
+    """Time before which the destination asked not to be called."""
+    failing: Alert | None = None
+    """The alert that it fails, while it does."""
+
+    def in_storm(self, now_ms: int, most: int, window_ms: int) -> bool:
+        """Return whether a further message would be one too many in the window."""
+        return sum(now_ms - window_ms < one for one in self.sent_ms) >= most
+
+    def with_message(self, now_ms: int, window_ms: int) -> "DestinationState":
+        """Return the state after one more message."""
+        kept = (*(one for one in self.sent_ms if now_ms - window_ms < one), now_ms)
+        return self.model_copy(update={"sent_ms": kept})
+
+    def withholding(self, alerts: list[Alert], now_ms: int, wait_ms: int, window_ms: int) -> "DestinationState":
+        """Return the state after a message was withheld: a summary tells it, at most one in each window."""
+        summary = self.summary
+        if summary is None:
+            due_ms = now_ms + wait_ms
+            if self.summary_told_ms is not None:
+                due_ms = max(due_ms, self.summary_told_ms + window_ms)
+            summary = StormSummary(key=f"storm-{self.name}-{now_ms}", due_ms=due_ms)
+        return self.model_copy(update={"summary": summary.with_alerts(alerts)})
+
+    def due_summary(self, now_ms: int) -> DueMessage | None:
+        """Return the summary if it is due."""
+        one = self.summary
+        if one is None or now_ms < max(one.due_ms, one.retry_ms):
+            return None
+        return DueMessage(self.name, one.key, "firing", tuple(one.alerts), is_summary=True)
+
+    def without_told(self, told: StormSummary, now_ms: int, window_ms: int) -> "DestinationState":
+        """Return the state after a summary was told, or given up; what came meanwhile waits for the next one."""
+        left = None
+        if self.summary is not None and self.summary.n_withheld > told.n_withheld:
+            news = {name: one for name, one in self.summary.alerts.items() if told.alerts.get(name) != one}
+            left = StormSummary(
+                key=f"storm-{self.name}-{now_ms}",
+                due_ms=now_ms + window_ms,
+                alerts=news,
+                n_withheld=self.summary.n_withheld - told.n_withheld,
+            )
+        return self.model_copy(update={"summary": left, "summary_told_ms": now_ms})

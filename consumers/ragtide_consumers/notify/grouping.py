@@ -1,0 +1,282 @@
+"""An alert group: the alerts that one destination is told together, and what it has been told of them.
+
+A machine is told each alert alone, so its groups have one alert each. A channel of people is told the alerts of a
+pipeline together: the first one waits `group_wait_s` for others, and the group lasts while any of them fires.
+
+All functions are pure: they return a changed group, given the time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from ragtide_schemas import Alert
+from ragtide_schemas.alert import AlertStatus
+
+MEMBERS_MAX: Final = 50
+"""Most alerts of a group; further alerts of the pipeline begin another one."""
+
+_ORDER: Final[tuple[AlertStatus, ...]] = ("firing", "explained", "resolved")
+
+
+class PendingChange(BaseModel):
+    """A change of an alert that a destination is still to be told."""
+
+    model_config = ConfigDict(frozen=True)
+
+    status: AlertStatus
+    """The change."""
+    alert: Alert
+    """The alert after the change."""
+    entry_id: str
+    """Id of its entry in the alerts stream."""
+    tried_ms: int | None = None
+    """Time of the first try to tell it; None before that."""
+
+
+class GroupMember(BaseModel):
+    """An alert in a group."""
+
+    model_config = ConfigDict(frozen=True)
+
+    alert: Alert
+    """The alert as it was told last, or as it fired."""
+    raised_ms: int
+    """Time at which it was added to the alerts stream, in milliseconds since 1970."""
+    told: bool = False
+    """Whether its firing was told."""
+    over: bool = False
+    """Whether it resolved; then it leaves the group when nothing of it is pending."""
+    pending: tuple[PendingChange, ...] = ()
+    """Changes to tell, in their order."""
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether its firing was told, or may have been told by a try without an answer."""
+        return self.told or (bool(self.pending) and self.pending[0].tried_ms is not None)
+
+
+class AlertGroup(BaseModel):
+    """The alerts that a destination is told together."""
+
+    model_config = ConfigDict(frozen=True)
+
+    destination: str
+    """Name of the destination."""
+    key: str
+    """Id of the group: the alert's id for a machine."""
+    pipeline: str
+    """Pipeline of the alerts."""
+    run: str | None = None
+    """Offline run of the alerts."""
+    members: dict[str, GroupMember] = {}
+    """The alerts, by id."""
+    due_ms: int | None = None
+    """Time at which pending changes are told; None if none is pending."""
+    tries: int = 0
+    """Failed tries of the message that is told now."""
+    retry_ms: int = 0
+    """Time before which there is no further try."""
+    answer: str = ""
+    """Reason of the last failure."""
+    told_ms: int | None = None
+    """Time at which a firing was told last; None before the first."""
+    repeat: int = 0
+    """Number of repetitions since a firing was told."""
+    sent_as: str = ""
+    """Id under which the destination knows the first message."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryTimes:
+    """The times of one destination, in milliseconds."""
+
+    wait_ms: int
+    """Time that the first change of a group waits for others."""
+    repeat_ms: int
+    """Time after which a firing alert is told again; 0 for never."""
+    resend_ms: int | None
+    """Time after which a firing alert must be sent again, however long it fires; None if once is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueMessage:
+    """A message that is to be told now."""
+
+    destination: str
+    key: str
+    """Of the group; of the summary for a summary."""
+    status: AlertStatus
+    alert_ids: tuple[str, ...]
+    is_repeat: bool = False
+    is_summary: bool = False
+
+
+def changed(
+    group: AlertGroup, change: PendingChange, on: Sequence[AlertStatus], now_ms: int, wait_ms: int
+) -> AlertGroup:
+    """Return a group after a change of one of its alerts, or with a new alert.
+
+    A change that the group knows already changes nothing. An alert that resolves before its firing was tried leaves
+    the group: neither is told.
+
+    Args:
+        group: of the destination.
+        change: of an alert; its entry's time is the time at which the alert was raised.
+        on: changes that the destination is told.
+        now_ms: present time.
+        wait_ms: time that a change waits for others.
+    """
+    alert_id = change.alert.alert_id
+    member = group.members.get(alert_id)
+    if change.status == "firing":
+        if member is not None:
+            return group
+        told = "firing" not in on
+        member = GroupMember(alert=change.alert, raised_ms=int(change.entry_id.partition("-")[0]), told=told)
+        return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
+    if member is None or member.over:
+        return group
+    if change.status == "explained":
+        return _with(group, alert_id, _explained(member, change, on), now_ms, wait_ms)
+    if not member.is_tried:
+        return _with(group, alert_id, None, now_ms, wait_ms)
+    kept = tuple(one for one in member.pending if one.tried_ms is not None)
+    member = member.model_copy(update={"over": True, "pending": kept})
+    return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
+
+
+def _pending(member: GroupMember, change: PendingChange, on: Sequence[AlertStatus]) -> GroupMember:
+    if change.status not in on:
+        return member
+    return member.model_copy(update={"pending": (*member.pending, change)})
+
+
+def _explained(member: GroupMember, change: PendingChange, on: Sequence[AlertStatus]) -> GroupMember:
+    if member.pending and member.pending[0].status == "firing" and member.pending[0].tried_ms is None:
+        # The firing was not told yet, so it is told with its cause, and once.
+        firing = member.pending[0].model_copy(update={"alert": change.alert})
+        return member.model_copy(update={"pending": (firing,)})
+    if any(one.status == "explained" for one in member.pending):
+        return member
+    if "explained" not in on and not member.pending:
+        return member.model_copy(update={"alert": change.alert})
+    return _pending(member, change, on)
+
+
+def _with(group: AlertGroup, alert_id: str, member: GroupMember | None, now_ms: int, wait_ms: int) -> AlertGroup:
+    members = dict(group.members)
+    if member is None or (member.over and not member.pending):
+        members.pop(alert_id, None)
+    else:
+        members[alert_id] = member
+    pending = any(one.pending for one in members.values())
+    due_ms = None if not pending else now_ms + wait_ms if group.due_ms is None else group.due_ms
+    return group.model_copy(update={"members": members, "due_ms": due_ms})
+
+
+def next_message(
+    group: AlertGroup,
+    now_ms: int,
+    times: DeliveryTimes,
+    *,
+    silenced: Callable[[Alert], bool],
+    acknowledged: Callable[[str], bool],
+) -> DueMessage | None:
+    """Return the message of a group that is to be told now; None if there is none.
+
+    Changes come before repetitions, and firings before resolutions. A silence withholds firings, explanations and
+    repetitions, but never the end of an alert that was told. An acknowledgement withholds repetitions.
+    """
+    if now_ms < group.retry_ms:
+        return None
+    if group.due_ms is not None and group.due_ms <= now_ms:
+        for status in _ORDER:
+            ids = tuple(
+                alert_id
+                for alert_id, one in group.members.items()
+                if one.pending
+                and one.pending[0].status == status
+                and (status == "resolved" or one.over or not silenced(one.pending[0].alert))
+            )
+            if ids:
+                return DueMessage(group.destination, group.key, status, ids)
+    repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
+    if group.told_ms is None or not repeat_ms or now_ms < group.told_ms + repeat_ms:
+        return None
+    ids = tuple(
+        alert_id
+        for alert_id, one in _firing(group)
+        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(one.alert))
+    )
+    return DueMessage(group.destination, group.key, "firing", ids, is_repeat=True) if ids else None
+
+
+def wake_ms(group: AlertGroup, times: DeliveryTimes) -> int | None:
+    """Return the earliest time at which a message of a group may be due; None if only a change makes one due."""
+    found = [] if group.due_ms is None else [group.due_ms]
+    repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
+    if repeat_ms and group.told_ms is not None and any(True for _ in _firing(group)):
+        found.append(group.told_ms + repeat_ms)
+    return max(min(found), group.retry_ms) if found else None
+
+
+def _firing(group: AlertGroup) -> list[tuple[str, GroupMember]]:
+    return [(name, one) for name, one in group.members.items() if one.told and not one.over and not one.pending]
+
+
+def trying(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
+    """Return a group whose message is tried now."""
+    if message.is_repeat:
+        return group
+    members = dict(group.members)
+    for alert_id in message.alert_ids:
+        first, *rest = members[alert_id].pending
+        if first.tried_ms is None:
+            first = first.model_copy(update={"tried_ms": now_ms})
+            members[alert_id] = members[alert_id].model_copy(update={"pending": (first, *rest)})
+    return group.model_copy(update={"members": members})
+
+
+def told(group: AlertGroup, message: DueMessage, now_ms: int, sent_as: str) -> AlertGroup:
+    """Return a group whose message was told."""
+    update: dict[str, object] = {"tries": 0, "retry_ms": 0, "answer": "", "sent_as": group.sent_as or sent_as}
+    if message.status == "firing":
+        update |= {"told_ms": now_ms, "repeat": group.repeat + 1 if message.is_repeat else 0}
+    group = group.model_copy(update=update)
+    return group if message.is_repeat else _without_first(group, message, was_told=True)
+
+
+def given_up(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
+    """Return a group whose message is no longer tried; its other messages are."""
+    group = group.model_copy(update={"tries": 0, "retry_ms": 0, "answer": ""})
+    if message.is_repeat:
+        return group.model_copy(update={"told_ms": now_ms})
+    return _without_first(group, message, was_told=False)
+
+
+def _without_first(group: AlertGroup, message: DueMessage, *, was_told: bool) -> AlertGroup:
+    members = dict(group.members)
+    for alert_id in message.alert_ids:
+        member = members.pop(alert_id, None)
+        if member is None or not member.pending:
+            continue
+        change = member.pending[0]
+        pending = member.pending[1:]
+        if change.status == "firing" and not was_told:
+            # A resolution without its firing is not told.
+            continue
+        member = member.model_copy(
+            update={"alert": change.alert, "pending": pending, "told": member.told or change.status == "firing"}
+        )
+        if not (member.over and not pending):
+            members[alert_id] = member
+    due_ms = group.due_ms if any(one.pending for one in members.values()) else None
+    return group.model_copy(update={"members": members, "due_ms": due_ms})
+
+
+def failed(group: AlertGroup, now_ms: int, pause_ms: int, answer: str) -> AlertGroup:
+    """Return a group whose message was not told, and will be tried again after a pause."""
+    return group.model_copy(update={"tries": group.tries + 1, "retry_ms": now_ms + pause_ms, "answer": answer[:1000]})

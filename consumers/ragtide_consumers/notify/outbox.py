@@ -1,0 +1,403 @@
+"""The outbox of a partition: what every destination is still to be told. It decides, and sends nothing.
+
+Every method takes the time; there is no clock and no I/O. `take_changes` returns what is to be written to Redis, so
+that another process can go on with the same outbox.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+import structlog
+from pydantic import BaseModel, ValidationError
+
+from ragtide_schemas import Alert, DeadLetter
+
+from .alert_groups import AlertGroups, KnownDestination
+from .destination_state import DestinationState, StormSummary
+from .failing import dead_letter, failing_alert, works_again
+from .grouping import (
+    AlertGroup,
+    DueMessage,
+    PendingChange,
+    changed,
+    failed,
+    given_up,
+    next_message,
+    told,
+    trying,
+    wake_ms,
+)
+from .notification import Notification
+from .routing import wants
+
+RECHECK_MS: Final = 5000
+"""Time after which a message that a silence withholds is looked at again."""
+
+PAUSE_MS: Final = (1000, 60_000)
+"""First and longest pause between two tries of a message; each pause is twice the one before it."""
+
+GROUP: Final = "group:"
+STATE: Final = "destination:"
+"""Beginnings of the stored fields."""
+
+log = structlog.get_logger("ragtide.notify")
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxLimits:
+    """Limits of all destinations."""
+
+    give_up_ms: int
+    """Time after the first try of a message after which it is given up."""
+    storm_messages: int
+    """Most messages to a channel of people in `storm_ms`."""
+    storm_ms: int
+    public_url: str | None = None
+    """Address of the page, for links."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldBy:
+    """What people asked not to be told."""
+
+    silenced: Callable[[Alert], bool] = lambda _: False
+    """Whether a silence holds for an alert."""
+    acknowledged: Callable[[str], bool] = lambda _: False
+    """Whether an alert, by its id, is acknowledged."""
+
+
+@dataclass(slots=True)
+class OutboxChanges:
+    """What is to be written to Redis in one step."""
+
+    fields: dict[str, bytes] = field(default_factory=dict)
+    """Fields of the outbox to set."""
+    gone: list[str] = field(default_factory=list)
+    """Fields to delete."""
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """Alerts to raise or to end."""
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to write."""
+        return bool(self.fields or self.gone or self.dead_letters or self.alerts)
+
+
+class NotificationOutbox:
+    """The outbox of a partition.
+
+    Args:
+        destinations: that may be told.
+        limits: of all destinations.
+        partition: its number.
+        stream: name of its alerts stream, for dead letters.
+    """
+
+    def __init__(
+        self,
+        destinations: Sequence[KnownDestination],
+        limits: OutboxLimits,
+        *,
+        partition: int = 0,
+        stream: str = "alerts",
+    ) -> None:
+        self._destinations = {one.settings.name: one for one in destinations}
+        self._limits = limits
+        self._partition = partition
+        self._stream = stream
+        self._table = AlertGroups(self._destinations)
+        self._states = {name: DestinationState(name=name) for name in self._destinations}
+        self._busy: dict[str, StormSummary | None] = {}
+        self._dirty: dict[str, BaseModel | None] = {}
+        self._dead_letters: list[DeadLetter] = []
+        self._alerts: list[Alert] = []
+        self.withheld: Counter[tuple[str, str]] = Counter()
+        """Changes and messages that were not told, by destination and reason; the reader clears it."""
+        self.given_up: Counter[str] = Counter()
+        """Changes that became dead letters, by destination; the reader clears it."""
+
+    def load(self, stored: Mapping[bytes, bytes], now_ms: int) -> None:
+        """Take over the fields that another outbox has written; drop those of destinations that are no longer there."""
+        for name, data in stored.items():
+            stored_as = name.decode(errors="replace")
+            try:
+                if stored_as.startswith(GROUP):
+                    self._load_group(stored_as, AlertGroup.model_validate_json(data))
+                elif stored_as.startswith(STATE):
+                    self._load_state(stored_as, DestinationState.model_validate_json(data), now_ms)
+            except ValidationError:
+                log.exception("a stored notification cannot be read and is dropped", entry=stored_as)
+                self._dirty[stored_as] = None
+
+    def _load_group(self, stored_as: str, group: AlertGroup) -> None:
+        if group.destination not in self._destinations:
+            log.warning(
+                "a destination is no longer in the settings: what it was to be told is dropped", group=stored_as
+            )
+            self.withheld[group.destination, "removed"] += 1
+            self._dirty[stored_as] = None
+            return
+        self._table.put(group)
+
+    def _load_state(self, stored_as: str, state: DestinationState, now_ms: int) -> None:
+        if state.name in self._destinations:
+            self._states[state.name] = state
+            return
+        if state.failing is not None:
+            self._alerts.append(works_again(state.failing, now_ms, f"Destination {state.name} was removed."))
+        self._dirty[stored_as] = None
+
+    def _put(self, group: AlertGroup) -> None:
+        self._table.put(group)
+        self._dirty[f"{GROUP}{group.destination}:{group.key}"] = group if group.members else None
+
+    def _set_state(self, state: DestinationState) -> None:
+        self._states[state.name] = self._dirty[f"{STATE}{state.name}"] = state
+
+    def take(self, change: PendingChange, now_ms: int) -> None:
+        """Take a change of an alert from the stream; a change that is known already changes nothing."""
+        alert = change.alert
+        for name, one in self._destinations.items():
+            group = self._table.of(name, alert.alert_id)
+            if group is None:
+                if not wants(one.settings, alert):
+                    continue
+                if change.status != "firing":
+                    self.withheld[name, "never_told"] += change.status == "resolved"
+                    continue
+                group = self._table.joined_by(name, alert)
+            after = changed(group, change, one.settings.on, now_ms, one.times.wait_ms)
+            if after is group:
+                continue
+            if change.status == "resolved" and not group.members[alert.alert_id].is_tried:
+                self.withheld[name, "resolved_first"] += 2
+            self._put(after)
+
+    def due(self, now_ms: int, withheld_by: WithheldBy, *, may_try: Callable[[str], bool]) -> list[DueMessage]:
+        """Return the messages to send now, at most one for each destination, and mark them as tried.
+
+        A destination is asked again after `told` or `failed` ended its message.
+
+        Args:
+            now_ms: present time.
+            withheld_by: what people asked not to be told.
+            may_try: whether a destination may be called now; asked only when there is a message for it.
+        """
+        found = []
+        for name in self._destinations:
+            if name in self._busy or now_ms < self._states[name].not_before_ms:
+                continue
+            message = self._states[name].due_summary(now_ms) or self._next_of(name, now_ms, withheld_by)
+            if message is None:
+                continue
+            if not may_try(name):
+                if not message.is_summary:
+                    self._table.wake(name, message.key, now_ms + PAUSE_MS[0])
+                continue
+            self._try(message, now_ms)
+            found.append(message)
+        return found
+
+    def _next_of(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
+        times = self._destinations[name].times
+        while (group := self._table.pop_due(name, now_ms)) is not None:
+            message = next_message(
+                group, now_ms, times, silenced=withheld_by.silenced, acknowledged=withheld_by.acknowledged
+            )
+            if message is None:
+                self._table.wake(name, group.key, max(wake_ms(group, times) or 0, now_ms + RECHECK_MS))
+            elif self._is_storm(name, now_ms):
+                self._withhold(group, message, now_ms)
+            else:
+                return message
+        return None
+
+    def _is_storm(self, name: str, now_ms: int) -> bool:
+        limits = self._limits
+        return self._destinations[name].grouped and self._states[name].in_storm(
+            now_ms, limits.storm_messages, limits.storm_ms
+        )
+
+    def _withhold(self, group: AlertGroup, message: DueMessage, now_ms: int) -> None:
+        name, alerts = message.destination, self._alerts_of(group, message)
+        wait_ms = self._destinations[name].times.wait_ms
+        self._set_state(self._states[name].withholding(alerts, now_ms, wait_ms, self._limits.storm_ms))
+        self.withheld[name, "storm"] += 1
+        self._put(told(group, message, now_ms, ""))
+
+    def _try(self, message: DueMessage, now_ms: int) -> None:
+        name = message.destination
+        state = self._states[name]
+        self._busy[name] = state.summary if message.is_summary else None
+        if message.is_summary:
+            assert state.summary is not None  # noqa: S101 - for the type checker: it is due
+            tried = state.summary.tried_ms or now_ms
+            self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update={"tried_ms": tried})}))
+            return
+        if self._destinations[name].grouped:
+            self._set_state(state.with_message(now_ms, self._limits.storm_ms))
+        self._put(trying(self._table.get(name, message.key), message, now_ms))
+
+    def _alerts_of(self, group: AlertGroup, message: DueMessage) -> list[Alert]:
+        members = [group.members[alert_id] for alert_id in message.alert_ids]
+        return [one.alert if message.is_repeat else one.pending[0].alert for one in members]
+
+    def notification(self, message: DueMessage) -> Notification:
+        """Return what a destination is told by a message that `due` returned."""
+        name = message.destination
+        if message.is_summary:
+            summary = self._busy[name]
+            assert summary is not None  # noqa: S101 - for the type checker: `due` returned it
+            alerts = tuple(summary.alerts.values())
+            return Notification(
+                message.key, "summary", alerts, n_withheld=summary.n_withheld, url=self._limits.public_url
+            )
+        group = self._table.get(name, message.key)
+        alerts = tuple(self._alerts_of(group, message))
+        members = [group.members[alert_id] for alert_id in message.alert_ids]
+        others = (one for alert_id, one in group.members.items() if alert_id not in message.alert_ids)
+        entries = [] if message.is_repeat else [one.pending[0].entry_id for one in members]
+        changed_ms = max((int(one.partition("-")[0]) for one in entries), default=None)
+        return Notification(
+            group.key,
+            message.status,
+            alerts,
+            repeat=group.repeat + 1 if message.is_repeat else 0,
+            n_still_firing=sum(one.told and not one.over for one in others),
+            sent_as=group.sent_as,
+            url=self._url(alerts[0]),
+            raised_at=_time(min(one.raised_ms for one in members)),
+            changed_at=None if changed_ms is None else _time(changed_ms),
+        )
+
+    def _url(self, alert: Alert) -> str | None:
+        base = self._limits.public_url
+        return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id, safe='')}"
+
+    def told(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
+        """Record that a destination was told a message."""
+        name = message.destination
+        summary = self._busy.pop(name)
+        state = self._states[name]
+        if state.failing is not None:
+            ended = works_again(state.failing, now_ms, f"Destination {name} takes notifications again.")
+            self._alerts.append(ended)
+            state = state.model_copy(update={"failing": None})
+        if summary is not None:
+            state = state.without_told(summary, now_ms, self._limits.storm_ms)
+        if state is not self._states[name]:
+            self._set_state(state)
+        if summary is None:
+            self._put(told(self._table.get(name, message.key), message, now_ms, sent_as))
+
+    def failed(
+        self,
+        message: DueMessage,
+        reason: str,
+        now_ms: int,
+        *,
+        refused: bool = False,
+        retry_after_s: float | None = None,
+        share: float = 1.0,
+    ) -> None:
+        """Record that a destination was not told a message: it is tried again, or given up.
+
+        Args:
+            message: that `due` returned.
+            reason: in one sentence.
+            now_ms: present time.
+            refused: whether it would be refused again.
+            retry_after_s: seconds for which the destination asked not to be called.
+            share: of the pause before the next try, from 0 to 1, drawn at random.
+        """
+        name = message.destination
+        summary = self._busy.pop(name)
+        if retry_after_s is not None:
+            wait_ms = min(int(1000 * retry_after_s), self._limits.give_up_ms)
+            state = self._states[name]
+            self._set_state(state.model_copy(update={"not_before_ms": max(state.not_before_ms, now_ms + wait_ms)}))
+        if summary is not None:
+            self._summary_failed(name, summary, reason, now_ms, refused=refused, share=share)
+            return
+        group = self._table.get(name, message.key)
+        over = tuple(one for one in message.alert_ids if refused or self._is_late(group, message, one, now_ms))
+        left = set(message.alert_ids) - set(over)
+        if over:
+            lost = DueMessage(name, message.key, message.status, over, message.is_repeat)
+            changes = [] if message.is_repeat else [group.members[one].pending[0] for one in over]
+            self._give_up(name, changes, group.tries + 1, reason, now_ms)
+            tries, group = group.tries, given_up(group, lost, now_ms)
+            group = group.model_copy(update={"tries": tries}) if left else group
+        if left:
+            group = failed(group, now_ms, _pause_ms(group.tries, share), reason)
+        self._put(group)
+
+    def _is_late(self, group: AlertGroup, message: DueMessage, alert_id: str, now_ms: int) -> bool:
+        since_ms: int | None
+        if message.is_repeat:
+            since_ms = wake_ms(group.model_copy(update={"retry_ms": 0}), self._destinations[group.destination].times)
+        else:
+            since_ms = group.members[alert_id].pending[0].tried_ms
+        return since_ms is not None and now_ms - since_ms >= self._limits.give_up_ms
+
+    def _summary_failed(
+        self, name: str, summary: StormSummary, reason: str, now_ms: int, *, refused: bool, share: float
+    ) -> None:
+        state = self._states[name]
+        since_ms = now_ms if state.summary is None else state.summary.tried_ms or now_ms
+        if refused or now_ms - since_ms >= self._limits.give_up_ms:
+            lost = [PendingChange(status=one.status, alert=one, entry_id="summary") for one in summary.alerts.values()]
+            self._set_state(state.without_told(summary, now_ms, self._limits.storm_ms))
+            self._give_up(name, lost, summary.tries + 1, reason, now_ms)
+        elif state.summary is not None:
+            again = {"tries": state.summary.tries + 1, "retry_ms": now_ms + _pause_ms(state.summary.tries, share)}
+            self._set_state(state.model_copy(update={"summary": state.summary.model_copy(update=again)}))
+
+    def _give_up(self, name: str, lost: Sequence[PendingChange], tries: int, reason: str, now_ms: int) -> None:
+        self._dead_letters += [
+            dead_letter(one, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms) for one in lost
+        ]
+        self.given_up[name] += len(lost)
+        if self._states[name].failing is None:
+            alert = failing_alert(name, self._partition, reason, now_ms)
+            self._alerts.append(alert)
+            self._set_state(self._states[name].model_copy(update={"failing": alert}))
+
+    def take_changes(self) -> OutboxChanges:
+        """Return what changed since the last call."""
+        found = OutboxChanges(dead_letters=self._dead_letters, alerts=self._alerts)
+        for name, one in self._dirty.items():
+            if one is None:
+                found.gone.append(name)
+            else:
+                found.fields[name] = one.model_dump_json(exclude_defaults=True).encode()
+        self._dirty, self._dead_letters, self._alerts = {}, [], []
+        return found
+
+    def next_ms(self, now_ms: int) -> int | None:
+        """Return the time at which `due` may have a message next; None if only a change or an answer brings one."""
+        found = []
+        for name, state in self._states.items():
+            if name in self._busy:
+                continue
+            times = [] if (at_ms := self._table.next_ms(name)) is None else [at_ms]
+            times += [max(state.summary.due_ms, state.summary.retry_ms)] if state.summary is not None else []
+            found += [max(min(times), state.not_before_ms, now_ms)] if times else []
+        return min(found, default=None)
+
+    def waiting(self, name: str) -> tuple[int, int | None]:
+        """Return the number of changes that a destination is still to be told, and the time of the oldest."""
+        return self._table.waiting(name)
+
+
+def _pause_ms(tries: int, share: float) -> int:
+    first, longest = PAUSE_MS
+    return int(min(first * 2 ** min(tries, 20), longest) * share)
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -1,0 +1,100 @@
+"""One step of a notifier in Redis: what was read, decided and answered is written by one script, or not at all."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, cast
+
+from redis import ConnectionError as RedisConnectionError
+from redis import TimeoutError as RedisTimeoutError
+from redis.asyncio import Redis
+
+from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
+from ragtide_runtime.redis.keys import NOTIFY_GROUP, OutboxField, Streams
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
+from ragtide_runtime.waiting import Backoff
+
+from .outbox import OutboxChanges
+
+WRITE: Final = Lua("write_outbox")
+
+TRIES: Final = 8
+"""Tries of a step that Redis does not answer. An answer of a destination that is not written is sent twice."""
+
+
+def write_outbox(
+    streams: Streams, token: str, revision: int, changes: OutboxChanges, read: Sequence[str]
+) -> ScriptCall[str]:
+    """Return the call that writes a step; its reply is `written`, `fenced` or `moved`.
+
+    Args:
+        streams: keys of the partition.
+        token: fencing token of the owner.
+        revision: number of steps before.
+        changes: of the outbox.
+        read: ids of the alerts that became entries of the outbox.
+    """
+    fields = [part for name, value in changes.fields.items() for part in (name, value)]
+    letters = [one.encode() for one in changes.dead_letters]
+    alerts = [one.encode() for one in changes.alerts]
+    arguments: list[Argument] = [token, revision, revision + 1, NOTIFY_GROUP]
+    lists: tuple[Sequence[Argument], ...] = (list(read), fields, changes.gone, letters, alerts)
+    for one in lists:
+        arguments += [len(one), *one]
+    keys = (streams.notifier_lease, streams.outbox, streams.alerts, streams.dead_letters)
+    return ScriptCall(WRITE, keys, arguments, bytes.decode)
+
+
+class OutboxStore:
+    """The stored outbox of a partition, for the process that owns the partition.
+
+    Args:
+        redis: client.
+        streams: keys of the partition.
+        token: fencing token of the owner.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams, token: str) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._token = token
+        self._revision = 0
+
+    async def read(self) -> dict[bytes, bytes]:
+        """Return the stored fields.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+        stored = cast("dict[bytes, bytes]", await self._redis.hgetall(self._streams.outbox))
+        self._revision = int(stored.pop(OutboxField.REVISION.encode(), b"0"))
+        return stored
+
+    async def write(self, changes: OutboxChanges, read: Sequence[str] = ()) -> None:
+        """Write a step; nothing if nothing changed.
+
+        Raises:
+            LeaseLostError: another process owns the partition.
+            StreamRollbackError: Redis lost steps that were written; read the outbox again.
+            redis.RedisError: Redis does not answer, or failed.
+        """
+        if not (read or changes):
+            return
+        call = write_outbox(self._streams, self._token, self._revision, changes, read)
+        backoff = Backoff()
+        for left in reversed(range(TRIES)):
+            try:
+                reply = await run_script(self._redis, call)
+                break
+            except (RedisConnectionError, RedisTimeoutError):
+                if not left:
+                    raise
+                await asyncio.sleep(backoff.pause_s())
+        if reply == "fenced":
+            raise LeaseLostError(
+                f"another process sends the notifications of partition {self._streams.partition}: this one stands by"
+            )
+        if reply == "moved":
+            raise StreamRollbackError(
+                f"Redis lost notifications of partition {self._streams.partition}: they are read again"
+            )
+        self._revision += 1

@@ -1,0 +1,42 @@
+"""Routing: which destination is told of an alert. Pure functions of the settings and the alert."""
+
+from fnmatch import fnmatchcase
+from typing import Final
+
+from ragtide_runtime.settings.notify import DestinationSettings, MatchSettings
+from ragtide_schemas import Alert
+
+FAILING_RULE: Final = "notify-"
+"""Beginning of the rule of an alert that a destination fails; its name follows."""
+
+
+def matches(match: MatchSettings, alert: Alert) -> bool:
+    """Return whether an alert matches every field.
+
+    Args:
+        match: patterns, shell-style and case-sensitive.
+        alert: in any status; its status does not count.
+    """
+    return (
+        _any(match.pipeline, alert.pipeline)
+        and _any(match.rule, alert.rule)
+        and _any(match.metric, alert.metric)
+        and (match.segment is None or (alert.segment is not None and _any(match.segment, alert.segment)))
+        and (match.kind is None or alert.kind in match.kind)
+        and (match.severity is None or alert.severity in match.severity)
+        and (match.runs or alert.run is None)
+    )
+
+
+def wants(destination: DestinationSettings, alert: Alert) -> bool:
+    """Return whether a destination is told of an alert.
+
+    Every destination is told that another one fails, whatever it matches; no destination is told that of itself.
+    """
+    if alert.kind == "stall" and alert.rule.startswith(FAILING_RULE):
+        return alert.rule != f"{FAILING_RULE}{destination.name}"
+    return matches(destination.match, alert)
+
+
+def _any(patterns: tuple[str, ...], text: str) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)

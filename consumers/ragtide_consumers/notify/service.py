@@ -1,0 +1,113 @@
+"""The notifier of a process: it tells destinations of the alerts of every partition that no other notifier owns."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.breaker import Breaker
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.ownership.lease import Lease, process_name
+from ragtide_runtime.ownership.owner import PartitionOwner
+from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.process import ProcessTelemetry
+
+from .destinations.building import destination_of
+from .destinations.http import open_session
+from .session import NotifySession, OpenDestination, known_destination
+from .telemetry import NotifyTelemetry
+
+BREAKER_FAILURES = 5
+"""Failures in a row after which a destination is not called for a while."""
+
+BREAKER_PAUSE_S = 5.0
+"""The first pause; it doubles up to a minute."""
+
+BREAKER_LONGEST_S = 60.0
+"""The longest pause."""
+
+
+@asynccontextmanager
+async def open_destinations(settings: Settings) -> AsyncIterator[dict[str, OpenDestination]]:
+    """Open the destinations of the settings for the body of an `async with`, by name.
+
+    Raises:
+        ConfigurationError: a library that a destination needs is not installed.
+    """
+    notify = settings.notify
+    async with open_session(notify) as session:
+        found: dict[str, OpenDestination] = {}
+        try:
+            for one in notify.destinations:
+                destination = destination_of(one, notify, session, prefix=settings.prefix)
+                breaker = Breaker(failures=BREAKER_FAILURES, pause_s=BREAKER_PAUSE_S, longest_s=BREAKER_LONGEST_S)
+                found[one.name] = OpenDestination(known_destination(one, destination, notify), destination, breaker)
+            yield found
+        finally:
+            for opened in found.values():
+                await opened.destination.aclose()
+
+
+async def run_notifier(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
+    """Tell the destinations of alerts until told to stop.
+
+    Raises:
+        ConfigurationError: there is no destination, or a library is not installed.
+    """
+    if not settings.notify.destinations:
+        raise ConfigurationError(
+            "notify.destinations is empty: add [[notify.destinations]] to the settings (ragtide docs notify)"
+        )
+    names = tuple(one.name for one in settings.notify.destinations)
+    telemetry = NotifyTelemetry(settings.partitions, names, process)
+    async with (
+        open_destinations(settings) as destinations,
+        connect_async(url, connections=CONNECTIONS + settings.partitions) as redis,
+    ):
+        await Notifier(redis, settings, destinations, telemetry).run(stop)
+
+
+class Notifier:
+    """The notifier of one process: it owns each partition that no other notifier owns.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        destinations: by name.
+        telemetry: of the role.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        settings: Settings,
+        destinations: Mapping[str, OpenDestination],
+        telemetry: NotifyTelemetry | None = None,
+    ) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._destinations = destinations
+        self._telemetry = telemetry or NotifyTelemetry(settings.partitions, tuple(destinations))
+        leases = [
+            Lease(redis, streams, holder=process_name(), lease_s=settings.lease_s, role="notifier")
+            for streams in settings.layout.all()
+        ]
+        self._owner = PartitionOwner(redis, leases, self._notify, telemetry=self._telemetry)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Notify until told to stop."""
+        await self._owner.run(stop)
+
+    async def _notify(self, ownership: Ownership) -> None:
+        session = NotifySession(
+            self._redis,
+            self._settings.notify,
+            ownership,
+            prefix=self._settings.prefix,
+            destinations=self._destinations,
+            telemetry=self._telemetry,
+        )
+        await session.run()

@@ -1,0 +1,289 @@
+"""One ownership session of a notifier: its work on a partition, while it owns the partition.
+
+1. Alerts are read from the consumer group `notify`. One script makes them entries of the outbox and acknowledges them.
+2. The outbox says which messages are due. They are marked as tried by the same script, which checks the lease.
+3. Each destination is told its message, each in a task of its own, so that none delays another.
+4. The answers are written by the same script.
+
+If the process is killed before 2, nothing was sent. If it is killed between 2 and 4, the next session sends the message
+once more, with the same key.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import time
+from typing import Any, Final
+
+import structlog
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.breaker import Breaker
+from ragtide_runtime.cancellation import end
+from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.keys import NOTIFY_GROUP
+from ragtide_runtime.redis.log import pin
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.settings.notify import NotifySettings
+from ragtide_schemas import Alert
+
+from .alert_groups import KnownDestination
+from .destinations.protocol import Destination, Refused, TryLater
+from .grouping import DeliveryTimes, DueMessage, PendingChange
+from .outbox import NotificationOutbox, OutboxLimits, WithheldBy
+from .outbox_step import OutboxStore
+from .silences import is_silenced, read_acknowledged, read_silences
+from .telemetry import NotifyTelemetry
+
+READ: Final = 100
+"""Most alerts of one read."""
+
+BLOCK_MS: Final = 500
+"""Milliseconds that one read waits, so that a stop is noticed."""
+
+CONSUMER: Final = "notifier"
+"""The consumer of every session: one process at a time owns the partition."""
+
+REFRESH_S: Final = 1.0
+"""Seconds for which silences and acknowledgements that were read are used."""
+
+SHORTEST_WAIT_S: Final = 0.05
+"""Least seconds between two looks at the outbox without news."""
+
+BACKLOG_READS: Final = 200
+"""Most reads of a backlog before messages are sent, so that alerts that resolved meanwhile are not told."""
+
+log = structlog.get_logger("ragtide.notify")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDestination:
+    """A destination that a process can tell, with the breaker that all its partitions share."""
+
+    known: KnownDestination
+    destination: Destination
+    breaker: Breaker
+
+
+class NotifySession:
+    """Sends the notifications of a partition while its process owns the partition.
+
+    Args:
+        redis: client.
+        notify: settings.
+        prefix: of the deployment's keys, for silences.
+        ownership: of one partition.
+        destinations: by name.
+        telemetry: of the role.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        notify: NotifySettings,
+        ownership: Ownership,
+        *,
+        prefix: str,
+        destinations: Mapping[str, OpenDestination],
+        telemetry: NotifyTelemetry,
+    ) -> None:
+        (self._streams,) = ownership.streams
+        self._redis = redis
+        self._notify = notify
+        self._prefix = prefix
+        self._ownership = ownership
+        self._destinations = destinations
+        self._telemetry = telemetry
+        self._store = OutboxStore(redis, self._streams, ownership.tokens[self._streams.partition])
+        self._outbox = NotificationOutbox(
+            [one.known for one in destinations.values()],
+            OutboxLimits(
+                give_up_ms=int(notify.give_up_s * 1000),
+                storm_messages=notify.storm_messages,
+                storm_ms=int(notify.storm_s * 1000),
+                public_url=notify.public_url,
+            ),
+            partition=self._streams.partition,
+            stream=self._streams.alerts,
+        )
+        self._sending: dict[asyncio.Task[str], DueMessage] = {}
+        self._unreadable = Unreadable("alert")
+        self._withheld_by = WithheldBy()
+        self._refresh_at = 0.0
+
+    async def run(self) -> None:
+        """Send until the ownership is to end; then wait for the answers of the messages that are being sent.
+
+        Raises:
+            LeaseLostError: another process owns the partition.
+            StreamRollbackError: Redis lost what was written; begin again.
+            redis.RedisError: Redis failed; begin again.
+        """
+        await pin(self._redis, self._streams.alerts, NOTIFY_GROUP)
+        self._outbox.load(await self._store.read(), _now_ms())
+        await self._read_backlog()
+        reading = asyncio.create_task(self._read(">", BLOCK_MS))
+        try:
+            while not self._ownership.stop.is_set():
+                self._turned()
+                await self._send_due()
+                await asyncio.wait(
+                    {reading, *self._sending}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED
+                )
+                self._take_answers()
+                read = []
+                if reading.done():
+                    read = self._take(reading.result())
+                    reading = asyncio.create_task(self._read(">", BLOCK_MS))
+                await self._store.write(self._outbox.take_changes(), read)
+            await self._finish()
+        except RedisError:
+            # What is being sent would be sent again unless the answers are written.
+            await self._finish()
+            raise
+        finally:
+            await end(reading)
+            for task, message in self._sending.items():
+                await end(task)
+                self._destinations[message.destination].breaker.abandoned()
+            self._telemetry.no_longer_owned(self._streams.partition)
+
+    async def _finish(self) -> None:
+        """Wait for the answers of the messages that are being sent, and write them."""
+        if self._sending:
+            await asyncio.wait(self._sending)
+            self._take_answers()
+            await self._store.write(self._outbox.take_changes())
+
+    async def _read_backlog(self) -> None:
+        """Read the alerts that an earlier session did not acknowledge, and then all that wait."""
+        start = START
+        for _ in range(BACKLOG_READS):
+            entries = await self._read(start, None)
+            await self._store.write(self._outbox.take_changes(), self._take(entries))
+            self._ownership.check()
+            if not entries and start == ">":
+                return
+            start = ">" if not entries else start
+
+    async def _read(self, start: str, block_ms: int | None) -> list[Entry]:
+        streams: dict[Any, Any] = {self._streams.alerts: start}
+        reply: Any = await self._redis.xreadgroup(NOTIFY_GROUP, CONSUMER, streams, count=READ, block=block_ms)
+        return [Entry(entry_id.decode(), fields or {}) for _, entries in reply or [] for entry_id, fields in entries]
+
+    def _take(self, entries: list[Entry]) -> list[str]:
+        """Take alerts into the outbox, and return the ids to acknowledge."""
+        now_ms = _now_ms()
+        for entry in entries:
+            alert = self._unreadable.decode(Alert, self._streams.alerts, entry) if entry.fields else None
+            if alert is not None:
+                self._outbox.take(PendingChange(status=alert.status, alert=alert, entry_id=entry.entry_id), now_ms)
+        warning = self._unreadable.due_warning()
+        if warning is not None:
+            log.warning("alerts cannot be told", detail=warning)
+        return [entry.entry_id for entry in entries]
+
+    async def _send_due(self) -> None:
+        """Mark the messages that are due as tried, and begin to send them."""
+        await self._refresh()
+        messages = self._outbox.due(_now_ms(), self._withheld_by, may_try=self._may_try)
+        try:
+            await self._store.write(self._outbox.take_changes())
+        except BaseException:
+            for message in messages:
+                self._destinations[message.destination].breaker.abandoned()
+            raise
+        for message in messages:
+            told = self._outbox.notification(message)
+            deliver = self._destinations[message.destination].destination.deliver(told)
+            self._sending[asyncio.create_task(_limited(deliver, 2 * self._notify.timeout_s))] = message
+
+    def _may_try(self, name: str) -> bool:
+        return self._destinations[name].breaker.admits()
+
+    async def _refresh(self) -> None:
+        """Read silences and acknowledgements again if they are old and something may be due."""
+        next_ms = self._outbox.next_ms(_now_ms())
+        if next_ms is None or next_ms > _now_ms() or time() < self._refresh_at:
+            return
+        silences = await read_silences(self._redis, self._prefix)
+        acknowledged = await read_acknowledged(self._redis, self._prefix)
+        now = datetime.now(UTC)
+        self._withheld_by = WithheldBy(lambda alert: is_silenced(silences, alert, now), acknowledged.__contains__)
+        self._refresh_at = time() + REFRESH_S
+
+    def _take_answers(self) -> None:
+        for task in [task for task in self._sending if task.done()]:
+            self._answered(self._sending.pop(task), task)
+
+    def _answered(self, message: DueMessage, task: asyncio.Task[str]) -> None:
+        name, now_ms = message.destination, _now_ms()
+        breaker, error = self._destinations[name].breaker, task.exception()
+        if error is None:
+            breaker.succeeded()
+            self._telemetry.answered(name, "sent")
+            self._outbox.told(message, task.result(), now_ms)
+            return
+        reason = str(error)
+        if isinstance(error, Refused):
+            # A destination that gives a reason works.
+            breaker.succeeded()
+            self._telemetry.answered(name, "refused")
+            log.warning(
+                "a destination refused a notification, which is now a dead letter", destination=name, reason=reason
+            )
+            self._outbox.failed(message, reason, now_ms, refused=True)
+            return
+        retry_after_s = error.retry_after_s if isinstance(error, TryLater) else None
+        if not isinstance(error, TryLater):
+            reason = f"{type(error).__name__} in the destination's code"
+            log.error("a destination failed", destination=name, exc_info=error)
+        self._telemetry.answered(name, "failed")
+        if breaker.failed():
+            pause_s = round(breaker.resumes_in_s, 1)
+            log.warning("a destination keeps failing: it is tried again later", destination=name, pause_s=pause_s)
+        log.info("a destination was not told: it is tried again", destination=name, reason=reason)
+        share = random.uniform(0.5, 1)  # noqa: S311 - not for secrets
+        self._outbox.failed(message, reason, now_ms, retry_after_s=retry_after_s, share=share)
+
+    def _wait_s(self) -> float:
+        next_ms = self._outbox.next_ms(_now_ms())
+        wait_s = BLOCK_MS / 1000 if next_ms is None else (next_ms - _now_ms()) / 1000
+        return min(max(wait_s, SHORTEST_WAIT_S), BLOCK_MS / 1000)
+
+    def _turned(self) -> None:
+        self._ownership.check()
+        self._telemetry.report(self._streams.partition, self._outbox)
+        self._telemetry.partition_turned(self._streams.partition, f"sending {len(self._sending)} notifications")
+
+
+async def _limited(deliver: Any, seconds: float) -> str:
+    """Wait for a delivery; a destination that takes much longer than its own limit counts as failed."""
+    try:
+        async with asyncio.timeout(seconds):
+            sent_as: str = await deliver
+    except TimeoutError:
+        raise TryLater(f"no answer in {seconds:g} s") from None
+    return sent_as
+
+
+def _now_ms() -> int:
+    return int(time() * 1000)
+
+
+def known_destination(settings: Any, destination: Destination, notify: NotifySettings) -> KnownDestination:
+    """Return a destination as the outbox knows it.
+
+    Args:
+        settings: of the destination.
+        destination: that the settings describe.
+        notify: settings of all notifications.
+    """
+    resend_ms = None if destination.resend_s is None else int(destination.resend_s * 1000)
+    wait_ms = int(notify.group_wait_s * 1000) if destination.grouped else 0
+    times = DeliveryTimes(wait_ms, int(notify.repeat_s * 1000), resend_ms)
+    return KnownDestination(settings, destination.grouped, times)

@@ -1,0 +1,137 @@
+"""Silences and acknowledgements: people say which alerts are not to be told, or not again. Both are stored in Redis."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from typing import Annotated, Final, TypeVar, cast
+from uuid import uuid4
+
+import structlog
+from pydantic import Field, StringConstraints, ValidationError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.base import Name, UtcTime, WireModel
+from ragtide_schemas.printable import NAME_PATTERN
+
+SILENCES_MAX: Final = 1000
+"""Most silences of a deployment."""
+
+KEPT: Final = timedelta(days=30)
+"""Time for which acknowledgements are kept."""
+
+Glob = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NAME_PATTERN)]
+
+log = structlog.get_logger("ragtide.notify")
+
+M = TypeVar("M", bound=WireModel)
+
+
+class Silence(WireModel):
+    """Alerts that are not told until a time. They still fire, and every list shows them."""
+
+    id: Name
+    """Id of the silence."""
+    pipeline: Glob = "*"
+    """Shell-style pattern of pipelines."""
+    rule: Glob = "*"
+    """Shell-style pattern of rules."""
+    metric: Glob = "*"
+    """Shell-style pattern of metrics."""
+    segment: Glob | None = None
+    """Shell-style pattern of segment values; None matches alerts with and without a segment."""
+    until: UtcTime
+    """End of the silence."""
+    by: Name
+    """Person who set it."""
+    reason: Annotated[str, Field(max_length=1000)] = ""
+    """Reason, for other people."""
+    created_at: UtcTime
+    """Time at which it was set."""
+
+    def silences(self, alert: Alert, now: datetime) -> bool:
+        """Return whether an alert is not told now."""
+        return (
+            now < self.until
+            and fnmatchcase(alert.pipeline, self.pipeline)
+            and fnmatchcase(alert.rule, self.rule)
+            and fnmatchcase(alert.metric, self.metric)
+            and (self.segment is None or (alert.segment is not None and fnmatchcase(alert.segment, self.segment)))
+        )
+
+
+class Acknowledgement(WireModel):
+    """A person works on an alert, so it is not told again while it fires. It is told when it resolves."""
+
+    alert_id: Name
+    """Id of the alert."""
+    by: Name
+    """Person who acknowledged it."""
+    at: UtcTime
+    """Time of the acknowledgement."""
+
+
+def is_silenced(silences: Iterable[Silence], alert: Alert, now: datetime) -> bool:
+    """Return whether any silence holds for an alert now."""
+    return any(one.silences(alert, now) for one in silences)
+
+
+async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
+    """Store a silence; remove silences that have ended.
+
+    Raises:
+        ValueError: there are `SILENCES_MAX` silences already.
+        redis.RedisError: Redis failed.
+    """
+    key = Streams(prefix, 0).silences
+    stored = await read_silences(redis, prefix)
+    over = [one.id for one in stored if one.until <= utc_now()]
+    if over:
+        await redis.hdel(key, *over)
+    if len(stored) - len(over) >= SILENCES_MAX:
+        raise ValueError(f"there are {SILENCES_MAX:,} silences: remove one with ragtide silence remove ID")
+    await redis.hset(key, silence.id, silence.encode())
+
+
+async def remove_silence(redis: Redis, prefix: str, silence_id: str) -> bool:
+    """Remove a silence, and return whether it was there."""
+    return bool(await redis.hdel(Streams(prefix, 0).silences, silence_id))
+
+
+async def read_silences(redis: Redis, prefix: str) -> list[Silence]:
+    """Return the silences, the first to end first; those that have ended are among them until a new one is added."""
+    found = _readable(Silence, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).silences)))
+    return sorted(found, key=lambda one: (one.until, one.id))
+
+
+async def acknowledge(redis: Redis, prefix: str, alert_id: str, by: str) -> Acknowledgement:
+    """Store that a person works on an alert; forget acknowledgements older than `KEPT`."""
+    key, now = Streams(prefix, 0).acknowledged, utc_now()
+    old = [one.alert_id for one in (await read_acknowledged(redis, prefix)).values() if one.at < now - KEPT]
+    if old:
+        await redis.hdel(key, *old)
+    given = Acknowledgement(alert_id=alert_id, by=by, at=now)
+    await redis.hset(key, alert_id, given.encode())
+    return given
+
+
+async def read_acknowledged(redis: Redis, prefix: str) -> dict[str, Acknowledgement]:
+    """Return the acknowledgements, by the id of the alert."""
+    found = _readable(Acknowledgement, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).acknowledged)))
+    return {one.alert_id: one for one in found}
+
+
+def new_silence_id() -> str:
+    """Return a new id of a silence, short enough to type."""
+    return uuid4().hex[:8]
+
+
+def _readable(model: type[M], fields: Mapping[bytes, bytes]) -> list[M]:
+    found = []
+    for name, data in fields.items():
+        try:
+            found.append(model.model_validate_json(data))
+        except ValidationError as error:
+            log.warning("a stored entry cannot be read and is skipped", entry=name.decode(), detail=str(error))
+    return found
