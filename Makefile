@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -19,6 +19,9 @@ test: .venv/.dev ## run the tests: under ten minutes on two cores
 
 test-heavy: .venv/.dev ## run the heavy tests, which test leaves out; CI runs both
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m heavy $(ARGS)
+
+instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... into ragtide; CI runs it
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/instrumentations/applications.py $(ARGS)
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)
@@ -139,7 +142,7 @@ explained: .venv/.dev ## simulate alerts of known cause: when and how they are e
 	$(BIN)/python benchmarks/explained_alerts.py > docs/measured/explained_alerts.md
 
 clean: ## remove the environment and caches
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-instrumentations dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }

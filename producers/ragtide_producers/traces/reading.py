@@ -167,7 +167,11 @@ class SpanReading:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
         self._whole()
         found = question_in(self.inputs, keys)
-        return last_of(self.input_messages, "user") if found is None and self.role == "other" else found
+        if found is not None or self.role != "other":
+            return found
+        # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
+        text = last_of(self.input_messages, "user")
+        return None if text is None else question_in(_spelled(text), keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
         """Return the answer in the output of the span."""

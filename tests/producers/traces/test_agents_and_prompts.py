@@ -109,6 +109,15 @@ def test_the_messages_of_an_agent_have_its_question() -> None:
     assert only(root)[0] == QUESTION
 
 
+@pytest.mark.parametrize("streamed", ["", QUESTION])
+def test_the_message_of_a_workflow_may_be_its_input_as_json(streamed: str) -> None:
+    given = [said("user", json.dumps({"input": streamed}))]
+    workflow = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.input.messages": given}
+    query = {"gen_ai.retrieval.query.text": QUESTION}
+    prompt = said("system", "Answer by these documents:\n" + "\n\n".join(TEXTS))
+    assert only(branch("workflow", workflow, ids_only(**query), chat(prompt, said("user", QUESTION))))[0] == QUESTION
+
+
 @pytest.mark.parametrize(
     "result",
     [

@@ -1,0 +1,54 @@
+"""The pages `have-*.md`: `make instrumentations` runs each of their blocks that needs a heavy library."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.instrumentations.applications import APPLICATIONS, code_of
+from tests.instrumentations.environments import NAMES, REQUIREMENTS
+
+pytestmark = pytest.mark.pure
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(DOCS.glob("have-*.md"))
+
+
+def blocks() -> dict[str, str]:
+    """Return the code of all blocks by page and name."""
+    return {
+        f"{page.name}: {name}": code
+        for page in PAGES
+        for name, code in re.findall(
+            r"^```python ?([^\n]*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        )
+    }
+
+
+def test_every_block_is_run_by_make_instrumentations() -> None:
+    assert len(blocks()) >= 6
+    run = "\n".join(code_of(application) for application in APPLICATIONS)
+    assert [name for name, code in blocks().items() if code not in run] == []
+
+
+def test_every_block_compiles_and_names_its_environment() -> None:
+    for name, code in blocks().items():
+        compile(code, name, "exec")
+        assert name.partition(": ")[2].split()[0] in NAMES
+
+
+def test_what_a_page_installs_is_in_the_environment() -> None:
+    wanted = "\n".join(file.read_text("utf-8") for file in REQUIREMENTS.glob("*.txt"))
+    for page in PAGES:
+        for package in re.findall(r"pip install 'ragtide\[otel\]' (\S+)", page.read_text("utf-8")):
+            assert package in wanted
+
+
+def test_the_collector_sends_every_span_to_both() -> None:
+    text = (DOCS / "have-langfuse-or-phoenix.md").read_text("utf-8")
+    (block,) = re.findall(r"^```yaml collector\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    found = yaml.safe_load(block)
+    traces = found["service"]["pipelines"]["traces"]
+    assert set(traces["exporters"]) == set(found["exporters"])
+    assert set(traces["receivers"]) == set(found["receivers"])
+    assert "ragtide" in found["exporters"]["otlphttp/ragtide"]["endpoint"]

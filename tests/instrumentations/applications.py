@@ -1,0 +1,196 @@
+"""Applications with the real libraries, traced into `ragtide up`: their answers become interactions with scores.
+
+`make instrumentations` runs it. Each library has an environment of its own (`environments.py`).
+"""
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from tests.end_to_end.test_serve import port_in
+from tests.instrumentations.environments import NAMES, python_of
+from tests.instrumentations.model_server import ANSWER, ModelServer
+from tests.support.conditions import wait_until
+from tests.support.roles import STREAMS, running
+
+from ragtide_schemas import DeadLetter, RagInteraction
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[1] / "docs"
+TEXTS = {"The tower was built in 1889.", "It stands in Paris."}
+QUESTION = "When was the tower built?"
+SETTINGS = {"RAGTIDE_SERVE_PORT": "0", "RAGTIDE_INGEST_SETTLE_S": "0.5", "RAGTIDE_INGEST_QUIET_S": "5"}
+FOUND = r"^```python {}\n(.*?)^```$"
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application and the questions that it asks."""
+
+    environment: str
+    source: str
+    """File in `apps`, or block of a page such as `have-langchain.md: langchain`; several are joined by `+`."""
+    argument: str = ""
+    questions: tuple[str, ...] = (QUESTION,)
+    history: tuple[str, ...] = ()
+    """Questions of the earlier turns of the interaction that has some."""
+    session: str | None = None
+    variables: tuple[str, ...] = ()
+    texts: frozenset[str] = frozenset(TEXTS)
+
+    @property
+    def code(self) -> str:
+        """The source."""
+        if self.source.endswith(".py"):
+            return (HERE / "apps" / self.source).read_text("utf-8")
+        page, _, blocks = self.source.partition(": ")
+        text = (DOCS / page).read_text("utf-8")
+        return "\n".join(block_of(text, name) for name in blocks.split(" + "))
+
+
+def block_of(text: str, name: str) -> str:
+    (block,) = re.findall(FOUND.format(re.escape(name)), text, re.MULTILINE | re.DOTALL)
+    assert isinstance(block, str)
+    return block
+
+
+CHAIN = (
+    QUESTION, "Who built the tower?", "Where is it?", "How high is it?", "How heavy is it?", "How deep is the river?",
+)  # fmt: skip
+AGENT = (QUESTION, "How old is the tower?")
+LANGCHAIN = "have-langchain.md: langchain"
+BACKEND = "have-langfuse-or-phoenix.md: "
+LANGFUSE_KEYS = ("LANGFUSE_PUBLIC_KEY=pk-lf-1", "LANGFUSE_SECRET_KEY=sk-lf-1")
+NOWHERE = "http://127.0.0.1:9"
+"""Address at which no backend listens: the application goes on without it."""
+
+APPLICATIONS = [
+    Application("langchain", LANGCHAIN),
+    Application("langchain", f"{LANGCHAIN} + langchain session", questions=(QUESTION, QUESTION), session="s-81"),
+    Application("langchain", "langchain_chain.py", "openinference", CHAIN),
+    Application("openllmetry", "langchain_chain.py", "openllmetry", CHAIN),
+    Application("genai", "langchain_chain.py", "genai", CHAIN),
+    Application("langchain", "langchain_agent.py", "openinference", AGENT, ("Is it open?",)),
+    Application("openllmetry", "langchain_agent.py", "openllmetry", AGENT, ("Is it open?",)),
+    Application("genai", "langchain_agent.py", "genai", AGENT, ("Is it open?",)),
+    Application(
+        "langfuse", "langchain_agent.py", "langfuse", AGENT, ("Is it open?",),
+        variables=(*LANGFUSE_KEYS, "LANGFUSE_BASE_URL={serve}", "OTEL_SERVICE_NAME=helpdesk"),
+    ),
+    Application("langfuse", f"{BACKEND}langfuse", variables=(*LANGFUSE_KEYS, f"LANGFUSE_BASE_URL={NOWHERE}")),
+    Application(
+        "langfuse", "langfuse_direct.py",
+        variables=(*LANGFUSE_KEYS, "LANGFUSE_BASE_URL={serve}", "OTEL_SERVICE_NAME=helpdesk"),
+    ),
+    Application("langchain", "phoenix", variables=(f"PHOENIX_COLLECTOR_ENDPOINT={NOWHERE}",)),
+    Application("llamaindex", "have-llamaindex.md: llamaindex"),
+    Application(
+        "llamaindex", "llamaindex_chat.py",
+        questions=(QUESTION, "And where is it?", "Who built the tower?", AGENT[1]), history=(QUESTION,),
+    ),
+    Application(
+        "haystack", "have-haystack.md: haystack",
+        texts=frozenset({"The tower was built in 1889.", "The tower stands in Paris."}),
+    ),
+    Application("pydantic-ai", "pydantic_ai_agent.py"),
+]  # fmt: skip
+
+
+def code_of(application: Application) -> str:
+    if application.source != "phoenix":
+        return application.code
+    # The block of Phoenix is a set-up: the application is that of LangChain without its own.
+    chain = block_of((DOCS / "have-langchain.md").read_text("utf-8"), "langchain")
+    lines = [line for line in chain.split("\n") if not line.startswith(("otel.configure", "LangChainInstrumentor"))]
+    page = (DOCS / "have-langfuse-or-phoenix.md").read_text("utf-8")
+    return block_of(page, "langchain phoenix") + "\n".join(lines)
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def parameters() -> list[Any]:
+    """Return the applications; those of one environment run in one process, which makes it."""
+    return [
+        pytest.param(
+            one,
+            marks=pytest.mark.xdist_group(one.environment),
+            id=re.sub(r"[^\w.+-]", "", f"{one.environment}-{one.source}-{one.argument}".rstrip("-")),
+        )
+        for one in APPLICATIONS
+    ]
+
+
+@pytest.mark.parametrize("application", parameters())
+def test_answers_become_interactions_and_scores_appear(
+    application: Application, redis: Any, redis_url: str, model: ModelServer, tmp_path: Path
+) -> None:
+    python, log, script = python_of(application.environment), tmp_path / "up.log", tmp_path / "application.py"
+    script.write_text(code_of(application), "utf-8")
+    # Finished interactions are trimmed, unless a group still has to read them.
+    redis.xgroup_create(STREAMS.interactions, "test", id="0", mkstream=True)
+    with running("up", redis_url, log, SETTINGS):
+        serve = f"http://127.0.0.1:{port_in(log)}"
+        given = dict(variable.format(serve=serve).split("=", 1) for variable in application.variables)
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COVERAGE"))},
+            "OPENAI_BASE_URL": model.url,
+            "OPENAI_API_KEY": "sk-test",
+            "RAGTIDE_OTEL_ENDPOINT": serve,
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "10000",
+            **given,
+        }
+        done = subprocess.run(
+            [python, script, *([application.argument] if application.argument else [])],
+            env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        wait_until(lambda: _scored(serve) >= len(application.questions) or bool(_letters(redis)))
+        assert not _letters(redis)
+        assert _scored(serve) == len(application.questions)
+    _check(application, _interactions(redis))
+
+
+def _check(application: Application, found: list[RagInteraction]) -> None:
+    assert sorted(one.question for one in found) == sorted(application.questions)
+    assert {one.pipeline for one in found} == {"helpdesk"}
+    for one in found:
+        texts = {text for document in one.documents for text in document.text.split("\n\n")}
+        assert texts == application.texts
+        assert one.response == ANSWER
+        assert one.metadata["model"] == "gpt-4o-mini"
+        assert one.metadata["input_tokens"] >= 50
+    turns = {turn.question for one in found for turn in one.history or ()}
+    assert turns == set(application.history)
+    assert application.session in {one.session_id for one in found} | {None}
+
+
+def _scored(serve: str) -> int:
+    with urlopen(f"{serve}/v1/estimates?pipeline=helpdesk&metric=trace.adherence", timeout=60) as reply:
+        return sum(one["n"] + one["n_absent"] for one in json.loads(reply.read()) if one["segment"] is None)
+
+
+def _interactions(redis: Any) -> list[RagInteraction]:
+    entries = redis.xrange(STREAMS.interactions)
+    return [RagInteraction.from_entry(entry.decode(), fields[b"data"]) for entry, fields in entries]
+
+
+def _letters(redis: Any) -> list[str]:
+    return [DeadLetter.decode(fields[b"data"]).detail for _, fields in redis.xrange(STREAMS.dead_letters)]
+
+
+def test_every_environment_and_every_application_is_used() -> None:
+    assert {one.environment for one in APPLICATIONS} == set(NAMES)
+    assert {one.source for one in APPLICATIONS if one.source.endswith(".py")} == {
+        file.name for file in HERE.glob("apps/*.py")
+    }
