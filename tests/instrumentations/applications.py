@@ -169,7 +169,7 @@ def _check(application: Application, found: list[RagInteraction]) -> None:
         assert texts == application.texts
         assert one.response == ANSWER
         assert one.metadata["model"] == "gpt-4o-mini"
-        assert one.metadata["input_tokens"] >= 50
+        assert one.metadata["input_tokens"] in (50, 100, 150)
     turns = {turn.question for one in found for turn in one.history or ()}
     assert turns == set(application.history)
     assert application.session in {one.session_id for one in found} | {None}

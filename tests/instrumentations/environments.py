@@ -27,9 +27,9 @@ def python_of(name: str) -> Path:
     if not (python.exists() and stamp.exists() and stamp.read_text() == wanted):
         shutil.rmtree(place, ignore_errors=True)
         venv.create(place, with_pip=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         done = subprocess.run(
-            [*install, "--requirement", requirements, "--editable", f"{ROOT}[otel]"],
+            [*install, "--requirement", str(requirements), "--editable", f"{ROOT}[otel]"],
             capture_output=True,
             text=True,
             check=False,
