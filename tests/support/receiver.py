@@ -83,14 +83,19 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 @asynccontextmanager
 async def destination(
-    kind: str, *, notify: Mapping[str, Any] | None = None, **fields: Any
+    kind: str,
+    *,
+    name: str = "ours",
+    prefix: str = "ragtide",
+    notify: Mapping[str, Any] | None = None,
+    **fields: Any,
 ) -> AsyncIterator[Destination]:
     """Give a destination with these settings; private addresses are allowed unless `notify` says otherwise."""
     of_all = NotifySettings.model_validate({"allow_private": True, **(notify or {})})
-    settings = DestinationSettings.model_validate({"name": "ours", "kind": kind, **fields})
+    settings = DestinationSettings.model_validate({"name": name, "kind": kind, **fields})
     session: aiohttp.ClientSession
     async with open_session(of_all) as session:
-        built = destination_of(settings, of_all, session, prefix="rt")
+        built = destination_of(settings, of_all, session, prefix=prefix)
         try:
             yield built
         finally:

@@ -6,6 +6,10 @@ from typing import Any
 from ragtide_consumers.notify.notification import Notification
 from ragtide_schemas import Alert, ChangeCause, SegmentShare
 
+DIAGNOSIS = (
+    "The documents are relevant, and the answers go beyond them (context_relevance 0.52, adherence 0.71): restrict the "
+    "prompt to the documents, lower the temperature, or try a model that keeps to its context."
+)
 BEGAN = datetime(2026, 11, 23, 2, 40, tzinfo=UTC)
 FIRED = datetime(2026, 11, 23, 3, 2, tzinfo=UTC)
 RESOLVED = datetime(2026, 11, 23, 5, 30, tzinfo=UTC)
@@ -37,7 +41,7 @@ def drift(**changes: Any) -> Alert:
         "run_length": 10_000,
         "n": 5_000,
         "worst_interaction_ids": ("q-17", "q-4"),
-        "diagnosis": ("The documents are relevant, and the answers go beyond them (...): restrict the prompt.",),
+        "diagnosis": (DIAGNOSIS,),
         "message": "trace.adherence of shop fell.",
     }
     return Alert(**fields | changes)

@@ -315,13 +315,13 @@ def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
     found = [f"{each}{sure[0][0].lower() + sure[0][1:] if each else sure[0]}"] if len(sure) == 1 else []
     if len(sure) > 1:
         found.append("Each alert states its own guarantee against false alarms.")
-    found += [f"Look at: {sentence}" for sentence in advice(alerts)]
+    found += [f"Diagnosis: {sentence}" for sentence in advice(alerts)]
     few = [alert for alert in alerts if alert.diagnosis and not advises(alert)]
     if few and len(few) == len(alerts):
         found.append("There is too little data for advice yet.")
     ids = list(dict.fromkeys(one for alert in alerts for one in alert.worst_interaction_ids))[:MOST_INTERACTIONS]
     if ids:
-        found.append(f"Read first: {', '.join(shown(one) for one in ids)}.")
+        found.append(f"Interactions to read first: {', '.join(shown(one) for one in ids)}.")
     return found
 
 

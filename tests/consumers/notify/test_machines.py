@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[Receiver]:
 
 
 async def test_a_webhook_gets_a_cloud_event_of_the_whole_alert(server: Receiver) -> None:
-    async with destination("webhook", url=f"{server.url}/hook?a=b", token="t0ken") as webhook:
+    async with destination("webhook", url=f"{server.url}/hook?a=b", token="t0ken", prefix="rt") as webhook:
         await webhook.deliver(told_of())
     (request,) = server.received
     event = request.json

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.support.alerts import alert
-from tests.support.told import BEGAN, FIRED, RESOLVED, drift, mix_cause, told_of
+from tests.support.told import BEGAN, DIAGNOSIS, FIRED, RESOLVED, drift, mix_cause, told_of
 
 from ragtide_consumers.notify.messages import advises, text_of
 from ragtide_schemas import Alert
@@ -23,8 +23,8 @@ def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_l
         LEVEL,
         "The change began about 2026-11-23 02:40 UTC, and the alert fired at 2026-11-23 03:02 UTC.",
         "At most one false alarm in 10,000 interactions, on average.",
-        "Look at: The documents are relevant, and the answers go beyond them (...): restrict the prompt.",
-        "Read first: q-17, q-4.",
+        f"Diagnosis: {DIAGNOSIS}",
+        "Interactions to read first: q-17, q-4.",
     )
     assert dict(text.facts) == {
         "Pipeline": "shop",
@@ -135,8 +135,8 @@ def test_a_group_is_one_message_with_one_guarantee() -> None:
         "- trace.completeness of shop fell from 0.853 to 0.712",
         "- trace.context_relevance of shop fell from 0.853 to 0.712",
         "For each rule: at most one false alarm in 10,000 interactions, on average.",
-        "Look at: The documents are relevant, and the answers go beyond them (...): restrict the prompt.",
-        "Read first: q-17, q-4.",
+        f"Diagnosis: {DIAGNOSIS}",
+        "Interactions to read first: q-17, q-4.",
     )
     assert text.facts == ()
 
