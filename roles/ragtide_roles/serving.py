@@ -163,6 +163,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
             dead_letters_bytes=settings.dead_letters_bytes,
         ),
         health=HealthLimits(**settings.stall.model_dump()),
+        specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
     )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:

@@ -164,7 +164,8 @@ class Alert(VersionedModel):
     n: Size | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
-    """Interactions since the change point that changed the mean most, the worst first."""
+    """Interactions since the change point that changed the mean most, the worst first. With specimens, only those that
+    are kept while the alert fires."""
     diagnosis: tuple[str, ...] = ()
     """Diagnoses of the recent scores of the scope, in sentences with evidence and advice."""
     message: str

@@ -45,6 +45,8 @@ def place(redis: Any, redis_url: str, tmp_path: Path) -> Path:
     place = tmp_path / "recording"
     Path("ragtide.toml").write_text(CONFIG)
     extra = {"RAGTIDE_RECORDER_URL": str(place), "RAGTIDE_RECORDER_ROLL_S": "0.2"}
+    # With specimens, live alerts name only interactions that are kept.
+    extra["RAGTIDE_SPECIMENS_ENABLED"] = "false"
     with running("up", redis_url, tmp_path / "up.log", extra):
         with InteractionProducer(redis_url) as producer:
             producer.publish_many(recorded())

@@ -110,6 +110,10 @@ class RuleEvaluator:
         """Return the states of the rules on a row."""
         return self._states[row]
 
+    def firing(self) -> list[Alert]:
+        """Return the alerts that fire, of all rows."""
+        return [state.firing for states in self._states for state in states if state.firing is not None]
+
     def refresh(self, row: int) -> None:
         """Copy the changes of the rule states of a row into the arrays."""
         states = self._states[row]

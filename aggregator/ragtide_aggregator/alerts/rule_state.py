@@ -350,6 +350,11 @@ class RuleState:
         self._look_for_change(self._baseline)
         return alert
 
+    @property
+    def firing(self) -> Alert | None:
+        """The alert that fires; None if none does."""
+        return self._fired
+
     def fired_as(self, alert: Alert) -> None:
         """Replace the alert that fires by the same alert with more facts."""
         if self._fired is not None and self._fired.alert_id == alert.alert_id:

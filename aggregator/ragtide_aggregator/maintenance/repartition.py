@@ -203,6 +203,8 @@ class Repartition:
             streams.copies,
             streams.specimen_pipelines,
             streams.specimen_usage,
+            streams.specimen_pins,
+            streams.specimen_pinned,
         ]
         await self._redis.delete(*gone)
         for kind in (*KEYS, *BUCKETS, *SPECIMENS):

@@ -41,10 +41,13 @@ class KeptSpecimens:
 
     async def pipelines(self) -> list[str]:
         """Return the names of the pipelines that may have specimens, in order."""
-        found = await asyncio.gather(
-            *(self._redis.zrange(streams.specimen_pipelines, 0, -1) for streams in self._partitions)
-        )
-        return sorted({name.decode() for names in found for name in cast("list[bytes]", names)})
+        found: set[bytes] = set()
+        for streams in self._partitions:
+            found |= set(cast("list[bytes]", await self._redis.zrange(streams.specimen_pipelines, 0, -1)))
+            # A pipeline without new specimens may have one that a firing alert names.
+            pins = await cast("asyncio.Future[list[bytes]]", self._redis.hvals(streams.specimen_pins))
+            found |= {pinned.rpartition(b"\n")[0] for pinned in pins}
+        return sorted(name.decode() for name in found)
 
     async def lists(self, pipeline: str) -> dict[str, int]:
         """Return the number of specimens of each list of a pipeline, by the list's name, in order."""

@@ -24,3 +24,5 @@ class ServiceOptions:
     """Whether pipelines are split over partitions."""
     caps: StreamCaps = field(default_factory=StreamCaps)
     health: HealthLimits = field(default_factory=HealthLimits)
+    specimens_ms: int | None = None
+    """Milliseconds for which specimens are kept after an alert that names them; None if none are kept."""

@@ -29,6 +29,9 @@ from .trimming import trim_streams
 MAINTENANCE_S = 1.0
 """Seconds between two rounds of trimming streams and checking pipeline health."""
 
+RELEASE_S = 600.0
+"""Seconds between two rounds of releasing the specimens of alerts that do not fire."""
+
 LONGEST_WAIT_S = 0.5
 """Most seconds that a read waits for entries."""
 
@@ -89,6 +92,7 @@ class PartitionSession:
         )
         self._committed = self._applier.positions
         self._alerts_raised = False
+        self._release_at = monotonic()
 
     @property
     def events_applied(self) -> int:
@@ -218,6 +222,9 @@ class PartitionSession:
                 f"{self._applier.positions.metrics}, which was read: "
                 "Redis came back without its last writes; the streams are read again from the checkpoint"
             )
+        if self._writer.pins is not None and monotonic() >= self._release_at:
+            await self._writer.pins.release_others({alert.alert_id for alert in self._applier.state.firing()})
+            self._release_at = monotonic() + RELEASE_S
         status = await run_script(self._redis, trim_streams(self._streams, self._options.caps, *self._committed))
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]

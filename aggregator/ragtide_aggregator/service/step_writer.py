@@ -1,10 +1,12 @@
 """Builds the next step of a partition from all changes, and writes it again and again until Redis answers."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from time import monotonic, perf_counter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 from redis import RedisError
@@ -21,9 +23,13 @@ from .checkpoint import Checkpoint
 from .commit import Committer, Step
 from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
+from .pins import SpecimenPins
 from .telemetry import AggregatorTelemetry
 
 log = structlog.get_logger("ragtide.aggregator")
+
+
+T = TypeVar("T")
 
 
 class WrittenStep(NamedTuple):
@@ -75,6 +81,10 @@ class StepWriter:
         self._applier = applier
         self._telemetry = telemetry
         self._partition = streams.partition
+        self.pins: SpecimenPins | None = None
+        """Pins the specimens that alerts name; None if none are kept."""
+        if options.specimens_ms is not None:
+            self.pins = SpecimenPins(redis, streams, keep_ms=options.specimens_ms)
         self._outage = redis_outage(redis).attempt(f"committing partition {streams.partition}")
         self._committer = Committer(
             redis,
@@ -108,9 +118,15 @@ class StepWriter:
         started = perf_counter()
         step, changes, estimates_s = await self._step()
         build_s = perf_counter() - started - estimates_s
+        if self.pins is not None and step.alerts:
+            pins, raised = self.pins, step.alerts
+            step = replace(step, alerts=await self._answered(lambda: pins.naming(raised), stop))
         write_s = await self._write(step, stop)
         self._applier.uncommitted = Uncommitted()
         self.steps += 1
+        if self.pins is not None and step.alerts:
+            with suppress(RedisError):  # later rounds release them
+                await self.pins.release(step.alerts)
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
         return WrittenStep(len(changes.keys), build_s + write_s, write_s)
@@ -155,23 +171,32 @@ class StepWriter:
 
     async def _write(self, step: Step, stop: asyncio.Event) -> float:
         """Write a step, and return the seconds of the successful try."""
+
+        async def write() -> float:
+            started = perf_counter()
+            await self._committer.commit(step, self._token)
+            return perf_counter() - started
+
+        # The same step is sent again: the script recognizes a step that is written already.
+        took_s = await self._answered(write, stop)
+        uncommitted = self._applier.uncommitted
+        self._telemetry.committed(
+            self._partition, step, seconds=took_s, applied=uncommitted.applied, traces=uncommitted.traces
+        )
+        return took_s
+
+    async def _answered(self, call: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T:
+        """Make a call that is safe to repeat until Redis answers, and return its result."""
         backoff = Backoff()
         while True:
-            started = perf_counter()
             try:
-                await self._committer.commit(step, self._token)
+                found = await call()
             except RedisError as error:
                 if stop.is_set():  # the next owner reads the uncommitted entries again
                     raise
-                # The same step is sent again: the script recognizes a step that is written already.
                 self._telemetry.partition_failed(self._partition, error)
                 self._outage.failed(error)
                 await asyncio.sleep(backoff.pause_s())
             else:
-                took_s = perf_counter() - started
                 self._outage.succeeded()
-                uncommitted = self._applier.uncommitted
-                self._telemetry.committed(
-                    self._partition, step, seconds=took_s, applied=uncommitted.applied, traces=uncommitted.traces
-                )
-                return took_s
+                return found

@@ -253,6 +253,10 @@ class AggregatorState:
             # Events are checked before they join the queue, so a rejected one is a defect of this code.
             raise ValueError(one.error.detail) from one.error
 
+    def firing(self) -> list[Alert]:
+        """Return the alerts of rules that fire."""
+        return self._applied.rules.firing()
+
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
         """Add alerts from elsewhere to those of the next commit."""
         self._table.alerts += alerts

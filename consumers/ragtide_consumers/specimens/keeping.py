@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest, workspace_of
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest
 from ragtide_runtime.redis.scripts import Argument
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.specimens import SpecimenSettings
@@ -65,8 +65,7 @@ class SpecimenKeeper:
     @classmethod
     def of(cls, settings: Settings, count: Callable[[str], None]) -> "SpecimenKeeper | None":
         """Return the keeper that the settings ask for; None if they keep no specimens here."""
-        wanted = settings.specimens.enabled and (settings.specimens.offline or workspace_of(settings.prefix) is None)
-        return cls(settings, count) if wanted else None
+        return cls(settings, count) if settings.keeps_specimens else None
 
     async def proposed(
         self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, *, trace_id: str | None

@@ -7,14 +7,14 @@ from typing import Final
 WINDOW_S: Final = 3600.0
 """Seconds for which a value is among the worst lately; so a new fall is noticed beside older, worse values."""
 
-AGAIN_S: Final = 60.0
+AGAIN_S: Final = 6.0
 """Seconds after which a value that equals the least bad of the worst takes its place: recent ones are better."""
 
 
 class WorstLately:
     """The worst values of the last hour of one metric.
 
-    Of n values in a random order it proposes about `most * log(n / most)` an hour, and one a minute of equal values.
+    Of n values in a random order it proposes about `most * log(n / most)` an hour, and ten a minute of equal values.
 
     Args:
         most: number of the worst values.

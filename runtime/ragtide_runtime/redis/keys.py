@@ -120,6 +120,8 @@ class Streams:
         "specimen-pipelines", "sorted set", "pipelines with specimens, by the time at which the last one expires"
     )
     specimen_usage = _Key("specimen-usage", "hash", "bytes of the specimens of each pipeline, and of all")
+    specimen_pins = _Key("specimen-pins", "hash", "pipeline and specimens that a firing alert names, by alert")
+    specimen_pinned = _Key("specimen-pinned", "hash", "number of firing alerts that name a specimen, by specimen")
 
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
     repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
@@ -169,6 +171,7 @@ class Streams:
             self.specimen_lists(place),
             self.specimen_pipelines,
             self.specimen_usage,
+            self.specimen_pinned,
         )
 
     def specimens_of(self, pipeline: str, name: str) -> str:

@@ -19,6 +19,7 @@ from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
 from ..redis.credentials import with_credentials
+from ..redis.keys import workspace_of
 from ..redis.layout import Layout
 from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSettings
 from .cascade import CascadeSettings
@@ -234,6 +235,11 @@ class Settings(BaseSettings):
     def labelers(self) -> tuple[str, ...]:
         """Names of the labelers of the workers: one labeler, or the two labelers of a cascade."""
         return (self.cascade.proxy, self.cascade.reference) if self.labeler == "cascade" else (self.labeler,)
+
+    @property
+    def keeps_specimens(self) -> bool:
+        """Whether specimens of live traffic, or of this workspace, are kept."""
+        return self.specimens.enabled and (self.specimens.offline or workspace_of(self.prefix) is None)
 
     @property
     def layout(self) -> Layout:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.support.metric_events import event
 
 from ragtide_aggregator.reading.specimens import drop_missing_specimens, forget_specimen
+from ragtide_aggregator.service.pins import Pinned, pin_specimens, release_specimens
 from ragtide_consumers.specimens.keeping import ProposedSpecimen
 from ragtide_consumers.specimens.lists import ListPlace
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_event
@@ -179,6 +180,61 @@ def test_only_specimens_that_are_gone_leave_a_list(redis: Any) -> None:
     call = drop_missing_specimens(STREAMS, STREAMS.specimens_of("shop", "sample"), digests)
     assert run_scripts_blocking(redis, [call, call]) == [1, 0]
     assert redis.zrange(STREAMS.specimens_of("shop", "sample"), 0, -1) == [digests[1].encode()]
+
+
+def pin(redis: Any, alert: str, *numbers: int, most: int = 10) -> list[int]:
+    digests = [interaction_digest("shop", f"i-{number}") for number in numbers]
+    (found,) = run_scripts_blocking(redis, [pin_specimens(STREAMS, alert, "shop", digests, most=most)])
+    return found
+
+
+def release(redis: Any, alert: str, *numbers: int) -> int:
+    pinned = Pinned("shop", [interaction_digest("shop", f"i-{number}") for number in numbers])
+    (found,) = run_scripts_blocking(redis, [release_specimens(STREAMS, alert, pinned, keep_ms=50_000)])
+    return found
+
+
+def test_a_pinned_specimen_neither_expires_nor_makes_room_until_it_is_released(redis: Any) -> None:
+    two = limits(count=2)
+    deliver(redis, 0, latest(), within=two)
+    deliver(redis, 1, latest(), within=two)
+    assert [pin(redis, "a", 0, 7), pin(redis, "a", 0, 7)] == [[1, 0], [1, 0]]
+    assert redis.ttl(specimen_key(0)) == -1
+    for number in range(2, 5):
+        assert deliver(redis, number, latest(), within=two) == "kept"
+    assert kept(redis) == [0, 4], "it still counts"
+    assert [release(redis, "a", 0), release(redis, "a", 0)] == [1, 0]
+    assert 49_000 < redis.pttl(specimen_key(0)) <= 50_000
+    deliver(redis, 5, latest(), within=two)
+    assert kept(redis) == [4, 5], "it expires first, so it makes room first"
+    assert redis.hgetall(STREAMS.specimen_pins) == redis.hgetall(STREAMS.specimen_pinned) == {}
+
+
+def test_a_specimen_that_two_alerts_name_stays_until_both_are_released(redis: Any) -> None:
+    deliver(redis, 0, latest())
+    pin(redis, "a", 0)
+    pin(redis, "b", 0)
+    assert [release(redis, "a", 0), redis.ttl(specimen_key(0))] == [0, -1]
+    assert release(redis, "b", 0) == 1
+
+
+def test_no_more_than_a_number_of_specimens_are_pinned(redis: Any) -> None:
+    for number in range(3):
+        deliver(redis, number, latest(10))
+    assert pin(redis, "a", 0, 1, 2, most=2) == [1, 1, 0]
+    assert pin(redis, "b", 1, 2, most=2) == [1, 0], "one that is pinned takes no further room"
+
+
+def test_a_pinned_specimen_is_not_replaced_and_can_be_forgotten(redis: Any) -> None:
+    deliver(redis, 0, latest())
+    pin(redis, "a", 0)
+    redis.delete(*redis.keys("*owner*"))
+    assert deliver(redis, 0, latest()) == "unneeded"
+    assert run_scripts_blocking(redis, [forget_specimen(STREAMS, "shop", "i-0", ["sample"])]) == [1]
+    assert kept(redis) == []
+    assert release(redis, "a", 0) == 1
+    assert redis.hgetall(STREAMS.specimen_pinned) == {}
+    assert redis.zcard(STREAMS.specimen_order(pipeline_digest("shop"))) == 0
 
 
 STEP = st.tuples(

@@ -1,7 +1,7 @@
 -- uses: time
 -- Specimens of a pipeline: keep_specimen stores one and makes room for it, drop_specimen deletes one.
--- KEYS from a place `first`: the specimen, its pipeline's order, sizes and names of lists, then the partition's pipelines
--- and usage. A specimen that makes room has a key in the same slot; its id is known only here, so it is not among KEYS.
+-- KEYS from a place `first`: the specimen, its pipeline's order, sizes and names of lists, then the partition's
+-- pipelines, usage and pinned specimens. A specimen that makes room has a key in the same slot; its id is known only here, so it is not among KEYS.
 local SPECIMEN_BYTES, MOST_DROPPED, SPARE_MS = 300, 50, 60000
 
 -- Returns the bytes of a specimen, and the number of lists that name it; nil if there is none.
@@ -13,15 +13,21 @@ local function specimen_size(first, digest)
     end
 end
 
+-- Deletes a specimen, unless an alert has pinned it; then no list names it any more.
 local function drop_specimen(first, base, digest)
     local bytes = specimen_size(first, digest)
+    if redis.call('HEXISTS', KEYS[first + 6], digest) == 1 then
+        if bytes then
+            redis.call('HSET', KEYS[first + 2], digest, bytes .. ' 0')
+        end
+        return
+    end
     redis.call('DEL', base .. digest)
     redis.call('ZREM', KEYS[first + 1], digest)
     if bytes then
         redis.call('HDEL', KEYS[first + 2], digest)
         redis.call('HINCRBY', KEYS[first + 2], SPECIMEN_TOTAL, -bytes)
     end
-    return bytes
 end
 
 -- Writes the bytes of a pipeline into the usage of the partition, which then agrees even if keys expired before.
@@ -88,7 +94,7 @@ local function leave_list(first, base, list, digest)
     end
 end
 
--- Keeps a specimen if a list takes it. The lists are KEYS from first + 6.
+-- Keeps a specimen if a list takes it. The lists are KEYS from first + 7.
 -- ARGV from `at`: digest, base of the keys of specimens, payload, milliseconds to keep, most specimens of the pipeline,
 -- most bytes of the pipeline and of the partition, pipeline, then for each list its name, the score (nothing for the
 -- time) and most members.
@@ -96,6 +102,9 @@ end
 local function keep_specimen(first, at)
     local digest, base, payload, ttl = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
     local order, sizes, now = KEYS[first + 1], KEYS[first + 2], now_ms()
+    if redis.call('HEXISTS', KEYS[first + 6], digest) == 1 then
+        return 'unneeded' -- an alert names the earlier interaction with this id
+    end
     for _, old in ipairs(redis.call('ZRANGEBYSCORE', order, '-inf', now, 'LIMIT', 0, MOST_DROPPED)) do
         drop_specimen(first, base, old)
     end
@@ -104,7 +113,7 @@ local function keep_specimen(first, at)
     settle_usage(first, ARGV[at + 7])
     local wanted = {}
     for i = at + 8, #ARGV, 3 do
-        local list = KEYS[first + 6 + (i - at - 8) / 3]
+        local list = KEYS[first + 7 + (i - at - 8) / 3]
         local leave = leaving(first, list, ARGV[i + 1], tonumber(ARGV[i + 2]))
         if leave then
             table.insert(wanted, {list, ARGV[i], ARGV[i + 1] == '' and now or ARGV[i + 1], leave})
