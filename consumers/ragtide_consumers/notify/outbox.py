@@ -34,7 +34,7 @@ from .grouping import (
 from .notification import Notification
 from .routing import wants
 
-RECHECK_MS: Final = 5000
+RECHECK_MS: Final = 1000
 """Time after which a message that a silence withholds is looked at again."""
 
 PAUSE_MS: Final = (1000, 60_000)

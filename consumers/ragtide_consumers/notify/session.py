@@ -125,6 +125,8 @@ class NotifySession:
         """
         await pin(self._redis, self._streams.alerts, NOTIFY_GROUP)
         self._outbox.load(await self._store.read(), _now_ms())
+        names = ", ".join(self._destinations)
+        log.info("owner of the partition: sends its notifications", partition=self._streams.partition, to=names)
         await self._read_backlog()
         reading = asyncio.create_task(self._read(">", BLOCK_MS))
         try:

@@ -1,0 +1,106 @@
+"""`ragtide notify` and `ragtide up` as processes: killed between answer and mark, and with a server that is away."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.alerts import alert
+from tests.support.conditions import until
+from tests.support.receiver import Receiver, ScriptedAnswer, receiver
+from tests.support.roles import STREAMS, begin, command, interactions, kill, running
+
+from ragtide import InteractionProducer
+from ragtide_schemas import Alert
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Receiver]:
+    async with receiver() as found:
+        yield found
+
+
+def environment(*servers: Receiver) -> dict[str, str]:
+    destinations = [{"name": f"hook{n}", "kind": "webhook", "url": one.url} for n, one in enumerate(servers)]
+    return {"RAGTIDE_NOTIFY_ALLOW_PRIVATE": "true", "RAGTIDE_NOTIFY_DESTINATIONS": json.dumps(destinations)}
+
+
+def ids(server: Receiver) -> list[str]:
+    return [one.headers["webhook-id"] for one in server.received]
+
+
+async def test_a_notifier_killed_between_answer_and_mark_tells_at_most_twice(
+    redis: Any, redis_url: str, server: Receiver, tmp_path: Path
+) -> None:
+    server.answers = [ScriptedAnswer(hangs=True)]
+    redis.xadd(STREAMS.alerts, {"data": alert("a").encode()})
+    first = begin(redis_url, tmp_path / "one.log", "notify", extra=environment(server))
+    try:
+        # The server has the message, and the process does not know it.
+        await until(lambda: len(server.received) == 1)
+    finally:
+        kill(first)
+    second = begin(redis_url, tmp_path / "two.log", "notify", extra=environment(server))
+    try:
+        await until(lambda: len(server.received) == 2)
+        resolved = alert("a").model_copy(update={"status": "resolved", "resolved_at": alert("a").fired_at})
+        redis.xadd(STREAMS.alerts, {"data": resolved.encode()})
+        await until(lambda: len(server.received) == 3)
+    finally:
+        kill(second)
+    assert ids(server) == ["a:firing", "a:firing", "a:resolved"]
+
+
+def test_a_person_silences_acknowledges_and_tests(redis: Any, redis_url: str) -> None:
+    redis.xadd(STREAMS.alerts, {"data": alert("a").encode()})
+    added = command(redis_url, "silence", "add", "--pipeline", "sh*", "--for", "30m", "--by", "ann", "--reason", "why")
+    assert (added.returncode, len(added.stdout.strip())) == (0, 8), added.stderr
+    (listed,) = json.loads(command(redis_url, "silence", "--json").stdout)
+    assert (listed["id"], listed["pipeline"], listed["by"]) == (added.stdout.strip(), "sh*", "ann")
+    assert "why" in command(redis_url, "silence").stdout
+    assert command(redis_url, "silence", "remove", listed["id"]).returncode == 0
+    again = command(redis_url, "silence", "remove", listed["id"])
+    assert (again.returncode, f"there is no silence {listed['id']}" in again.stderr) == (2, True)
+    assert command(redis_url, "silence", "add", "--for", "soon").returncode == 2
+    assert command(redis_url, "ack", "a", "--by", "ann").returncode == 0
+    assert set(redis.hgetall(STREAMS.acknowledged)) == {b"a"}
+    assert "no firing alert" in command(redis_url, "ack", "b").stderr
+
+
+async def test_a_destination_is_tested_without_redis(server: Receiver) -> None:
+    def test(*options: str) -> Any:
+        return command("redis://127.0.0.1:1/0", "notify", "test", *options, extra=environment(server))
+
+    dry = await asyncio.to_thread(test, "hook0", "--dry-run")
+    assert (dry.returncode, server.received) == (0, [])
+    assert json.loads(dry.stdout)["body"]["type"] == "io.ragtide.alert.test"
+    done = await asyncio.to_thread(test)
+    assert (done.returncode, done.stdout) == (0, "hook0 (webhook): accepted\n")
+    server.answers = [ScriptedAnswer(403)]
+    refused = await asyncio.to_thread(test, "--json")
+    assert (refused.returncode, json.loads(refused.stdout)[0]["ok"]) == (1, False)
+    assert "did you mean 'hook0'" in (await asyncio.to_thread(test, "hok0")).stderr
+
+
+@pytest.mark.heavy
+async def test_up_tells_a_webhook_of_an_alert_while_the_server_is_away_at_first(
+    redis: Any, redis_url: str, server: Receiver, tmp_path: Path
+) -> None:
+    rule = {"name": "floor", "kind": "threshold", "metric": "trace.adherence", "target": 0.99, "severity": "page"}
+    extra = {"RAGTIDE_ALERTS": json.dumps([{**rule, "min_effect": 0.0, "run_length": 100}]), **environment(server)}
+    server.usual = ScriptedAnswer(503)
+    with running("up", redis_url, tmp_path / "up.log", extra):
+        with InteractionProducer(redis_url) as producer:
+            producer.publish_many(interactions(400))
+        await until(lambda: len(server.received) >= 3)
+        assert len(set(ids(server))) == 1
+        server.usual = ScriptedAnswer()
+        n = len(server.received)
+        await until(lambda: len(server.received) > n)
+        told = Alert.model_validate(server.received[-1].json["data"])
+        assert (told.rule, told.severity, told.status) == ("floor", "page", "firing")
+        await until(lambda: redis.hlen(STREAMS.outbox) > 1)
