@@ -40,6 +40,8 @@ class ScriptedAnswer:
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
     """The server does not answer."""
+    stalls: bool = False
+    """The server sends the headers and one byte of the body, and then nothing."""
     resets: bool = False
     """The server closes the connection instead of answering."""
 
@@ -64,6 +66,12 @@ class Receiver:
             await self.released.wait()
         if answer.resets and request.transport is not None:
             request.transport.abort()
+        if answer.stalls:
+            response = web.StreamResponse(status=answer.status)
+            await response.prepare(request)
+            await response.write(b"x")
+            await self.released.wait()
+            return response
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragtide_schemas import Alert, utc_now
+from ragtide_schemas import Alert, to_milliseconds, utc_now
 
 NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test"]
 """What a notification tells: a change of alerts, a summary of withheld messages, or a test of a destination."""
@@ -37,9 +37,10 @@ class Notification:
 
 
 def sample_alert() -> Alert:
-    """Return an alert for a test of a destination that takes alerts and no messages."""
+    """Return an alert for a test of a destination; each has an id of its own, so no receiver drops a second test."""
+    now = utc_now()
     return Alert(
-        alert_id="ragtide-test",
+        alert_id=f"ragtide-test-{to_milliseconds(now)}",
         status="firing",
         rule="ragtide-test",
         kind="stall",
@@ -47,6 +48,6 @@ def sample_alert() -> Alert:
         pipeline="ragtide-test",
         metric="trace.adherence",
         direction="fall",
-        fired_at=utc_now(),
+        fired_at=now,
         message="This is a test of ragtide's notifications: no alert fires.",
     )

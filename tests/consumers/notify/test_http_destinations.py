@@ -71,6 +71,14 @@ async def test_a_server_that_hangs_is_left_after_the_limit(server: Receiver) -> 
             await webhook.deliver(told_of())
 
 
+async def test_the_status_decides_if_the_rest_of_the_answer_does_not_come(server: Receiver) -> None:
+    server.answers = [ScriptedAnswer(200, stalls=True), ScriptedAnswer(410, stalls=True)]
+    async with destination("webhook", url=server.url, notify={"timeout_s": 0.3}) as webhook:
+        await webhook.deliver(told_of())
+        with pytest.raises(Refused, match="status 410: x"):
+            await webhook.deliver(told_of())
+
+
 async def test_a_broken_connection_may_be_tried_again(server: Receiver) -> None:
     server.usual = ScriptedAnswer(resets=True)
     async with destination("webhook", url=server.url) as webhook:

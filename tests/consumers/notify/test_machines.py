@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import unittest.mock
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.support.receiver import Receiver, ScriptedAnswer, destination, receiver
 from tests.support.told import FIRED, RESOLVED, drift, mix_cause, told_of
 
+from ragtide_consumers.notify import notification
 from ragtide_consumers.notify.destinations.pagerduty import event_of
 from ragtide_schemas import Alert
 
@@ -188,6 +190,12 @@ async def test_a_test_leaves_nothing_that_fires(server: Receiver, kind: str, n: 
         assert datetime.fromisoformat(found[0][0]["endsAt"]) < datetime.now(UTC) + timedelta(seconds=90)
     else:
         assert [event["event_action"] for event in found] == ["trigger", "resolve"]
+
+
+def test_two_tests_are_not_taken_for_one() -> None:
+    now = datetime.now(UTC)
+    with unittest.mock.patch.object(notification, "utc_now", side_effect=[now, now + timedelta(seconds=1)]):
+        assert notification.sample_alert().alert_id != notification.sample_alert().alert_id
 
 
 @pytest.mark.parametrize("kind", ["webhook", "pagerduty"])
