@@ -146,28 +146,30 @@ def test_pipelines_and_runs_have_their_own_clocks() -> None:
     assert counted == {("shop", None): 1, ("shop", "replayed"): 2, ("quiet", None): 1}
 
 
-TIMES = st.lists(st.tuples(st.integers(0, 9 * HOUR), st.floats(0, 1)), min_size=1, max_size=40)
+KEPT = st.sampled_from([1.0, 1.0, 0.5, 0.1])
+TIMES = st.lists(st.tuples(st.integers(0, 9 * HOUR), st.floats(0, 1), KEPT), min_size=1, max_size=40)
 
 
 @settings(max_examples=40)
 @given(TIMES, st.integers(1, 9))
 def test_a_window_is_what_it_would_be_from_its_own_events_alone_after_any_restart(
-    times: list[tuple[int, float]], every: int
+    times: list[tuple[int, float, float]], every: int
 ) -> None:
-    events = [at(second, value, scored=9 * HOUR) for second, value in times]
+    events = [at(second, value, scored=9 * HOUR, sampling_probability=kept) for second, value, kept in times]
     state = state_of(events)
     newest = -1
-    mine: dict[int, list[float]] = {}
-    for second, value in times:
+    mine: dict[int, list[tuple[float, float]]] = {}
+    for second, value, kept in times:
         late = (second // HOUR + 1) * HOUR + 30 * MINUTE <= newest
         newest = max(newest, second)
         if not late:
-            mine.setdefault(second // HOUR, []).append(value)
+            mine.setdefault(second // HOUR, []).append((value, 1 / kept))
     hour = newest // HOUR
-    expected = [value for number in (hour - 2, hour - 1, hour) for value in mine.get(number, [])]
+    expected = [pair for number in (hour - 2, hour - 1, hour) for pair in mine.get(number, [])]
+    values, weights = zip(*expected, strict=True)
     one = found(state, "3h/1h")
     assert one.n == len(expected)
-    assert one.estimate == pytest.approx(np.mean(expected), abs=1e-12)
+    assert one.estimate == pytest.approx(np.average(values, weights=weights), abs=1e-12)
     again = state_of(events, restart_every=every)
     assert [e.encode() for e in estimates(again)] == [e.encode() for e in estimates(state)]
 
