@@ -1,7 +1,6 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from functools import cached_property
 from typing import Any, Final
 
@@ -9,19 +8,9 @@ from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
 from ..shapes.messages import Message, last_of, messages_of, tool_results_of
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
-from .attributes import Flattened, Prefixes, first, flattened, hidden, shown, under
-from .conventions import (
-    CONVENTIONS,
-    DECISIVE,
-    DOCUMENT_KEYS,
-    HAYSTACK,
-    LLM_WORDS,
-    RERANK_WORDS,
-    RETRIEVAL_WORDS,
-    TOOL_WORDS,
-    Convention,
-    Role,
-)
+from .attributes import Flattened, first, flattened, hidden, shown, under
+from .columns import COLUMNS, DECISIVE_KINDS, OWN, PREFIXES, ROLES, role_by_words
+from .conventions import CONVENTIONS, DOCUMENT_KEYS, HAYSTACK, LLM_WORDS, TOOL_WORDS, Convention, Role
 from .span import Span
 
 QUERY_RESULT: Final = "db.query.result"
@@ -30,8 +19,6 @@ TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "trace
 """Attributes with the name of a tool."""
 NUMBER_MAX: Final = 1e15
 """Largest number of tokens or dollars that is read: JSON has numbers that no float can hold."""
-OWN: Final = "ragtide."
-"""Beginning of the attributes that always win, such as `ragtide.question`."""
 
 
 OWN_CONTENT: Final = ("question", "response", "documents")
@@ -81,7 +68,7 @@ class SpanReading:
             return "rerank"
         if self._retrieval_names and not self._retrieval_names.isdisjoint(map(str.lower, self._names)):
             return "retrieval"
-        for name, roles in _ROLES:
+        for name, roles in ROLES:
             kind = self._attributes.get(name)
             role = roles.get(kind.lower()) if isinstance(kind, str) else None
             if role is not None:
@@ -91,15 +78,15 @@ class SpanReading:
         return self._role_by_name()
 
     def _role_by_name(self) -> Role:
-        if any(isinstance(self._attributes.get(name), str) for name in _DECISIVE_KINDS):
+        if any(isinstance(self._attributes.get(name), str) for name in DECISIVE_KINDS):
             return "other"
         component = self._attributes.get(HAYSTACK.kinds[0])
         if isinstance(component, str):
-            return _by_words(component, llm=LLM_WORDS)
+            return role_by_words(component, llm=LLM_WORDS)
         if self._first("input_messages") is not None and self._first("output_messages") is not None:
             return "llm"
         has_content = self._first("outputs") is not None or self._first("documents") is not None
-        return _by_words(self.span.name) if has_content else "other"
+        return role_by_words(self.span.name) if has_content else "other"
 
     @cached_property
     def convention(self) -> Convention | None:
@@ -137,7 +124,7 @@ class SpanReading:
     @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool tells a search."""
-        return any(_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
+        return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -285,7 +272,7 @@ class SpanReading:
 
     def _given(self, which: str) -> Iterator[Any]:
         """Yield the values of the attributes of a column, the preferred first."""
-        for name in _COLUMNS[which]:
+        for name in COLUMNS[which]:
             if name.endswith("."):
                 if name in self._groups:
                     yield flattened(self._groups[name]).items
@@ -319,39 +306,20 @@ class SpanReading:
         return _spelled(given) if given is not None else None
 
     def _first(self, which: str) -> Any:
-        return first(self._attributes, _COLUMNS[which])
+        return first(self._attributes, COLUMNS[which])
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
         """The attributes with flattened names and those of ragtide, by the beginnings of their names."""
-        return _PREFIXES.grouped(self._attributes)
+        return PREFIXES.grouped(self._attributes)
 
     def _flattened(self, which: str) -> Flattened:
-        for name in _COLUMNS[which] if self._groups else ():
+        for name in COLUMNS[which] if self._groups else ():
             if name in self._groups:
                 found = flattened(self._groups[name])
                 if found.items:
                     return found
         return Flattened([], gap=False)
-
-
-def _names_of(which: str) -> list[str]:
-    return list(dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, which)))
-
-
-_COLUMNS: Final = {
-    column.name: _names_of(column.name)
-    for column in fields(Convention)
-    if column.name not in ("name", "kinds", "roles", "switch", "marks")
-}
-"""For each column of contents in the table the names of all dialects, the preferred first."""
-
-
-_PREFIXES: Final = Prefixes({OWN, *(name for names in _COLUMNS.values() for name in names if name.endswith("."))})
-"""Beginnings of all flattened names, and of ragtide's own."""
-_ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]
-"""Attributes that name the role, with the role by value, the preferred first."""
-_DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
 
 
 def _spelled(value: Any) -> Any:
@@ -366,12 +334,3 @@ def _messages_in(value: Any) -> list[Message]:
     if not found and isinstance(value, Mapping):
         found = next((inner for key in ("messages", "choices") if (inner := messages_of(value.get(key)))), [])
     return found
-
-
-def _by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:
-    lowered = text[:200].lower()
-    if any(word in lowered for word in RERANK_WORDS):
-        return "rerank"
-    if any(word in lowered for word in (*RETRIEVAL_WORDS, *tools)):
-        return "retrieval"
-    return "llm" if any(word in lowered for word in llm) else "other"

@@ -1,0 +1,39 @@
+"""The table of dialects by columns: the names of all dialects for one content, and the roles that words tell."""
+
+from dataclasses import fields
+from typing import Final
+
+from .attributes import Prefixes
+from .conventions import CONVENTIONS, DECISIVE, RERANK_WORDS, RETRIEVAL_WORDS, Convention, Role
+
+OWN: Final = "ragtide."
+"""Beginning of the attributes that always win, such as `ragtide.question`."""
+
+
+def _names_of(which: str) -> list[str]:
+    return list(dict.fromkeys(name for row in CONVENTIONS for name in getattr(row, which)))
+
+
+COLUMNS: Final = {
+    column.name: _names_of(column.name)
+    for column in fields(Convention)
+    if column.name not in ("name", "kinds", "roles", "switch", "marks")
+}
+"""For each column of contents in the table the names of all dialects, the preferred first."""
+
+
+PREFIXES: Final = Prefixes({OWN, *(name for names in COLUMNS.values() for name in names if name.endswith("."))})
+"""Beginnings of all flattened names, and of ragtide's own."""
+ROLES: Final = [(name, row.roles) for row in CONVENTIONS for name in row.kinds]
+"""Attributes that name the role, with the role by value, the preferred first."""
+DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
+
+
+def role_by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:
+    """Return the role that a name tells; `llm` and `tools` are further words of model calls and of retrievals."""
+    lowered = text[:200].lower()
+    if any(word in lowered for word in RERANK_WORDS):
+        return "rerank"
+    if any(word in lowered for word in (*RETRIEVAL_WORDS, *tools)):
+        return "retrieval"
+    return "llm" if any(word in lowered for word in llm) else "other"
