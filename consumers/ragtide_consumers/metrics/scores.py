@@ -31,6 +31,8 @@ class AbsentReason(StrEnum):
     """By measurement, the labeler is worse at this metric than a constant."""
     JUDGE_REFUSED = "judge_refused"
     """The judge, or its endpoint, refused to label this content."""
+    NOT_REDACTED = "not_redacted"
+    """The texts could not be redacted, so the judge did not read them."""
     JUDGE_UNUSABLE = "judge_unusable"
     """The judge gave no usable answer, although later prompts named the faults."""
     JUDGE_UNAVAILABLE = "judge_unavailable"

@@ -1,14 +1,10 @@
 """Makes a specimen of a labeled interaction: cuts its sentences again, redacts, and keeps known keys of labels. No I/O.
 
-The sentences are the ones that were labeled, because the same rules cut the same texts. The texts are redacted as a
-whole and sentence by sentence. If the two differ, a place that two sentences share was taken out. Then the sentences
-could show a part of it, so they are left out.
+The sentences are the ones that were labeled, because the same rules cut the same texts.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
-from ragtide_runtime.recordings import EntryKind
 from ragtide_schemas import (
     ClaimLabels,
     JudgedScores,
@@ -24,6 +20,7 @@ from ragtide_schemas.limits import PROBABILITY_MIN
 from ..labelers.protocol import Labeling
 from ..metrics.trace import SPECIAL_KEYS
 from ..redaction.redaction import Redaction
+from ..redaction.sentences import redacted_with_sentences
 from ..text.keys import document_keys, normalize_key, response_keys
 from ..text.sentences import CutInteraction, cut
 
@@ -54,16 +51,12 @@ def specimen(
         pydantic.ValidationError: the redacted labels break the contract.
     """
     sentences = cut(interaction)
-    whole = _with_sentences(interaction, sentences)
-    redacted = redaction.model(EntryKind.INTERACTIONS, event.entry_id or interaction.interaction_id, whole)
-    if not isinstance(redacted, RagInteraction):  # never: the redaction of a model returns its type
-        raise TypeError(f"redaction made {type(redacted).__name__} of an interaction")
     labelings = [_labeling(event, labeling.labels, sentences, redaction)]
     if event.judged is not None and labeling.judged is not None:
         labelings.append(_labeling(event.judged, labeling.judged.labeling.labels, sentences, redaction))
     probability = None if sample is None else max(interaction.sampling_probability * sample, PROBABILITY_MIN)
     return Specimen(
-        interaction=_without_shared_places(whole, redacted),
+        interaction=redacted_with_sentences(redaction, interaction, sentences),
         labelings=tuple(labelings),
         lists=tuple(lists),
         sample_probability=probability,
@@ -85,38 +78,6 @@ def characters(interaction: RagInteraction) -> int:
     return len(interaction.question) + len(interaction.response) + documents
 
 
-def _with_sentences(interaction: RagInteraction, sentences: CutInteraction) -> RagInteraction:
-    documents = tuple(
-        document.model_copy(update={"sentences": tuple(texts)})
-        for document, texts in zip(interaction.documents, sentences.documents, strict=True)
-    )
-    return interaction.model_copy(update={"documents": documents, "response_sentences": tuple(sentences.response)})
-
-
-def _without_shared_places(before: RagInteraction, after: RagInteraction) -> RagInteraction:
-    """Return a redacted interaction without the sentences of a text in which they share a redacted place."""
-    documents = tuple(
-        new.model_copy(update={"sentences": None}) if _share(old.text, old.sentences, new.text, new.sentences) else new
-        for old, new in zip(before.documents, after.documents, strict=True)
-    )
-    changed: dict[str, Any] = {"documents": documents}
-    if _share(before.response, before.response_sentences, after.response, after.response_sentences):
-        changed["response_sentences"] = None
-    return after.model_copy(update=changed)
-
-
-def _share(text: str, sentences: Sequence[str] | None, redacted: str, parts: Sequence[str] | None) -> bool:
-    """Return whether a text and its sentences differ after redaction; a producer's own sentences may differ before."""
-    if text == redacted and sentences == parts:  # most texts
-        return False
-    same_before = _letters([text]) == _letters(sentences or ())
-    return same_before and _letters([redacted]) != _letters(parts or ())
-
-
-def _letters(texts: Sequence[str]) -> str:
-    return "".join("".join(text.split()) for text in texts)
-
-
 def _labeling(
     scored: MetricEvent | JudgedScores, labels: Sequence[Labels], sentences: CutInteraction, redaction: Redaction
 ) -> SpecimenLabeling:
@@ -125,10 +86,18 @@ def _labeling(
         labeler_version=scored.labeler_version,
         profile=scored.profile,
         prompts=scored.prompts,
-        labels=tuple(_redacted(one, sentences, redaction) for one in labels),
+        labels=tuple(_redacted(one, sentences, redaction) for one in labels if _are_of(one, sentences)),
         scores=scored.scores,
         absent=scored.absent,
     )
+
+
+def _are_of(labels: Labels, sentences: CutInteraction) -> bool:
+    """Return whether labels are of these sentences; a labeler may have cut the interaction in another way."""
+    if not isinstance(labels, SentenceLabels):
+        return True
+    documents, response = labels.document_keys, labels.response_keys
+    return documents in (None, sentences.document_keys) and response in (None, sentences.response_keys)
 
 
 def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction) -> Labels:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
+from .recorder import Pattern
 from .remote import Dollars, RemoteSettings
 
 
@@ -41,6 +42,12 @@ class JudgeSettings(RemoteSettings):
     """Most tokens of one answer."""
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
+    redact: tuple[Pattern, ...] = ()
+    """Patterns that are removed from texts before the judge reads them: `email`, `phone`, `card`."""
+    redact_function: str | None = None
+    """A function of yours from text to text, as `module:attribute`; it runs after `redact`, in a process of its own."""
+    redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds that this function may take for one interaction; the judge does not read one that takes longer."""
     repairs: Annotated[int, Field(ge=0)] = 2
     """Most further prompts after an unusable answer; each names the faults of the answer."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None

@@ -107,6 +107,14 @@ def test_a_key_that_is_no_sentence_is_not_kept() -> None:
     assert (found.support, found.fully_supported) == ({"a": ("0a", "general")}, {"a": True})
 
 
+def test_labels_of_other_sentences_are_not_kept() -> None:
+    """A judge cuts a text again if a redacted place reaches over the end of a sentence."""
+    labels = SentenceLabels(relevant=("0a",), utilized=(), n_document_sentences=1, document_keys=("0a",))
+    (labeling,) = made(interaction(), labeled(labels)).labelings
+    assert labeling.labels == ()
+    assert labeling.scores["trace.adherence"] == 0.5
+
+
 @pytest.mark.parametrize("payload", [b"", b"{}", zlib.compress(b"{}"), zlib.compress(b" " * (STORED_MAX_BYTES + 1))])
 def test_a_damaged_specimen_is_a_clear_error(payload: bytes) -> None:
     with pytest.raises(InvalidEntryError):

@@ -4,11 +4,13 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.settings.model import Settings
 
+from ...redaction.redaction import Redaction
 from ..profiles import check_profiles
 from ..protocol import Labeler
 from ..remote.telemetry import EndpointTelemetry
 from .client import JudgeClient
 from .labeler import JudgeLabeler
+from .redacting import PromptRedaction
 
 
 def judge_of(
@@ -23,8 +25,16 @@ def judge_of(
         fallback: labeler that scores while a spend limit is reached; None makes interactions wait.
 
     Raises:
-        ConfigurationError: the model or the key is missing, or a profile is unknown.
+        ConfigurationError: the model or the key is missing, a profile is unknown, or the function that redacts cannot
+            be loaded.
     """
     check_profiles(settings)
+    redaction = PromptRedaction(Redaction.of("judge", settings.judge, patterns_here=True))
     client = JudgeClient(settings, redis, telemetry)
-    return JudgeLabeler(client, profile=settings.profile, claim_profile=settings.claim_profile, fallback=fallback)
+    return JudgeLabeler(
+        client,
+        redaction,
+        profile=settings.profile,
+        claim_profile=settings.claim_profile,
+        fallback=fallback,
+    )

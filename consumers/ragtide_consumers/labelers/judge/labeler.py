@@ -1,6 +1,6 @@
 """The labeler `judge`: it scores interactions by the labels of an LLM judge."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,8 @@ from ...metrics.outcomes import nothing_to_label
 from ...metrics.ragchecker import ragchecker_metrics
 from ...metrics.scores import AbsentReason, MetricScores
 from ...metrics.trace import SENTENCES, trace_metrics
-from ...text.sentences import SPLITTER_ID, cut
+from ...redaction.errors import NotRedactedError, RedactionError
+from ...text.sentences import SPLITTER_ID
 from ..event import labeler_id
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
@@ -24,6 +25,7 @@ from .client import JudgeClient
 from .earlier_turns import earlier_turns
 from .injection import suspected
 from .prompts import VERSIONS, Language
+from .redacting import PromptRedaction
 from .trace import judge_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
@@ -37,6 +39,7 @@ class JudgeLabeler:
 
     Args:
         client: calls the judge.
+        redaction: of the texts that the judge reads.
         profile: variant of the TRACe formulas.
         claim_profile: variant of the RAGChecker formulas.
         fallback: labeler that scores while a spend limit is reached; None raises `OverBudget`.
@@ -47,6 +50,7 @@ class JudgeLabeler:
     def __init__(
         self,
         client: JudgeClient,
+        redaction: PromptRedaction,
         *,
         profile: str = "ragbench",
         claim_profile: str = "ragchecker_strict",
@@ -54,6 +58,7 @@ class JudgeLabeler:
     ) -> None:
         settings = client.settings
         self._client = client
+        self._redaction = redaction
         self._families = tuple(dict.fromkeys(settings.families))
         self.metrics = tuple(metric for family in self._families for metric in metrics_of(family))
         self._profiles = {"trace": profile, "ragchecker": claim_profile}
@@ -61,7 +66,7 @@ class JudgeLabeler:
         self._unfinished = UnfinishedUsage()
         self._no_labels = LogLimit()
         self.profile = "+".join(self._profiles[family] for family in self._families)
-        self.version = _version(settings, self._families)
+        self.version = _version(settings, self._families, redaction.names)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the scores of one interaction.
@@ -85,7 +90,11 @@ class JudgeLabeler:
         nothing = nothing_to_label(interaction)
         if nothing is not None:  # without a call, so without cost
             return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
-        sentences = cut(interaction)
+        try:
+            interaction, sentences = await self._redaction.prepared(interaction)
+        except (RedactionError, NotRedactedError) as error:
+            self._warn_no_labels(error)
+            return Labeling({}, dict.fromkeys(self.metrics, str(AbsentReason.NOT_REDACTED)))
         language = self._language(sentences.language)
         scores: dict[str, float] = {}
         absent: dict[str, str] = {}
@@ -104,8 +113,7 @@ class JudgeLabeler:
                     found = await judge_claims(self._client, interaction, language, usage)
             except (NoLabels, ContextTooLong) as error:
                 reason = error.reason if isinstance(error, NoLabels) else AbsentReason.CONTEXT_TOO_LONG
-                if times := self._no_labels.due():
-                    log.warning("the judge gave no labels", because=str(error), interactions_since_last_warning=times)
+                self._warn_no_labels(error)
                 absent |= dict.fromkeys(metrics_of(family), str(reason))
                 continue
             labels.append(found)
@@ -131,6 +139,10 @@ class JudgeLabeler:
             ),
         )
 
+    def _warn_no_labels(self, error: Exception) -> None:
+        if times := self._no_labels.due():
+            log.warning("the judge gave no labels", because=str(error), interactions_since_last_warning=times)
+
     def _scores(self, labels: SentenceLabels | ClaimLabels) -> MetricScores:
         if isinstance(labels, SentenceLabels):
             return trace_metrics(labels, profile=self._profiles["trace"])
@@ -143,7 +155,8 @@ class JudgeLabeler:
         return "ru" if of_content == "ru" else "en"
 
     async def aclose(self) -> None:
-        """Close the judge's connections."""
+        """Close the judge's connections, and end the process that redacts."""
+        await self._redaction.aclose()
         await self._client.aclose()
 
 
@@ -165,8 +178,9 @@ def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, st
     return {name: reason for name in needed if absent.get(name) == AbsentReason.INCOMPLETE_LABELS}
 
 
-def _version(settings: JudgeSettings, families: tuple[str, ...]) -> str:
+def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Sequence[str]) -> str:
     prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in PROMPTS[family]]
     language = [] if settings.language == "auto" else [settings.language]
     splitter = [SPLITTER_ID] if "trace" in families else []
-    return "/".join([settings.model or "", *prompts, *language, *splitter])[:200]
+    redacted = [f"redact.{'+'.join(redacted_by)}"] if redacted_by else []
+    return "/".join([settings.model or "", *prompts, *language, *splitter, *redacted])[:200]
