@@ -30,6 +30,7 @@ class AlertGroups:
     def __init__(self, destinations: dict[str, KnownDestination]) -> None:
         self._destinations = destinations
         self._groups: dict[str, dict[str, AlertGroup]] = {name: {} for name in destinations}
+        self._newest: dict[tuple[str, str, str | None], str] = {}
         self._key_of: dict[tuple[str, str], str] = {}
         self._wakes: dict[tuple[str, str], int] = {}
         self._heaps: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -47,10 +48,9 @@ class AlertGroups:
         """Return the group that a new alert joins, or an empty one."""
         if not self._destinations[name].grouped:
             return AlertGroup(destination=name, key=alert.alert_id, pipeline=alert.pipeline, run=alert.run)
-        for group in self._groups[name].values():
-            same = (group.pipeline, group.run) == (alert.pipeline, alert.run)
-            if same and len(group.members) < MEMBERS_MAX:
-                return group
+        newest = self._newest.get((name, alert.pipeline, alert.run))
+        if newest is not None and len(self._groups[name][newest].members) < MEMBERS_MAX:
+            return self._groups[name][newest]
         return AlertGroup(destination=name, key=f"group-{alert.alert_id}", pipeline=alert.pipeline, run=alert.run)
 
     def put(self, group: AlertGroup) -> None:
@@ -59,10 +59,15 @@ class AlertGroups:
         before = self._groups[name].pop(key, None)
         for alert_id in before.members if before is not None else ():
             del self._key_of[name, alert_id]
+        scope = (name, group.pipeline, group.run)
         if not group.members:
             self._wakes.pop((name, key), None)
+            if self._newest.get(scope) == key:
+                del self._newest[scope]
             return
         self._groups[name][key] = group
+        if before is None:
+            self._newest[scope] = key
         self._key_of |= {(name, alert_id): key for alert_id in group.members}
         at_ms = wake_ms(group, self._destinations[name].times)
         if at_ms is None:

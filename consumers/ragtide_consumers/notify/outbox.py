@@ -111,6 +111,7 @@ class NotificationOutbox:
         self._stream = stream
         self._table = AlertGroups(self._destinations)
         self._states = {name: DestinationState(name=name) for name in self._destinations}
+        self._paused_until: dict[str, int] = {}
         self._busy: dict[str, StormSummary | None] = {}
         self._dirty: dict[str, BaseModel | None] = {}
         self._dead_letters: list[DeadLetter] = []
@@ -189,18 +190,23 @@ class NotificationOutbox:
         """
         found = []
         for name in self._destinations:
-            if name in self._busy or now_ms < self._states[name].not_before_ms:
+            if name in self._busy or now_ms < self._not_before_ms(name):
                 continue
             message = self._states[name].due_summary(now_ms) or self._next_of(name, now_ms, withheld_by)
             if message is None:
                 continue
             if not may_try(name):
+                self._paused_until[name] = now_ms + PAUSE_MS[0]
                 if not message.is_summary:
-                    self._table.wake(name, message.key, now_ms + PAUSE_MS[0])
+                    self._table.wake(name, message.key, now_ms)
                 continue
             self._try(message, now_ms)
             found.append(message)
         return found
+
+    def _not_before_ms(self, name: str) -> int:
+        """Return the time before which a destination is not called."""
+        return max(self._states[name].not_before_ms, self._paused_until.get(name, 0))
 
     def _next_of(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
         times = self._destinations[name].times
@@ -386,7 +392,7 @@ class NotificationOutbox:
                 continue
             times = [] if (at_ms := self._table.next_ms(name)) is None else [at_ms]
             times += [max(state.summary.due_ms, state.summary.retry_ms)] if state.summary is not None else []
-            found += [max(min(times), state.not_before_ms, now_ms)] if times else []
+            found += [max(min(times), self._not_before_ms(name), now_ms)] if times else []
         return min(found, default=None)
 
     def waiting(self, name: str) -> tuple[int, int | None]:

@@ -18,10 +18,10 @@ def matches(match: MatchSettings, alert: Alert) -> bool:
         alert: in any status; its status does not count.
     """
     return (
-        _any(match.pipeline, alert.pipeline)
-        and _any(match.rule, alert.rule)
-        and _any(match.metric, alert.metric)
-        and (match.segment is None or (alert.segment is not None and _any(match.segment, alert.segment)))
+        any_matches(match.pipeline, alert.pipeline)
+        and any_matches(match.rule, alert.rule)
+        and any_matches(match.metric, alert.metric)
+        and (match.segment is None or (alert.segment is not None and any_matches(match.segment, alert.segment)))
         and (match.kind is None or alert.kind in match.kind)
         and (match.severity is None or alert.severity in match.severity)
         and (match.runs or alert.run is None)
@@ -38,5 +38,6 @@ def wants(destination: DestinationSettings, alert: Alert) -> bool:
     return matches(destination.match, alert)
 
 
-def _any(patterns: tuple[str, ...], text: str) -> bool:
+def any_matches(patterns: tuple[str, ...], text: str) -> bool:
+    """Return whether a text matches one of several shell-style patterns."""
     return any(fnmatchcase(text, pattern) for pattern in patterns)

@@ -1,7 +1,7 @@
 """Telemetry of the notifier of a process: metrics and health."""
 
 from collections import Counter
-from time import time
+from time import monotonic, time
 from typing import Final
 
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
@@ -12,6 +12,9 @@ from .outbox import NotificationOutbox
 
 ROLE: Final = "notify"
 """Name of the role in logs and health reports."""
+
+SHOWN_S: Final = 1.0
+"""Seconds between two counts of an outbox, because a count looks at every alert in it."""
 
 
 class NotifyTelemetry(OwnerTelemetry):
@@ -32,6 +35,7 @@ class NotifyTelemetry(OwnerTelemetry):
         self._withheld = catalogue.NOTIFICATIONS_WITHHELD.counter(self.registry)
         self._size = catalogue.NOTIFY_OUTBOX.gauge(self.registry)
         self._oldest = catalogue.NOTIFY_OUTBOX_SECONDS.gauge(self.registry)
+        self._show_at: dict[int, float] = {}
         self._waiting: dict[tuple[int, str], tuple[int, int | None]] = {}
         for name in destinations:
             for outcome in ("sent", "failed", "refused", "given_up"):
@@ -48,6 +52,9 @@ class NotifyTelemetry(OwnerTelemetry):
         for name, n in outbox.given_up.items():
             self._sent.labels(name, "given_up").inc(n)
         outbox.withheld, outbox.given_up = Counter(), Counter()
+        if monotonic() < self._show_at.get(partition, 0.0):
+            return
+        self._show_at[partition] = monotonic() + SHOWN_S
         for name in self._destinations:
             self._waiting[partition, name] = outbox.waiting(name)
         self._show()
@@ -56,6 +63,7 @@ class NotifyTelemetry(OwnerTelemetry):
         """Stop showing what waits in the outbox of a partition."""
         for name in self._destinations:
             self._waiting.pop((partition, name), None)
+        self._show_at.pop(partition, None)
         self._show()
 
     def _show(self) -> None:

@@ -19,6 +19,7 @@ from .false_alarms import false_alarm_findings
 from .finding import Finding, Level, counted
 from .known_ids import known_ids_finding
 from .labeler import labeler_findings
+from .notifications import notification_findings
 from .partitions import partition_findings, waiting
 from .sampling import sampling_findings
 from .server import server_findings
@@ -43,6 +44,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         *await _aggregators(redis, settings),
         *await labeler_findings(redis, settings, max(status.backlog.workers for status in partitions)),
         *_rules(settings),
+        *await notification_findings(settings),
         *await false_alarm_findings(deployment),
         *await endpoint_findings(deployment),
         *await dependence_findings(deployment),
@@ -110,7 +112,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
             well = bool(idle) and min(idle) < SEEN_MS
             found = f"last read {min(idle) / 1000:.1f} s ago" if idle else f"no worker of host {host} has read yet"
         else:
-            lease = streams.recorder_lease if role == "recorder" else streams.lease
+            lease = {"recorder": streams.recorder_lease, "notify": streams.notifier_lease}.get(role, streams.lease)
             owner = cast("bytes | None", await redis.get(lease))
             well, found = owner is not None, "no owner" if owner is None else f"owned by {owner.decode()}"
         findings.append(Finding("ok" if well else "problem", name, found, "" if well else f"look at the {role}'s log"))
