@@ -163,6 +163,25 @@ PATTERNS: Final = (
 """The usual patterns."""
 
 
+def enough_for_advice(
+    n: int | None, lower: float | None, upper: float | None, value_range: tuple[float, float]
+) -> bool:
+    """Return whether a mean is known well enough for advice.
+
+    Args:
+        n: number of its values; None if it is not known.
+        lower: lower end of its interval; None without an interval.
+        upper: upper end of this interval.
+        value_range: lowest and highest possible value.
+
+    >>> [enough_for_advice(n, lower, 0.6, (0, 0.6)) for n, lower in ((30, 0.2), (29, 0.2), (90, 0))]
+    [True, False, False]
+    """
+    if n is None or n < DIAGNOSED_N:
+        return False
+    return lower is None or upper is None or lower > value_range[0] or upper < value_range[1]
+
+
 def diagnose(scores: Mapping[str, Score]) -> list[Diagnosis]:
     """Return the patterns that match scores, the certain ones first.
 

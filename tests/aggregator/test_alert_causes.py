@@ -70,9 +70,20 @@ def explained(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) ->
     assert told.cause.text in told.message
     assert told.explained_at is not None
     assert told.explained_at > fired.fired_at
-    same = {"status", "message", "cause", "explained_at", "n"}
+    same = {"status", "message", "cause", "explained_at", "n", "diagnosis"}
     assert told.model_dump(exclude=same) == fired.model_dump(exclude=same)
     return told
+
+
+def test_the_explained_alert_has_the_diagnosis_of_its_time() -> None:
+    events = [
+        one.model_copy(update={"scores": {**one.scores, "trace.context_relevance": 0.6}})
+        for one in traffic([(1_500, NORMAL), (1_100, MORE_DE)])
+    ]
+    fired, told, *_ = run(events)
+    assert told.status == "explained"
+    assert told.diagnosis[0].startswith("The documents are relevant, and the answers go beyond them")
+    assert told.diagnosis != fired.diagnosis
 
 
 def test_more_of_a_language_that_scores_worse_is_told_as_mix() -> None:

@@ -292,6 +292,12 @@ def test_an_alert_carries_the_diagnosis_of_the_recent_scores_of_its_scope() -> N
     assert "adherence 0." in alert.diagnosis[0]
 
 
+def test_an_alert_gives_no_advice_from_fewer_than_30_interactions() -> None:
+    scores = {"trace.adherence": 0.05, "trace.context_relevance": 0.6}
+    (alert,) = run((THRESHOLD,), [event(number, scores) for number in range(29)])
+    assert alert.diagnosis == ()
+
+
 def test_what_adds_up_is_projected_onto_a_run_of_known_size() -> None:
     metric = "sentences.unsupported"
     counts = [3.0, 5.0, 4.0, 4.0] * 5

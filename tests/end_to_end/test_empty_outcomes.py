@@ -79,11 +79,12 @@ def test_a_rising_share_of_empty_retrievals_raises_an_alert_with_its_diagnosis(
     rule = AlertRule(name="empty", kind="threshold", metric="retrieval.empty", target=0.2, direction="rise")
     with running("up", redis_url, tmp_path / "up.log", {"RAGTIDE_ALERTS": json.dumps([rule.model_dump(mode="json")])}):
         with InteractionProducer(redis_url) as producer:
-            for number in range(60):
-                one = TOWER.model_copy(update={"interaction_id": f"i-{number}", **NOTHING})
+            for number in range(100):
+                changed = NOTHING if number >= 40 else {}
+                one = TOWER.model_copy(update={"interaction_id": f"i-{number}", **changed})
                 assert producer.submit(one)
         wait_until(lambda: redis.xlen(STREAMS.alerts) > 0)
-        wait_until(lambda: len(metric_events(redis)) == 60)
+        wait_until(lambda: len(metric_events(redis)) == 100)
     (alert,) = [json.loads(line) for line in command(redis_url, "alerts", "--json").stdout.splitlines()]
     assert (alert["rule"], alert["metric"], alert["status"]) == ("empty", "retrieval.empty", "firing")
     assert "finds nothing" in " ".join(alert["diagnosis"])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_schemas import Alert, MetricEvent
-from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
+from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
 from ..alerts.controlled_evaluator import ControlledEvaluator
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
@@ -278,7 +278,9 @@ class StateTable:
             elif look is not None:
                 adding.until(look.part)
                 explained = self.causes.look(look, adding.batch)
-                self.alerts += () if explained is None else (explained,)
+                if explained is not None:
+                    told = self._diagnosis(self.rows.keys[look.row])
+                    self.alerts.append(explained.model_copy(update={"diagnosis": told}))
             else:
                 return
 
@@ -324,7 +326,7 @@ class StateTable:
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
             own = key._replace(metric=metric, measure=None)
             row = self.rows.find(own)
-            if row is not None and self.moments.n(row):
+            if row is not None and self.moments.n(row) >= DIAGNOSED_N:
                 lowest, highest = own.value_range
                 recent[metric] = Score(lowest + (highest - lowest) * self.moments.recent(row))
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))

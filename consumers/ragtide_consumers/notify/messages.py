@@ -4,13 +4,14 @@ A message says what changed, from what to what, since when, where the change is 
 what to look at. It holds no texts of interactions. Names come from outside: each is shortened and escaped.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from ragtide_schemas import Alert, ChangeCause, SegmentShare
-from ragtide_schemas.diagnosis import DIAGNOSED_N
+from ragtide_schemas.diagnosis import DIAGNOSED_N, enough_for_advice
 from ragtide_schemas.metric_definitions import METRICS
 from ragtide_schemas.printable import printable
 
@@ -136,14 +137,12 @@ def advice(alerts: Iterable[Alert]) -> tuple[str, ...]:
 
 
 def advises(alert: Alert) -> bool:
-    """Return whether an alert has enough data for advice."""
-    if alert.observed_n is None or alert.observed_n < DIAGNOSED_N:
-        return False
-    definition = METRICS.get(alert.metric)
-    if definition is None or alert.observed_lower is None or alert.observed_upper is None:
+    """Return whether an alert has enough data for advice: since the change, or since the alert once it is explained."""
+    if alert.status == "explained" and alert.cause is not None and alert.cause.n_since >= DIAGNOSED_N:
         return True
-    lowest, highest = definition.lower, definition.upper
-    return not (alert.observed_lower <= lowest and alert.observed_upper >= highest)
+    definition = METRICS.get(alert.metric)
+    value_range = (-math.inf, math.inf) if definition is None else (definition.lower, definition.upper)
+    return enough_for_advice(alert.observed_n, alert.observed_lower, alert.observed_upper, value_range)
 
 
 def guarantee(alert: Alert) -> str | None:

@@ -67,6 +67,8 @@ def test_every_verdict_has_words(verdict: str) -> None:
         ({}, True),
         ({"observed_n": 30}, True),
         ({"observed_n": 29}, False),
+        ({"observed_n": 7, "status": "explained", "cause": mix_cause()}, True),
+        ({"observed_n": 7, "status": "explained", "cause": mix_cause(n_since=29)}, False),
         ({"observed_lower": 0.0, "observed_upper": 1.0}, False),
         ({"observed_lower": 0.0, "observed_upper": 0.99}, True),
         ({"metric": "own.metric", "observed_lower": 0.0, "observed_upper": 1.0}, True),
