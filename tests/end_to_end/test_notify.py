@@ -86,6 +86,20 @@ async def test_a_destination_is_tested_without_redis(server: Receiver) -> None:
     assert "did you mean 'hook0'" in (await asyncio.to_thread(test, "hok0")).stderr
 
 
+def test_a_dry_run_prints_the_requests_for_the_alerts_that_fire(redis: Any, redis_url: str) -> None:
+    for one in (alert("a"), alert("b"), alert("c", pipeline="other")):
+        redis.xadd(STREAMS.alerts, {"data": one.encode()})
+    places = [
+        {"name": "hook", "kind": "webhook", "url": "https://example.com/secret", "match": {"pipeline": "shop"}},
+        {"name": "team", "kind": "teams", "url": "https://example.com/secret"},
+    ]
+    extra = {"RAGTIDE_NOTIFY_DESTINATIONS": json.dumps(places)}
+    done = command(redis_url, "notify", "--dry-run", extra=extra)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 4), done.stderr
+    assert "secret" not in done.stdout + done.stderr
+    assert not redis.exists(STREAMS.outbox)
+
+
 @pytest.mark.heavy
 async def test_up_tells_a_webhook_of_an_alert_while_the_server_is_away_at_first(
     redis: Any, redis_url: str, server: Receiver, tmp_path: Path

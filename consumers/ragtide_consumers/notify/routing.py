@@ -1,5 +1,6 @@
 """Routing: which destination is told of an alert. Pure functions of the settings and the alert."""
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -36,6 +37,14 @@ def wants(destination: DestinationSettings, alert: Alert) -> bool:
     if alert.kind == "stall" and alert.rule.startswith(FAILING_RULE):
         return alert.rule != f"{FAILING_RULE}{destination.name}"
     return matches(destination.match, alert)
+
+
+def together(alerts: Sequence[Alert], *, grouped: bool) -> list[tuple[Alert, ...]]:
+    """Return alerts as they are told: each alone, or those of a pipeline and run together."""
+    found: dict[object, list[Alert]] = {}
+    for alert in alerts:
+        found.setdefault((alert.pipeline, alert.run) if grouped else alert.alert_id, []).append(alert)
+    return [tuple(group) for group in found.values()]
 
 
 def any_matches(patterns: tuple[str, ...], text: str) -> bool:

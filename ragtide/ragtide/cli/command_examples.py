@@ -76,7 +76,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "worker": ("ragtide worker", "ragtide worker --workspace try"),
     "aggregator": ("ragtide aggregator",),
     "rules check": ("ragtide rules check ragtide.toml --strict",),
-    "notify": ("ragtide notify",),
+    "notify": ("ragtide notify", "ragtide notify --dry-run"),
     "notify test": ("ragtide notify test", "ragtide notify test ops --dry-run"),
     "ack": ("ragtide ack adherence-drift-0a1b2c3d4e5f",),
     "silence": ("ragtide silence",),

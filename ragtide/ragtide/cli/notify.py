@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from redis.asyncio import Redis
 
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.printable import printable
@@ -13,8 +15,9 @@ from ragtide_schemas.suggestions import unknown
 
 from .command_groups import command_group
 from .common import JsonOption, Role, given
-from .console import err, out, print_json
+from .console import err, out, print_json, warn
 from .serving import run_until_signal
+from .with_redis import with_redis
 
 notify = command_group(
     "Run a notifier: it tells people and machines of alerts. The table notify of the settings names the destinations."
@@ -22,10 +25,48 @@ notify = command_group(
 
 
 @notify.callback(invoke_without_command=True)
-def run(context: typer.Context) -> None:
+def run(
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the requests for the alerts that fire now, and send nothing.")
+    ] = False,
+) -> None:
     """Run a notifier until SIGTERM or Ctrl-C. A second notifier stands by."""
-    if context.invoked_subcommand is None:
-        run_until_signal(given(context).settings(), Role.NOTIFY)
+    if context.invoked_subcommand is not None:
+        return
+    settings = given(context).settings()
+    if not dry_run:
+        run_until_signal(settings, Role.NOTIFY)
+        return
+    for one in with_redis(settings, lambda redis, _: _of_firing_alerts(redis, settings)):
+        _print(one)
+
+
+async def _of_firing_alerts(redis: Redis, settings: Settings) -> list[dict[str, Any]]:
+    """Return for each destination the requests about the alerts that fire now, as if it had been told of none."""
+    # Imported late, because a help needs no HTTP client.
+    from ragtide_consumers.notify.notification import Notification  # noqa: PLC0415
+    from ragtide_consumers.notify.routing import together, wants  # noqa: PLC0415
+    from ragtide_consumers.notify.service import open_destinations  # noqa: PLC0415
+
+    deployment = Deployment(redis, settings)
+    firing = [alert for alert in await deployment.alerts() if alert.status != "resolved"]
+    warn(*deployment.warnings())
+    found = []
+    async with open_destinations(settings) as destinations:
+        for name, one in destinations.items():
+            wanted = [alert for alert in firing if wants(one.known.settings, alert)]
+            told = [
+                Notification(group[0].alert_id, "firing", group)
+                for group in together(wanted, grouped=one.known.grouped)
+            ]
+            requests = [_shown(request) for message in told for request in one.destination.preview(message)]
+            found.append({"destination": name, "kind": one.known.settings.kind, "requests": requests})
+    return found
+
+
+def _shown(request: Any) -> dict[str, Any]:
+    return {"target": request.target, "headers": request.headers, "body": request.body}
 
 
 @notify.command("test")
@@ -74,10 +115,7 @@ async def _tested(settings: Settings, names: Sequence[str], *, dry_run: bool) ->
             one: dict[str, Any] = {"destination": name, "kind": destinations[name].known.settings.kind, "ok": True}
             found.append(one)
             if dry_run:
-                requests = destination.preview(told)
-                one["requests"] = [
-                    {"target": request.target, "headers": request.headers, "body": request.body} for request in requests
-                ]
+                one["requests"] = [_shown(request) for request in destination.preview(told)]
                 continue
             try:
                 one["answer"] = await destination.deliver(told) or "accepted"

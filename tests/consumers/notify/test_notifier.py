@@ -129,6 +129,26 @@ async def test_what_is_refused_becomes_a_dead_letter_and_an_alert_for_the_others
     assert "status 410" in letter.detail
 
 
+async def test_people_get_one_message_about_the_alerts_of_a_pipeline_and_one_about_a_storm(
+    redis: Any, redis_url: str, server: Receiver
+) -> None:
+    channel = {"name": "team", "kind": "teams", "url": server.url}
+    notify = {"destinations": [channel], "group_wait_s": 0.5, "storm_messages": 2}
+    async with notifier(redis_url, settings_for(notify=notify)):
+        for n in range(3):
+            add(redis, f"a{n}")
+        await until(lambda: len(server.received) == 1)
+        for n in range(3):
+            add(redis, f"a{n}", "resolved")
+        await until(lambda: len(server.received) == 2)
+        for n in range(6):
+            add(redis, f"b{n}", pipeline=f"pipeline-{n}")
+        await until(lambda: len(server.received) == 3)
+    told = [one.body.decode() for one in server.received]
+    assert all(f"Alert a{n}" in told[0] for n in range(3))
+    assert "6 messages about 6 pipelines withheld" in told[2]
+
+
 async def test_two_notifiers_send_once_and_the_second_takes_over(redis: Any, redis_url: str, server: Receiver) -> None:
     settings = settings_for(server.url)
     async with notifier(redis_url, settings):
