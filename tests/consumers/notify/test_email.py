@@ -1,12 +1,15 @@
 """E-mail: the messages, and what the answers of a server mean."""
 
+import asyncio
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-from tests.support.receiver import destination
+from tests.support.conditions import until
+from tests.support.receiver import destination, receiver
 from tests.support.smtp_server import SmtpServer, smtp_server
 from tests.support.told import RESOLVED, drift, told_of
 
@@ -140,6 +143,26 @@ async def test_a_server_that_hangs_is_left_after_the_limit() -> None:
         async with destination("email", notify={"timeout_s": 0.1}, **fields(server)) as email:
             with pytest.raises(TryLater):
                 await email.deliver(told_of())
+
+
+async def test_servers_that_hang_take_no_thread_from_other_destinations() -> None:
+    patient = {"timeout_s": 30}
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(smtp_server())
+        server.hangs = True
+        others = [
+            await stack.enter_async_context(destination("email", notify=patient, **fields(server))) for _ in range(34)
+        ]
+        hanging = [asyncio.create_task(one.deliver(told_of())) for one in others]
+        await until(lambda: server.connections == len(others))
+        hooks = await stack.enter_async_context(receiver())
+        # The name is resolved in a thread of the event loop.
+        url = hooks.url.replace("127.0.0.1", "localhost")
+        webhook = await stack.enter_async_context(destination("webhook", notify=patient, url=url))
+        await webhook.deliver(told_of())
+        assert not any(task.done() for task in hanging)
+        server.released.set()
+        await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def test_a_private_address_is_refused_before_anything_is_sent() -> None:

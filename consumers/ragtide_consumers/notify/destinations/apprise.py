@@ -4,7 +4,6 @@ Apprise opens its own connections. An audit hook of Python checks the address of
 this module runs.
 """
 
-import asyncio
 import logging
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import MASK
 from .protocol import Preview, Refused, TryLater
+from .threads import DeliveryThreads
 
 
 class AppriseService:
@@ -52,6 +52,7 @@ class AppriseService:
         """Seconds that one delivery may take."""
         self._url = settings.url.get_secret_value() if settings.url else ""
         self._allow_private = notify.allow_private
+        self._threads = DeliveryThreads(settings.name)
         self._apprise = apprise.Apprise()
         if not self._apprise.add(self._url) or len(self._apprise) != 1:
             raise ConfigurationError(
@@ -68,8 +69,7 @@ class AppriseService:
         """
         refused: list[str] = []
         try:
-            async with asyncio.timeout(self.timeout_s):
-                delivered = await asyncio.to_thread(self._notify, told, refused)
+            delivered = await self._threads.run(lambda: self._notify(told, refused), self.timeout_s)
         except TimeoutError:
             raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
         if refused:
@@ -85,7 +85,8 @@ class AppriseService:
         return [Preview(target, {"title": text.title, "type": self._kind(told)}, text.plain)]
 
     async def aclose(self) -> None:
-        """Close nothing: Apprise opens connections for each message."""
+        """Begin no more deliveries."""
+        self._threads.close()
 
     def _notify(self, told: Notification, refused: list[str]) -> bool:
         text = text_of(told)

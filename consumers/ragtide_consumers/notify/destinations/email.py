@@ -4,7 +4,6 @@ A repeated delivery has the same Message-ID, by which many mail servers remove i
 or group refer to the first, so a mail program shows them as one conversation.
 """
 
-import asyncio
 import hashlib
 import html
 import smtplib
@@ -28,6 +27,7 @@ from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import SHOWN_CHARS, masked, secrets_of
 from .protocol import Preview, Refused, TryLater
+from .threads import DeliveryThreads
 
 PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
 """Usual port of each form of encryption."""
@@ -53,6 +53,7 @@ class Email:
         self._settings, self._allow_private = settings, notify.allow_private
         self._host, self._port = settings.host or "", settings.port or PORTS[settings.tls]
         self._secrets = secrets_of(settings)
+        self._threads = DeliveryThreads(settings.name)
 
     async def deliver(self, told: Notification) -> str:
         """Send a message, and return the Message-ID of the first message about it.
@@ -66,8 +67,7 @@ class Email:
             self._settings, self._host, self._port, self.timeout_s, allow_private=self._allow_private
         )
         try:
-            async with asyncio.timeout(self.timeout_s):
-                refused = await asyncio.to_thread(client.send, message)
+            refused = await self._threads.run(lambda: client.send(message), self.timeout_s)
         except PrivateAddressError as error:
             raise Refused(f"{self.name} is not reached: {error}") from None
         except smtplib.SMTPException as error:
@@ -98,7 +98,8 @@ class Email:
         ]
 
     async def aclose(self) -> None:
-        """Close nothing: each message has a connection of its own."""
+        """Begin no more deliveries."""
+        self._threads.close()
 
     def message(self, told: Notification, now: datetime) -> EmailMessage:
         """Return the message about a notification.
@@ -168,10 +169,10 @@ class _MailConnection:
     def send(self, message: EmailMessage) -> int:
         """Send a message, and return how many of several recipients the server refused."""
         settings, sender = self._settings, self._settings.sender or ""
-        context = ssl.create_default_context()
+        context = None if settings.tls == "none" else ssl.create_default_context()
         with self._connected() as connected:
             self._opened = connected
-            if settings.tls == "tls":
+            if context is not None and settings.tls == "tls":
                 self._opened = context.wrap_socket(connected, server_hostname=self._host)
             with closing(_OpenedSmtp(self._opened, sender.rpartition("@")[2], self._timeout_s)) as client:
                 client.greeted(self._host, self._port)
