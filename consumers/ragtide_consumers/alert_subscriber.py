@@ -1,9 +1,9 @@
-"""Subscribes to alerts: yields every change of every alert, in the order of its stream."""
+"""Subscribes to alerts: yields changes of alerts, in the order of their stream."""
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncIterator
+import math
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -12,80 +12,180 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.entry_ids import START, Entry, order
-from ragtide_runtime.redis.log import last_id, read_after, read_last, read_range
+from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Alert
+from ragtide_schemas.alert import AlertStatus
+from ragtide_schemas.alert_rule import Severity
 
-AT_ONCE = 100
-"""Most alerts of a partition read at once."""
-
-POLL_MS = 1000
-"""Milliseconds that one read waits for alerts."""
+from .subscribing.alert_filter import AlertFilter
+from .subscribing.alert_group import AlertGroup
+from .subscribing.alert_tail import AlertSource, AlertTail
+from .subscribing.background_loop import BackgroundLoop
 
 LONGEST_PAUSE_S: Final = 5.0
 """Most seconds between two tries to reach a Redis that does not answer."""
 
-REMEMBERED: Final = 100
-"""Ids of alerts that are remembered for each partition, to find where a stream has lost its end."""
+LONGEST_GROUP: Final = 100
+"""Most characters in the name of a group."""
 
 # The subscriber runs in the user's own application, which logs by the standard library.
 log: Final = logging.getLogger("ragtide.alerts")
 
 
 class AlertSubscriber:
-    """Yields every change of alerts: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
+    """Yields changes of alerts: `async with AlertSubscriber() as alerts: async for alert in alerts: ...`.
 
-    An alert fires, may be explained once while it fires (its `cause` is known then), and resolves, under one id.
+    Blocking code uses `with` and `for`. An alert fires, may be explained once while it fires (its `cause` is known
+    then), and resolves, under one id.
 
-    The subscriber remembers the id of the last alert of each partition. After a restart of Redis it connects again,
-    with a growing pause between the tries, and continues after the last alert that it has yielded, so no alert is
-    missed. If Redis lost the end of a stream, the aggregator writes the lost alerts again, under the same `alert_id`.
-    The ids are kept in this process only, so each subscriber gets all alerts from its own start. An unreadable entry is
-    skipped, counted in `unreadable.count`, and logged.
+    **With a group**, Redis keeps the position of the group, so alerts wait while no subscriber runs. Subscribers of one
+    group, in any number of processes, share its alerts; each group gets all alerts. An alert is acknowledged after the
+    body: when the loop asks for the next alert, or when the `with` block ends without an exception. So an alert comes
+    at least once. It comes again if the body raises, if the process dies, or if a new loop over the same subscriber
+    begins. Order holds within a partition while no alert comes again.
+
+    **Without a group**, it is a live tail: every subscriber gets all alerts from its own start, and remembers the id of
+    the last alert of each partition in its process only.
+
+    Both survive a restart of Redis: they connect again, with a growing pause between the tries, and continue after the
+    last alert, so no alert is missed. If Redis lost the end of a stream, the aggregator writes the lost alerts again,
+    under the same `alert_id`. An unreadable entry is skipped, counted in `unreadable.count`, and logged. Skipped
+    entries and alerts that a filter excludes are acknowledged.
 
     Args:
         redis_url: Redis to use; by default `RAGTIDE_REDIS_URL`, or else the Redis that ragtide runs on this machine.
-        from_start: begin with the first alert that the stream still holds instead of the next alert.
+        group: name of the consumer group, of 1 to 100 characters; `record` and `notify` belong to ragtide.
+        from_start: begin with the first alert that the stream still holds instead of the next alert. A group that
+            exists continues at its position instead.
+        pipeline: shell pattern of the pipeline, or several; alerts of the whole deployment have the pipeline `*`, which
+            the pattern `[*]` matches. By default every pipeline.
+        rule: shell pattern of the name of the rule, or several; by default every rule.
+        severity: `page`, `ticket` or `info`, or several; by default all.
+        status: `firing`, `explained` or `resolved`, or several; by default all.
+        claim_idle_s: seconds after which another subscriber of the group takes over an alert of a process that died. A
+            body may take longer: the claim is renewed while the event loop runs.
         settings: all settings at once, instead of the URL and the environment.
 
     Raises:
+        ValueError: an argument is wrong.
         ConfigurationError: a setting is wrong.
         RedisUnavailable: Redis cannot be reached when the subscriber is opened.
     """
 
     def __init__(
-        self, redis_url: str | None = None, *, from_start: bool = False, settings: Settings | None = None
+        self,
+        redis_url: str | None = None,
+        *,
+        group: str | None = None,
+        from_start: bool = False,
+        pipeline: str | Sequence[str] | None = None,
+        rule: str | Sequence[str] | None = None,
+        severity: Severity | Sequence[Severity] | None = None,
+        status: AlertStatus | Sequence[AlertStatus] | None = None,
+        claim_idle_s: float = 60.0,
+        settings: Settings | None = None,
     ) -> None:
+        self._group = None if group is None else _checked_group(group)
+        if not (math.isfinite(claim_idle_s) and claim_idle_s > 0):
+            raise ValueError(f"claim_idle_s is {claim_idle_s!r}: give a positive number of seconds")
+        self._claim_idle_s = claim_idle_s
+        self._filter = AlertFilter(pipeline=pipeline, rule=rule, severity=severity, status=status)
         self._settings = settings or settings_of_application(**({} if redis_url is None else {"redis_url": redis_url}))
         self._from_start = from_start
         self._handle: RedisHandle | None = None
         self._redis: Redis | None = None
-        self._positions: dict[str, str] = {}
-        self._seen: dict[str, deque[str]] = {}
+        self._source: AlertSource | None = None
+        self._loop: BackgroundLoop | None = None
         self.unreadable = Unreadable("alert")
         """The entries that were skipped."""
 
     async def __aenter__(self) -> Self:
+        if self._redis is not None:
+            raise RuntimeError("the subscriber is open already: make another one")
         self._handle = await asyncio.to_thread(resolve_redis, self._settings.redis_address, self._settings.data_dir)
         self._redis = connect_async(self._handle.url)
+        source = self._new_source(self._redis)
         try:
-            # Read the positions now and not at the first iteration, so that no alert in between is missed.
-            for streams in self._settings.layout.all():
-                last = None if self._from_start else await read_last(self._redis, streams.alerts)
-                self._advance(streams.alerts, last.entry_id if last else START)
+            await source.open()
         except RedisError as error:
             url = redact(self._handle.url)
-            await self.__aexit__(None, None, None)
+            await self._disconnect()
             raise RedisUnavailable(f"{url}: {error}; check that Redis runs, then try again") from error
+        self._source = source
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        source, self._source = self._source, None
+        self._warn()
+        try:
+            if source is not None:
+                await source.close(finished=kind is None)
+        finally:
+            await self._disconnect()
+
+    async def __aiter__(self) -> AsyncIterator[Alert]:
+        source = self._source
+        if source is None:
+            raise RuntimeError("the subscriber is not open: use it in `with` or `async with`")
+        source.restart()
+        while True:
+            found = await self._read(source)
+            if found is None:
+                self._warn()
+                continue
+            alert = self.unreadable.decode(Alert, *found)
+            if alert is not None and self._filter.matches(alert):
+                yield alert
+            source.finish()
+
+    def __enter__(self) -> Self:
+        loop = BackgroundLoop()
+        try:
+            loop.run(self.__aenter__())
+        except BaseException:
+            loop.close()
+            raise
+        self._loop = loop
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            try:
+                loop.run(self.__aexit__(kind, error, trace))
+            finally:
+                loop.close()
+
+    def __iter__(self) -> Iterator[Alert]:
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError(
+                "the subscriber is not open for blocking code: use `with`, or `async for` in `async with`"
+            )
+        alerts = aiter(self)
+
+        async def following() -> Alert:
+            return await anext(alerts)
+
+        while True:
+            yield loop.run(following())
+
+    def _new_source(self, redis: Redis) -> AlertSource:
+        keys = [streams.alerts for streams in self._settings.layout.all()]
+        if self._group is None:
+            return AlertTail(redis, keys, from_start=self._from_start)
+        return AlertGroup(redis, keys, self._group, from_start=self._from_start, claim_idle_s=self._claim_idle_s)
+
+    async def _disconnect(self) -> None:
         if self._redis is not None:
             await self._redis.aclose()
             self._redis = None
@@ -93,54 +193,34 @@ class AlertSubscriber:
             await asyncio.to_thread(self._handle.close)
             self._handle = None
 
-    async def __aiter__(self) -> AsyncIterator[Alert]:
-        if self._redis is None:
-            raise RuntimeError("the subscriber is not open: use it in `async with`")
-        while True:
-            for stream, entries in await self._read(self._redis):
-                for entry in entries:
-                    self._advance(stream, entry.entry_id)
-                    alert = self.unreadable.decode(Alert, stream, entry)
-                    if alert is not None:
-                        yield alert
-            warning = self.unreadable.due_warning()
-            if warning is not None:
-                log.warning("%s", warning)
-
-    async def _read(self, redis: Redis) -> list[tuple[str, list[Entry]]]:
-        """Return the next alerts, maybe none; wait for a Redis that does not answer."""
+    async def _read(self, source: AlertSource) -> tuple[str, Entry] | None:
+        """Return the next entry, or None if there was none; wait for a Redis that does not answer."""
         backoff = Backoff(longest_s=LONGEST_PAUSE_S)
         while True:
             try:
                 if backoff.failing:
-                    await self._go_back(redis)
+                    await source.recover()
                     log.warning("%s can be used again; alerts continue after the last alert", self._address)
                     backoff.succeeded()
-                return await read_after(redis, self._positions, count=AT_ONCE, block_ms=POLL_MS)
+                return await source.read()
             except (RedisError, OSError) as error:
                 if not backoff.failing:
                     log.warning("%s cannot be used (%s); alerts wait for it", self._address, error)
             await asyncio.sleep(backoff.pause_s())
 
-    def _advance(self, stream: str, entry_id: str) -> None:
-        self._positions[stream] = entry_id
-        self._seen.setdefault(stream, deque(maxlen=REMEMBERED)).append(entry_id)
-
-    async def _go_back(self, redis: Redis) -> None:
-        """Set the position in each stream whose end Redis lost back to the last remembered alert that is still there.
-
-        The alerts after it are gone, so no alert is yielded twice. Alerts written after the loss may have smaller ids.
-        """
-        for stream, seen in self._seen.items():
-            for entry_id in reversed(seen):
-                if entry_id == START or await read_range(redis, stream, first=entry_id, last=entry_id, count=1):
-                    self._positions[stream] = entry_id
-                    break
-            else:
-                # The stream holds no remembered alert: it was trimmed, or Redis lost all of them.
-                if order(await last_id(redis, stream)) < order(self._positions[stream]):
-                    self._positions[stream] = START
+    def _warn(self) -> None:
+        warning = self.unreadable.due_warning()
+        if warning is not None:
+            log.warning("%s", warning)
 
     @property
     def _address(self) -> str:
         return "Redis" if self._handle is None else redact(self._handle.url)
+
+
+def _checked_group(group: str) -> str:
+    if not isinstance(group, str) or not 1 <= len(group) <= LONGEST_GROUP or not group.isprintable() or " " in group:
+        raise ValueError(f"group is {group!r}: give 1 to {LONGEST_GROUP} printable characters without spaces")
+    if group in (RECORD_GROUP, NOTIFY_GROUP):
+        raise ValueError(f"group is {group!r}, which belongs to ragtide itself: choose another name")
+    return group

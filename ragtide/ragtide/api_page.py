@@ -30,7 +30,7 @@ _PAGES: Final[Mapping[str, str]] = {
     "AbsentReason": "metrics.md",
     "AdjustedDetector": "fixed-mix.md",
     "Alert": "alerts.md",
-    "AlertSubscriber": "alerts.md",
+    "AlertSubscriber": "subscribing.md",
     "ClaimLabels": "label-fields.md",
     "ConfigurationError": "settings.md",
     "CustomMetric": "metrics.md",

@@ -20,7 +20,7 @@ MISSING: Final = (
     ("the fields of RagInteraction in no table", "every field with an example", "docs/interaction.md", "`documents`"),
     ("no page for an application", "FastAPI, forking servers, sampling, thumbs", "docs/start-app.md", "fork"),
     ("no tutorial for vLLM, Ollama, Azure", "a tutorial", "docs/tutorial-judge.md", "Ollama"),
-    ("AlertSubscriber in no page", "with an example", "docs/alerts.md", "AlertSubscriber"),
+    ("AlertSubscriber in no page", "with an example", "docs/subscribing.md", "AlertSubscriber"),
     ("no word on a restart for new rules", "said", "docs/deployment.md", "reads settings and rules when it starts"),
     ("no glossary", "a page", "docs/glossary.md", "labeler"),
     ("no FAQ", "13 questions", "docs/faq.md", "Why is adherence 0.99"),

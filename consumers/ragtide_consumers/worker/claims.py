@@ -15,12 +15,11 @@ from typing import Final
 from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.consumer_groups import renew_claims
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts_blocking
+from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
 from ragtide_runtime.telemetry.outages import Outage
-
-RENEW: Final = Lua("renew_claims")
 
 BEYOND: Final = "18446744073709551615-18446744073709551614"
 """The highest id but one: a read of a consumer's own entries after this id returns nothing."""
@@ -37,11 +36,6 @@ class Claim:
     entry_ids: Callable[[], Sequence[str]]
     """Returns the ids of these entries; called from the thread."""
     heartbeat: Heartbeat
-
-
-def renew_claims(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that makes entries look just delivered; its reply is how many the consumer still has."""
-    return ScriptCall(RENEW, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
 
 
 class ClaimRenewer:
@@ -126,7 +120,7 @@ class ClaimRenewer:
             return
         for claim in self._claims.values():
             if entry_ids := claim.entry_ids():
-                run_scripts_blocking(client, [renew_claims(claim.stream, self._consumer, entry_ids)])
+                run_scripts_blocking(client, [renew_claims(claim.stream, LABEL_GROUP, self._consumer, entry_ids)])
             else:
                 self._report_alive(client, claim.stream)
             claim.heartbeat.beat("renewing claims")

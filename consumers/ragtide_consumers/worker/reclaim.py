@@ -5,6 +5,7 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.consumer_groups import delete_idle_consumers
 from ragtide_runtime.redis.entry_ids import START
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.read_size import ReadSize
@@ -13,17 +14,11 @@ from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from .entries import StreamEntry
 
 UNCOUNT: Final = Lua("uncount_deliveries")
-DELETE_IDLE: Final = Lua("delete_idle_consumers")
 
 
 def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
     """Return the call that uncounts one delivery of entries; its reply is how many the consumer still has."""
     return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
-
-
-def delete_idle_consumers(stream: str, consumers: Sequence[str | bytes]) -> ScriptCall[int]:
-    """Return the call that deletes those of the consumers without entries; its reply is their number."""
-    return ScriptCall(DELETE_IDLE, (stream,), (LABEL_GROUP, *consumers), int)
 
 
 class Reclaimer:
@@ -105,7 +100,7 @@ class Reclaimer:
 
     async def delete_consumers(self, consumers: Sequence[str | bytes]) -> int:
         """Delete those of the consumers that have no entries; return their number."""
-        return await run_script(self._redis, delete_idle_consumers(self._stream, consumers))
+        return await run_script(self._redis, delete_idle_consumers(self._stream, LABEL_GROUP, consumers))
 
     async def _deliveries(self) -> dict[bytes, int]:
         reply = await self._redis.xpending_range(

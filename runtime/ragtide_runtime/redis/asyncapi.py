@@ -56,7 +56,7 @@ _STREAMS: Final[Mapping[str, _Stream]] = {
         ["client"],
     ),
     "alerts": _Stream(
-        "Alerts: an entry when one fires and an entry when it resolves.",
+        "Alerts: an entry when one fires, is explained, or resolves. Each subscriber has a group.",
         [Alert],
         ["aggregator"],
         ["alert subscriber", "recorder"],

@@ -5,11 +5,11 @@ from typing import Any
 from tests.support.metric_events import event
 
 from ragtide.testing import interaction
-from ragtide_consumers.worker.claims import renew_claims
-from ragtide_consumers.worker.reclaim import delete_idle_consumers, uncount_deliveries
+from ragtide_consumers.worker.reclaim import uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
 from ragtide_producers.publishing.publish_command import Routing, feedback_command
 from ragtide_producers.publishing.retrying import retry_dead_letter
+from ragtide_runtime.redis.consumer_groups import delete_idle_consumers, renew_claims
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
 from ragtide_runtime.redis.layout import Layout
@@ -111,7 +111,7 @@ def test_an_entry_that_is_no_longer_pending_is_rejected_all_the_same(redis: Any)
 
 def test_only_the_claims_that_a_consumer_still_holds_are_renewed(redis: Any) -> None:
     mine, other = taken(redis, "me", "other")
-    assert run(redis, renew_claims(STREAMS.interactions, "me", [mine, other])) == 1
+    assert run(redis, renew_claims(STREAMS.interactions, LABEL_GROUP, "me", [mine, other])) == 1
     pending = redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 10)
     assert [(one["consumer"], one["times_delivered"]) for one in pending] == [(b"me", 1), (b"other", 1)]
 
@@ -126,7 +126,7 @@ def test_a_delivery_is_uncounted_for_the_consumer_that_holds_the_entry(redis: An
 def test_a_consumer_that_holds_an_entry_is_not_deleted(redis: Any) -> None:
     taken(redis, "busy")
     redis.xgroup_createconsumer(STREAMS.interactions, LABEL_GROUP, "idle")
-    assert run(redis, delete_idle_consumers(STREAMS.interactions, ["busy", "idle"])) == 1
+    assert run(redis, delete_idle_consumers(STREAMS.interactions, LABEL_GROUP, ["busy", "idle"])) == 1
     assert [one["name"] for one in redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)] == [b"busy"]
 
 

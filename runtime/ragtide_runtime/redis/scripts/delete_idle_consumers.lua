@@ -1,5 +1,5 @@
 -- Deletes those of the consumers that hold no entry: deleting a consumer that holds entries would lose them.
--- KEYS: interactions. ARGV: group, consumers.
+-- KEYS: stream. ARGV: group, consumers.
 -- reply: how many were deleted. Safe to repeat.
 local deleted = 0
 for i = 2, #ARGV do

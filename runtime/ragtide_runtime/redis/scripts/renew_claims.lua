@@ -1,6 +1,6 @@
 -- Makes entries look just delivered, as far as the consumer still holds them. XCLAIM alone would also take back entries
--- that another worker has claimed meanwhile.
--- KEYS: interactions. ARGV: group, consumer, entry ids.
+-- that another consumer has claimed meanwhile.
+-- KEYS: stream. ARGV: group, consumer, entry ids.
 -- reply: how many the consumer still holds. Safe to repeat.
 local held = 0
 for i = 3, #ARGV do

@@ -1,0 +1,177 @@
+"""Alerts of a consumer group: its subscribers share them, and each alert is acknowledged after the user's body."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+from uuid import uuid4
+
+from redis import RedisError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.consumer_groups import (
+    claim_abandoned,
+    create_group,
+    delete_idle_consumers,
+    group_position,
+    read_group,
+    release,
+    renew_claims,
+)
+from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.scripts import run_script
+
+from .alert_tail import POLL_MS
+from .stream_positions import StreamPositions
+
+CHECK_S: Final = 10.0
+"""Most seconds between two searches for alerts of dead consumers."""
+
+CLOSE_S: Final = 5.0
+"""Most seconds that closing waits for Redis."""
+
+FORGOTTEN_S: Final = 3600.0
+"""Seconds after which a consumer without alerts, whose process died, is removed from the group."""
+
+log: Final = logging.getLogger("ragtide.alerts")
+
+
+class AlertGroup:
+    """Reads entries of a consumer group, one at a time, and acknowledges finished entries before the next read.
+
+    Entries that this consumer holds come first: those of a reply that was lost, and those of dead consumers, which have
+    not renewed their claim for `claim_idle_s`. A task renews the claims of this consumer three times in that time.
+
+    Args:
+        redis: client.
+        streams: keys of the alerts streams, of partition 0 first.
+        group: name of the group.
+        from_start: whether a group that does not exist begins with the first entry instead of the next entry.
+        claim_idle_s: seconds after which another consumer takes over an entry that is not renewed.
+    """
+
+    def __init__(
+        self, redis: Redis, streams: Sequence[str], group: str, *, from_start: bool, claim_idle_s: float
+    ) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._group = group
+        self._from_start = from_start
+        self._claim_idle_s = claim_idle_s
+        self._consumer = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:6]}"
+        self._positions = StreamPositions()
+        self._waiting: deque[tuple[str, Entry]] = deque()
+        self._held: tuple[str, Entry] | None = None
+        self._finished: defaultdict[str, list[str]] = defaultdict(list)
+        self._check_at = 0.0
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Create the group where it is missing; a group that exists keeps its position.
+
+        In a partition that is newer than the group it begins with the first entry. The group of the first partition is
+        created last: while it is missing, a missing group elsewhere is as new as this one.
+        """
+        first = self._streams[0]
+        exists = await group_position(self._redis, first, self._group) is not None
+        for stream in (*self._streams[1:], first):
+            await create_group(self._redis, stream, self._group, START if exists or self._from_start else "$")
+            self._positions.advance(stream, await group_position(self._redis, stream, self._group) or START)
+        self._renewing = asyncio.create_task(self._renew())
+
+    async def read(self) -> tuple[str, Entry] | None:
+        """Return the next entry; None if there was none, or if it was dropped while this consumer held it."""
+        await self._acknowledge()
+        if not self._waiting:
+            self._waiting.extend(await self._fetch())
+        if not self._waiting:
+            return None
+        self._held = self._waiting.popleft()
+        stream, entry = self._held
+        if not entry.fields:
+            log.warning("alert %s of %s was trimmed before the group %r had it", entry.entry_id, stream, self._group)
+            self.finish()
+            return None
+        return self._held
+
+    def finish(self) -> None:
+        """Acknowledge the entry that was read last before the next read."""
+        if self._held is not None:
+            stream, entry = self._held
+            self._finished[stream].append(entry.entry_id)
+            self._positions.advance(stream, entry.entry_id)
+            self._held = None
+
+    def restart(self) -> None:
+        """Begin with the entry that the last loop did not finish."""
+        if self._held is not None:
+            self._waiting.appendleft(self._held)
+            self._held = None
+        self._check_at = 0.0  # the reply of a cancelled read may have been lost
+
+    async def recover(self) -> None:
+        """Create the group again where Redis lost it, after the last entry that this process finished."""
+        await self._positions.go_back(self._redis)
+        for stream in self._streams:
+            if await create_group(self._redis, stream, self._group, self._positions[stream]):
+                log.warning("the group %r of %s was gone and was created again", self._group, stream)
+        # The group still has them, so they come again.
+        self._waiting.clear()
+        self._check_at = 0.0
+
+    async def close(self, *, finished: bool) -> None:
+        """Acknowledge finished entries, leave the others to other consumers, and remove this consumer."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+        if finished:
+            self.finish()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._acknowledge()
+                for stream, entry_ids in self._claims().items():
+                    await release(self._redis, stream, self._group, self._consumer, entry_ids)
+                for stream in self._streams:
+                    await run_script(self._redis, delete_idle_consumers(stream, self._group, [self._consumer]))
+        except (RedisError, OSError, TimeoutError) as error:
+            log.warning("the group %r could not be left (%s); its last alert may come again", self._group, error)
+
+    async def _fetch(self) -> list[tuple[str, Entry]]:
+        if monotonic() >= self._check_at:
+            for stream in self._streams:
+                await claim_abandoned(self._redis, stream, self._group, self._consumer, self._claim_idle_s)
+            if own := await read_group(self._redis, self._streams, self._group, self._consumer, own=True):
+                return own
+            await self._remove_forgotten()
+            self._check_at = monotonic() + min(self._claim_idle_s / 2, CHECK_S)
+        return await read_group(self._redis, self._streams, self._group, self._consumer, own=False, block_ms=POLL_MS)
+
+    async def _acknowledge(self) -> None:
+        for stream in list(self._finished):
+            await self._redis.xack(stream, self._group, *self._finished[stream])
+            del self._finished[stream]
+
+    async def _remove_forgotten(self) -> None:
+        for stream in self._streams:
+            consumers = await self._redis.xinfo_consumers(stream, self._group)
+            names = [one["name"] for one in consumers if not one["pending"] and one["idle"] > 1000 * FORGOTTEN_S]
+            if names:
+                await run_script(self._redis, delete_idle_consumers(stream, self._group, names))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._claim_idle_s / 3)
+            for stream, entry_ids in self._claims().items():
+                with suppress(RedisError, OSError):  # reading reports the failure
+                    await run_script(self._redis, renew_claims(stream, self._group, self._consumer, entry_ids))
+
+    def _claims(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for stream, entry in (*([self._held] if self._held else []), *self._waiting):
+            found[stream].append(entry.entry_id)
+        return found

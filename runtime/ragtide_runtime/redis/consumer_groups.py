@@ -1,0 +1,127 @@
+"""Consumer groups: reads, claims that are kept or taken over, and the removal of consumers."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final, Literal, cast
+
+from redis import ResponseError
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+
+from .entry_ids import Entry
+from .scripts import Lua, ScriptCall
+
+_Read = list[tuple[str, Entry]]
+
+RENEW: Final = Lua("renew_claims")
+DELETE_IDLE: Final = Lua("delete_idle_consumers")
+
+RELEASED_S: Final = 864_000
+"""Idle seconds of an entry that its consumer has released: longer than any time after which others take over."""
+
+
+def renew_claims(stream: str, group: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
+    """Return the call that makes entries look just delivered; its reply is how many the consumer still has."""
+    return ScriptCall(RENEW, (stream,), (group, consumer, *entry_ids), int)
+
+
+def delete_idle_consumers(stream: str, group: str, consumers: Sequence[str | bytes]) -> ScriptCall[int]:
+    """Return the call that deletes those of the consumers without entries; its reply is their number."""
+    return ScriptCall(DELETE_IDLE, (stream,), (group, *consumers), int)
+
+
+async def create_group(redis: Redis, stream: str, group: str, position: str) -> bool:
+    """Create a consumer group, and its stream if there is none; return False if the group exists.
+
+    Args:
+        redis: client.
+        stream: key of the stream.
+        group: name of the group.
+        position: id after which the group begins to read; `$` for the last entry.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    try:
+        await redis.xgroup_create(stream, group, id=position, mkstream=True)
+    except ResponseError as error:
+        if not str(error).startswith("BUSYGROUP"):
+            raise
+        return False
+    return True
+
+
+async def group_position(redis: Redis, stream: str, group: str) -> str | None:
+    """Return the id of the last entry that was delivered to a group; None if there is no such group or stream.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    try:
+        found = await redis.xinfo_groups(stream)
+    except ResponseError as error:
+        if "no such key" not in str(error):
+            raise
+        return None
+    return next((one["last-delivered-id"].decode() for one in found if one["name"] == group.encode()), None)
+
+
+async def read_group(
+    redis: Redis, streams: Sequence[str], group: str, consumer: str, *, own: bool, block_ms: int | None = None
+) -> list[tuple[str, Entry]]:
+    """Return at most one entry of each stream: the next entry of the group, or the oldest one that the consumer holds.
+
+    A cluster gets one read for each partition. If a read fails, entries that other reads took stay with the consumer.
+
+    Args:
+        redis: client.
+        streams: keys of the streams.
+        group: name of the group.
+        consumer: name of the consumer.
+        own: read the entries that the consumer holds; one that was deleted from the stream has no fields.
+        block_ms: milliseconds to wait if there is no next entry; None not to wait.
+
+    Raises:
+        redis.RedisError: Redis failed, or a group is gone (NOGROUP).
+    """
+    after: Literal["0", ">"] = "0" if own else ">"
+    if not isinstance(redis, RedisCluster):
+        return await _read(redis, group, consumer, dict.fromkeys(streams, after), block_ms)
+    partitions: defaultdict[int, list[str]] = defaultdict(list)
+    for stream in streams:
+        partitions[redis.keyslot(stream)].append(stream)
+    reads = [_read(redis, group, consumer, dict.fromkeys(some, after), block_ms) for some in partitions.values()]
+    return [found for partition in await asyncio.gather(*reads) for found in partition]
+
+
+async def _read(redis: Redis, group: str, consumer: str, wanted: dict[Any, Any], block_ms: int | None) -> _Read:
+    reply = await redis.xreadgroup(group, consumer, wanted, count=1, block=block_ms)
+    read = cast("list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]", reply)
+    return [
+        (name.decode(), Entry(entry_id.decode(), fields or {}))
+        for name, entries in read
+        for entry_id, fields in entries
+    ]
+
+
+async def claim_abandoned(redis: Redis, stream: str, group: str, consumer: str, min_idle_s: float) -> None:
+    """Take over the oldest entry that its consumer has neither finished nor renewed for so long, if there is one.
+
+    Raises:
+        redis.RedisError: Redis failed, or the group is gone (NOGROUP).
+    """
+    idle_ms = max(int(1000 * min_idle_s), 1)
+    found = await redis.xpending_range(stream, group, min="-", max="+", count=1, idle=idle_ms)
+    for one in cast("list[dict[str, Any]]", found):
+        await redis.xclaim(stream, group, consumer, idle_ms, [one["message_id"]], justid=True)
+
+
+async def release(redis: Redis, stream: str, group: str, consumer: str, entry_ids: Sequence[str]) -> None:
+    """Let others take over entries at once: the entries count as not renewed for `RELEASED_S`.
+
+    Raises:
+        redis.RedisError: Redis failed, or the group is gone (NOGROUP).
+    """
+    ids: list[Any] = list(entry_ids)
+    await redis.xclaim(stream, group, consumer, 0, ids, idle=1000 * RELEASED_S, justid=True)
