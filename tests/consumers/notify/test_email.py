@@ -123,6 +123,14 @@ async def test_a_wrong_password_is_final_and_stays_secret(tls: ssl.SSLContext) -
             assert "s3cret" not in repr(email.preview(told_of()))
 
 
+async def test_a_password_that_smtp_cannot_carry_is_refused_and_stays_secret() -> None:
+    async with smtp_server() as server, destination("email", **fields(server, user="me", password="größe")) as email:
+        with pytest.raises(Refused, match="user, password or host") as failed:
+            await email.deliver(told_of())
+    assert "größe" not in str(failed.value)
+    assert server.messages == []
+
+
 async def test_one_refused_recipient_does_not_repeat_the_message_to_the_others() -> None:
     async with smtp_server() as server, destination("email", **fields(server)) as email:
         server.answers = {"RCPT bob@example.org": "550 unknown"}

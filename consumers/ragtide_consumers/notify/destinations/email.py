@@ -62,7 +62,10 @@ class Email:
             TryLater: it failed, and may succeed later.
             Refused: it would fail again.
         """
-        message = self.message(told, utc_now())
+        try:
+            message = self.message(told, utc_now())
+        except ValueError:
+            raise Refused(f"{self.name} has an address that e-mail cannot carry: correct sender and to") from None
         client = _MailConnection(
             self._settings, self._host, self._port, self.timeout_s, allow_private=self._allow_private
         )
@@ -76,6 +79,8 @@ class Email:
             raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
         except ssl.SSLError:
             raise TryLater(f"{self.name} is not reached: TLS with {self._host} fails (check its certificate)") from None
+        except ValueError:  # such as a password outside of ASCII, which SMTP cannot carry
+            raise Refused(f"{self.name} has a user, password or host that SMTP cannot carry: correct it") from None
         except OSError as error:
             reason = error.strerror or "no connection"
             raise TryLater(f"{self.name} is not reached: {self._host}:{self._port} ({reason})") from None
