@@ -270,3 +270,21 @@ async def test_settings_with_which_no_worker_starts_are_a_problem_unless_workers
     (found,) = await labeler_findings(async_redis, settings, workers=1)
     assert found.level == "warning"
     assert await labeler_findings(async_redis, Settings(), workers=0) == []
+
+
+async def test_a_group_of_alerts_that_no_process_reads_is_named_with_the_command_that_removes_it(
+    async_redis: Any,
+) -> None:
+    stream = Streams("ragtide", 0).alerts
+    now_ms = int((await async_redis.time())[0]) * 1000
+    old = now_ms - 3 * 86_400_000
+    for entry_id in (f"{old}-0", f"{old}-1", f"{now_ms}-0"):
+        await async_redis.xadd(stream, {"data": "x"}, id=entry_id)
+    for group, position in (("unread", "0"), ("taken", "0"), ("reading", f"{old}-1"), ("done", "$"), ("record", "0")):
+        await async_redis.xgroup_create(stream, group, id=position)
+    await async_redis.xreadgroup("taken", "dead", {stream: ">"})
+    found = {subject: one for subject, one in (await findings(async_redis)).items() if ": group " in subject}
+    assert sorted(found) == ["partition 0: group taken", "partition 0: group unread"]
+    assert found["partition 0: group taken"].found == "its oldest unfinished alert is 3.0 days old"
+    advice = found["partition 0: group unread"].advice
+    assert advice.endswith("redis-cli XGROUP DESTROY 'ragtide:{0}:alerts' unread")

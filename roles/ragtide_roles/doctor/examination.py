@@ -13,6 +13,7 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 
 from ..rule_findings import rule_findings
+from .alert_groups import alert_group_findings
 from .dependence import dependence_findings
 from .endpoints import endpoint_findings
 from .false_alarms import false_alarm_findings
@@ -50,6 +51,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         *await dependence_findings(deployment),
         *await sampling_findings(deployment),
         *await swing_findings(deployment),
+        *await alert_group_findings(redis, settings, _time_ms(await redis.time())),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
 
