@@ -45,6 +45,16 @@ def context_in(prompt: str, question: str | None, n_documents: int) -> str | Non
     return found or None if is_told or fits else None
 
 
+def context_after_instructions(prompt: str, n_documents: int) -> str | None:
+    r"""Return the paragraphs after the first if they are as many as the documents: the first has the instructions.
+
+    >>> context_after_instructions("Answer by the passages.\n\nIt was built in 1889.\n\nIt stands in Paris.", 2)
+    'It was built in 1889.\n\nIt stands in Paris.'
+    """
+    paragraphs = [part.strip() for part in prompt.split("\n\n") if part.strip()]
+    return "\n\n".join(paragraphs[1:]) if len(paragraphs) == n_documents + 1 > 1 else None
+
+
 def parts_of(text: str, number: int) -> list[str] | None:
     """Return the paragraphs or else the lines of a text if there are so many, else None."""
     for separator in ("\n\n", "\n"):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from ..shapes.documents import Found, documents_of
-from ..shapes.prompts import context_in, parts_of
+from ..shapes.prompts import context_after_instructions, context_in, parts_of
 from .grouping import SpanGroup
 from .reading import SpanReading
 
@@ -92,8 +92,9 @@ def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | Non
     for call in reversed(group.calls):
         found = call.prompt_documents or [one for result in call.tool_results for one in documents_of(result) or ()]
         if not found and listed:
-            texts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
-            found = [Found(text) for text in texts if text][:1]
+            told = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
+            counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
+            found = [Found(text) for text in chain(told, counted) if text][:1]
         if found:
             return _split(found, listed)
     return None

@@ -151,6 +151,14 @@ def test_instructions_of_the_system_are_no_document() -> None:
     assert (found.interaction, found.refusal) == (None, Refusal.NO_CONTENT)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_paragraphs_after_the_instructions_are_the_documents_if_they_are_as_many(number: int) -> None:
+    query = {"gen_ai.retrieval.query.text": QUESTION, "gen_ai.retrieval.documents": IDS[:number]}
+    system = said("system", "\n\n".join(["Answer only by the passages.", *TEXTS[:number]]))
+    root = branch("answer", {}, ids_only(**query), chat(system, said("user", QUESTION)))
+    assert only(root)[1] == list(zip("ab", TEXTS, strict=True))[:number]
+
+
 @pytest.mark.parametrize(
     ("prompt", "context"),
     [
