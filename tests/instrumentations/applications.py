@@ -84,6 +84,12 @@ APPLICATIONS = [
         "langfuse", "langchain_agent.py", "langfuse", AGENT, ("Is it open?",),
         variables=(*LANGFUSE_KEYS, "LANGFUSE_BASE_URL={serve}", "OTEL_SERVICE_NAME=helpdesk"),
     ),
+    Application("langchain", "langgraph_steps.py", "openinference"),
+    Application("openllmetry", "langgraph_steps.py", "openllmetry"),
+    Application(
+        "langfuse", "langgraph_steps.py", "langfuse",
+        variables=(*LANGFUSE_KEYS, "LANGFUSE_BASE_URL={serve}", "OTEL_SERVICE_NAME=helpdesk"),
+    ),
     Application("langfuse", f"{BACKEND}langfuse", variables=(*LANGFUSE_KEYS, f"LANGFUSE_BASE_URL={NOWHERE}")),
     Application(
         "langfuse", "langfuse_direct.py",

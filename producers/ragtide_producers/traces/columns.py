@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Final
 
 from .attributes import Prefixes
-from .conventions import CONVENTIONS, DECISIVE, RERANK_WORDS, RETRIEVAL_WORDS, Convention, Role
+from .conventions import CONVENTIONS, DECISIVE, PREPARING_WORDS, RERANK_WORDS, RETRIEVAL_WORDS, Convention, Role
 
 OWN: Final = "ragtide."
 """Beginning of the attributes that always win, such as `ragtide.question`."""
@@ -35,5 +35,5 @@ def role_by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] =
     if any(word in lowered for word in RERANK_WORDS):
         return "rerank"
     if any(word in lowered for word in (*RETRIEVAL_WORDS, *tools)):
-        return "retrieval"
+        return "other" if any(word in lowered for word in PREPARING_WORDS) else "retrieval"
     return "llm" if any(word in lowered for word in llm) else "other"

@@ -274,6 +274,11 @@ DOCUMENT_KEYS: Final = ("context", "contexts", "documents", "docs", "sources", "
 
 RETRIEVAL_WORDS: Final = ("retriev", "vector_search", "vectorsearch", "vector search", "similarity_search", "search")
 """Parts of a name that tell a retrieval where no attribute tells the role."""
+PREPARING_WORDS: Final = (
+    "generat", "creat", "rewrit", "rephras", "condens", "build", "plan", "expand", "decide", "decision", "route",
+    "should", "need", "grade", "check", "pars", "format",
+)  # fmt: skip
+"""Parts of a name that tell a step around a retrieval, such as `generate_search_query`: its output has no documents."""
 TOOL_WORDS: Final = (
     "lookup", "look_up", "knowledge", "vector", "find_doc", "get_doc", "fetch_doc", "read_doc", "query_doc", "passage",
     "get_context", "query_engine", "query_index", "rag_",

@@ -1,6 +1,6 @@
 """Which spans of a trace belong to one interaction."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -94,10 +94,12 @@ def _readings(nodes: Sequence[Node]) -> tuple[SpanReading, ...]:
 def _retrievals(tree: Tree) -> list[Node]:
     """Return the retrievals and rerankings that are not a part of another which has documents.
 
-    A tool counts as a retrieval if its reply reads as documents with ids or scores, and no retrieval is below it.
+    A tool counts as a retrieval if its reply reads as documents with ids or scores, and no retrieval is below it. So
+    does a step of a chain whose name tells a search and whose output has documents, if no model call is below it.
     """
     kept: list[Node] = []
     tools: list[Node] = []
+    calls: list[int] = []
     covered_until = -1
     for node in tree.nodes:
         reading = node.reading
@@ -107,15 +109,22 @@ def _retrievals(tree: Tree) -> list[Node]:
             kept.append(node)
             if _has_documents(reading):
                 covered_until = node.last
-        elif reading.role == "tool":
+        elif reading.role == "llm":
+            calls.append(node.first)
+        elif reading.role == "tool" or (reading.role == "other" and reading.is_search):
             tools.append(node)
     places = [node.first for node in kept]
-    retrieving = [
-        node
-        for node in tools
-        if bisect_left(places, node.first) == bisect_right(places, node.last) and _finds_documents(node)
-    ]
-    return kept + retrieving
+    for node in reversed(tools):  # those below come first
+        is_tool = node.reading is not None and node.reading.role == "tool"
+        if _none_in(places, node) and (is_tool or _none_in(calls, node)) and _finds_documents(node):
+            kept.append(node)
+            insort(places, node.first)
+    return kept
+
+
+def _none_in(places: Sequence[int], node: Node) -> bool:
+    """Whether none of the places, which rise, is at or below a node."""
+    return bisect_left(places, node.first) == bisect_right(places, node.last)
 
 
 def _has_documents(reading: SpanReading) -> bool:

@@ -122,6 +122,11 @@ class SpanReading:
         return documents_of(self._flattened("rerank_inputs").items) or []
 
     @property
+    def is_search(self) -> bool:
+        """Whether the name of the span tells a search, and the span has an output."""
+        return role_by_words(self.span.name) == "retrieval" and self._first("outputs") is not None
+
+    @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool tells a search."""
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)

@@ -60,4 +60,4 @@ async def test_nothing_stays_in_redis_but_the_ids_of_used_spans(async_redis: Any
     await ingest.store.close_read(evict=True)
     assert not await async_redis.exists(streams.open_traces, streams.read_traces, streams.traces_bytes)
     for key in await async_redis.keys(streams.trace("*")):
-        assert await async_redis.pttl(key) > 0
+        assert await async_redis.pttl(key) != -1  # it expires, or has expired

@@ -201,6 +201,49 @@ def test_a_tool_is_a_retrieval_if_the_setting_names_it() -> None:
     assert only(root, retrieval_names=frozenset({"handbook"})) == (QUESTION, [(None, TEXTS[0])], ANSWER)
 
 
+def step(name: str, output: Any, *below: Branch, kind: str = "CHAIN") -> Branch:
+    return branch(name, {"openinference.span.kind": kind, "input.value": QUESTION, "output.value": output}, *below)
+
+
+LISTED = [{"page_content": text, "metadata": {}, "type": "Document"} for text in TEXTS]
+CALL = step("model", ANSWER, kind="LLM")
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("retrieve", {"context": LISTED}),
+        ("vector_search", {"question": QUESTION, "documents": TEXTS}),
+        ("search", TEXTS),
+    ],
+)
+def test_a_step_of_a_graph_that_searches_is_a_retrieval(name: str, output: Any) -> None:
+    root = step("graph", {"answer": ANSWER}, step("generate_search_query", "unlock"), step(name, output), CALL)
+    assert only(root) == (QUESTION, [(None, text) for text in TEXTS], ANSWER)
+
+
+def test_a_step_that_searches_with_a_retriever_inside_is_none_of_its_own() -> None:
+    documents = {f"retrieval.documents.{at}.document.content": text for at, text in enumerate(TEXTS)}
+    retriever = branch("retriever", {"openinference.span.kind": "RETRIEVER", **documents})
+    root = step("graph", {"answer": ANSWER}, step("retrieve", {"context": ["formatted"]}, retriever), CALL)
+    assert [text for _, text in only(root)[1]] == TEXTS
+
+
+@pytest.mark.parametrize("name", ["search_and_answer", "semantic-search", "research"])
+def test_a_step_with_the_answer_inside_is_no_retrieval(name: str) -> None:
+    state = {"documents": LISTED, "answer": ANSWER}
+    root = step(name, state, step("retrieve", {"context": LISTED}), CALL)
+    assert only(root) == (QUESTION, [(None, text) for text in TEXTS], ANSWER)
+
+
+@pytest.mark.parametrize("name", ["generate_search_query", "rewrite_for_retrieval", "should_retrieve", "plan_search"])
+@pytest.mark.parametrize("kind", [{"openinference.span.kind": "CHAIN"}, {}])
+def test_a_step_around_a_retrieval_has_no_documents(name: str, kind: dict[str, str]) -> None:
+    around = branch(name, {**kind, "output.value": "unlock bicycle"})
+    root = step("graph", {"answer": ANSWER}, around, step("retrieve", {"context": LISTED}), CALL)
+    assert [text for _, text in only(root)[1]] == TEXTS
+
+
 def test_an_earlier_response_that_quotes_a_document_stays_whole() -> None:
     turns = [{"question": f"{TEXTS[0]} Is that so?", "response": TEXTS[0]}]
     kept = [{"question": "Is that so?", "response": TEXTS[0]}]
