@@ -58,7 +58,7 @@ class GroupMember(BaseModel):
         return self.told or (bool(self.pending) and self.pending[0].tried_ms is not None)
 
 
-class AlertGroup(BaseModel):
+class NotificationGroup(BaseModel):
     """The alerts that a destination is told together."""
 
     model_config = ConfigDict(frozen=True)
@@ -115,8 +115,8 @@ class DueMessage:
 
 
 def changed(
-    group: AlertGroup, change: PendingChange, on: Sequence[AlertStatus], now_ms: int, wait_ms: int
-) -> AlertGroup:
+    group: NotificationGroup, change: PendingChange, on: Sequence[AlertStatus], now_ms: int, wait_ms: int
+) -> NotificationGroup:
     """Return a group after a change of one of its alerts, or with a new alert.
 
     A change that the group knows already changes nothing. An alert that resolves before its firing was tried leaves
@@ -166,7 +166,9 @@ def _explained(member: GroupMember, change: PendingChange, on: Sequence[AlertSta
     return _pending(member, change, on)
 
 
-def _with(group: AlertGroup, alert_id: str, member: GroupMember | None, now_ms: int, wait_ms: int) -> AlertGroup:
+def _with(
+    group: NotificationGroup, alert_id: str, member: GroupMember | None, now_ms: int, wait_ms: int
+) -> NotificationGroup:
     members = dict(group.members)
     if member is None or (member.over and not member.pending):
         members.pop(alert_id, None)
@@ -178,7 +180,7 @@ def _with(group: AlertGroup, alert_id: str, member: GroupMember | None, now_ms: 
 
 
 def next_message(
-    group: AlertGroup,
+    group: NotificationGroup,
     now_ms: int,
     times: DeliveryTimes,
     *,
@@ -214,7 +216,7 @@ def next_message(
     return DueMessage(group.destination, group.key, "firing", ids, is_repeat=True) if ids else None
 
 
-def wake_ms(group: AlertGroup, times: DeliveryTimes) -> int | None:
+def wake_ms(group: NotificationGroup, times: DeliveryTimes) -> int | None:
     """Return the earliest time at which a message of a group may be due; None if only a change makes one due."""
     found = [] if group.due_ms is None else [group.due_ms]
     repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
@@ -223,11 +225,11 @@ def wake_ms(group: AlertGroup, times: DeliveryTimes) -> int | None:
     return max(min(found), group.retry_ms) if found else None
 
 
-def _firing(group: AlertGroup) -> list[tuple[str, GroupMember]]:
+def _firing(group: NotificationGroup) -> list[tuple[str, GroupMember]]:
     return [(name, one) for name, one in group.members.items() if one.told and not one.over and not one.pending]
 
 
-def trying(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
+def trying(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
     """Return a group whose message is tried now."""
     if message.is_repeat:
         return group
@@ -240,7 +242,7 @@ def trying(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
     return group.model_copy(update={"members": members})
 
 
-def told(group: AlertGroup, message: DueMessage, now_ms: int, sent_as: str) -> AlertGroup:
+def told(group: NotificationGroup, message: DueMessage, now_ms: int, sent_as: str) -> NotificationGroup:
     """Return a group whose message was told."""
     update: dict[str, object] = {"tries": 0, "retry_ms": 0, "answer": "", "sent_as": group.sent_as or sent_as}
     if message.status == "firing":
@@ -249,7 +251,7 @@ def told(group: AlertGroup, message: DueMessage, now_ms: int, sent_as: str) -> A
     return group if message.is_repeat else _without_first(group, message, was_told=True)
 
 
-def given_up(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
+def given_up(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
     """Return a group whose message is no longer tried; its other messages are."""
     group = group.model_copy(update={"tries": 0, "retry_ms": 0, "answer": ""})
     if message.is_repeat:
@@ -257,7 +259,7 @@ def given_up(group: AlertGroup, message: DueMessage, now_ms: int) -> AlertGroup:
     return _without_first(group, message, was_told=False)
 
 
-def _without_first(group: AlertGroup, message: DueMessage, *, was_told: bool) -> AlertGroup:
+def _without_first(group: NotificationGroup, message: DueMessage, *, was_told: bool) -> NotificationGroup:
     members = dict(group.members)
     for alert_id in message.alert_ids:
         member = members.pop(alert_id, None)
@@ -277,6 +279,6 @@ def _without_first(group: AlertGroup, message: DueMessage, *, was_told: bool) ->
     return group.model_copy(update={"members": members, "due_ms": due_ms})
 
 
-def failed(group: AlertGroup, now_ms: int, pause_ms: int, answer: str) -> AlertGroup:
+def failed(group: NotificationGroup, now_ms: int, pause_ms: int, answer: str) -> NotificationGroup:
     """Return a group whose message was not told, and will be tried again after a pause."""
     return group.model_copy(update={"tries": group.tries + 1, "retry_ms": now_ms + pause_ms, "answer": answer[:1000]})

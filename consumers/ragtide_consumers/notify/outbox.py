@@ -6,7 +6,6 @@ that another process can go on with the same outbox.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -16,12 +15,11 @@ from pydantic import BaseModel, ValidationError
 
 from ragtide_schemas import Alert, DeadLetter
 
-from .alert_groups import AlertGroups, KnownDestination
 from .destination_state import DestinationState, StormSummary
 from .failing import dead_letter, failing_alert, works_again
 from .grouping import (
-    AlertGroup,
     DueMessage,
+    NotificationGroup,
     PendingChange,
     changed,
     failed,
@@ -32,6 +30,8 @@ from .grouping import (
     wake_ms,
 )
 from .notification import Notification
+from .notification_groups import KnownDestination, NotificationGroups
+from .outbox_values import OutboxChanges, OutboxLimits, WithheldBy
 from .routing import wants
 
 RECHECK_MS: Final = 1000
@@ -45,46 +45,6 @@ STATE: Final = "destination:"
 """Beginnings of the stored fields."""
 
 log = structlog.get_logger("ragtide.notify")
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxLimits:
-    """Limits of all destinations."""
-
-    give_up_ms: int
-    """Time after the first try of a message after which it is given up."""
-    storm_messages: int
-    """Most messages to a channel of people in `storm_ms`."""
-    storm_ms: int
-    public_url: str | None = None
-    """Address of the page, for links."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithheldBy:
-    """What people asked not to be told."""
-
-    silenced: Callable[[Alert], bool] = lambda _: False
-    """Whether a silence holds for an alert."""
-    acknowledged: Callable[[str], bool] = lambda _: False
-    """Whether an alert, by its id, is acknowledged."""
-
-
-@dataclass(slots=True)
-class OutboxChanges:
-    """What is to be written to Redis in one step."""
-
-    fields: dict[str, bytes] = field(default_factory=dict)
-    """Fields of the outbox to set."""
-    gone: list[str] = field(default_factory=list)
-    """Fields to delete."""
-    dead_letters: list[DeadLetter] = field(default_factory=list)
-    alerts: list[Alert] = field(default_factory=list)
-    """Alerts to raise or to end."""
-
-    def __bool__(self) -> bool:
-        """Return whether there is anything to write."""
-        return bool(self.fields or self.gone or self.dead_letters or self.alerts)
 
 
 class NotificationOutbox:
@@ -109,7 +69,7 @@ class NotificationOutbox:
         self._limits = limits
         self._partition = partition
         self._stream = stream
-        self._table = AlertGroups(self._destinations)
+        self._table = NotificationGroups(self._destinations)
         self._states = {name: DestinationState(name=name) for name in self._destinations}
         self._paused_until: dict[str, int] = {}
         self._busy: dict[str, StormSummary | None] = {}
@@ -127,14 +87,14 @@ class NotificationOutbox:
             stored_as = name.decode(errors="replace")
             try:
                 if stored_as.startswith(GROUP):
-                    self._load_group(stored_as, AlertGroup.model_validate_json(data))
+                    self._load_group(stored_as, NotificationGroup.model_validate_json(data))
                 elif stored_as.startswith(STATE):
                     self._load_state(stored_as, DestinationState.model_validate_json(data), now_ms)
             except ValidationError:
                 log.exception("a stored notification cannot be read and is dropped", entry=stored_as)
                 self._dirty[stored_as] = None
 
-    def _load_group(self, stored_as: str, group: AlertGroup) -> None:
+    def _load_group(self, stored_as: str, group: NotificationGroup) -> None:
         if group.destination not in self._destinations:
             log.warning(
                 "a destination is no longer in the settings: what it was to be told is dropped", group=stored_as
@@ -152,7 +112,7 @@ class NotificationOutbox:
             self._alerts.append(works_again(state.failing, now_ms, f"Destination {state.name} was removed."))
         self._dirty[stored_as] = None
 
-    def _put(self, group: AlertGroup) -> None:
+    def _put(self, group: NotificationGroup) -> None:
         self._table.put(group)
         self._dirty[f"{GROUP}{group.destination}:{group.key}"] = group if group.members else None
 
@@ -228,7 +188,7 @@ class NotificationOutbox:
             now_ms, limits.storm_messages, limits.storm_ms
         )
 
-    def _withhold(self, group: AlertGroup, message: DueMessage, now_ms: int) -> None:
+    def _withhold(self, group: NotificationGroup, message: DueMessage, now_ms: int) -> None:
         name, alerts = message.destination, self._alerts_of(group, message)
         wait_ms = self._destinations[name].times.wait_ms
         self._set_state(self._states[name].withholding(alerts, now_ms, wait_ms, self._limits.storm_ms))
@@ -248,7 +208,7 @@ class NotificationOutbox:
             self._set_state(state.with_message(now_ms, self._limits.storm_ms))
         self._put(trying(self._table.get(name, message.key), message, now_ms))
 
-    def _alerts_of(self, group: AlertGroup, message: DueMessage) -> list[Alert]:
+    def _alerts_of(self, group: NotificationGroup, message: DueMessage) -> list[Alert]:
         members = [group.members[alert_id] for alert_id in message.alert_ids]
         return [one.alert if message.is_repeat else one.pending[0].alert for one in members]
 
@@ -342,7 +302,7 @@ class NotificationOutbox:
             group = failed(group, now_ms, _pause_ms(group.tries, share), reason)
         self._put(group)
 
-    def _is_late(self, group: AlertGroup, message: DueMessage, alert_id: str, now_ms: int) -> bool:
+    def _is_late(self, group: NotificationGroup, message: DueMessage, alert_id: str, now_ms: int) -> bool:
         since_ms: int | None
         if message.is_repeat:
             since_ms = wake_ms(group.model_copy(update={"retry_ms": 0}), self._destinations[group.destination].times)

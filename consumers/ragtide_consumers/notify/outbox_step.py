@@ -13,7 +13,7 @@ from ragtide_runtime.redis.keys import NOTIFY_GROUP, OutboxField, Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_runtime.waiting import Backoff
 
-from .outbox import OutboxChanges
+from .outbox_values import OutboxChanges
 
 WRITE: Final = Lua("write_outbox")
 

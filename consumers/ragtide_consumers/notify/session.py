@@ -31,11 +31,12 @@ from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.settings.notify import NotifySettings
 from ragtide_schemas import Alert
 
-from .alert_groups import KnownDestination
 from .destinations.protocol import Destination, Refused, TryLater
 from .grouping import DeliveryTimes, DueMessage, PendingChange
-from .outbox import NotificationOutbox, OutboxLimits, WithheldBy
+from .notification_groups import KnownDestination
+from .outbox import NotificationOutbox
 from .outbox_step import OutboxStore
+from .outbox_values import OutboxLimits, WithheldBy
 from .silences import is_silenced, read_acknowledged, read_silences
 from .telemetry import NotifyTelemetry
 

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from ragtide_runtime.settings.notify import DestinationSettings
 from ragtide_schemas import Alert
 
-from .grouping import MEMBERS_MAX, AlertGroup, DeliveryTimes, wake_ms
+from .grouping import MEMBERS_MAX, DeliveryTimes, NotificationGroup, wake_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class KnownDestination:
     times: DeliveryTimes
 
 
-class AlertGroups:
+class NotificationGroups:
     """The alert groups of all destinations.
 
     Args:
@@ -29,31 +29,33 @@ class AlertGroups:
 
     def __init__(self, destinations: dict[str, KnownDestination]) -> None:
         self._destinations = destinations
-        self._groups: dict[str, dict[str, AlertGroup]] = {name: {} for name in destinations}
+        self._groups: dict[str, dict[str, NotificationGroup]] = {name: {} for name in destinations}
         self._newest: dict[tuple[str, str, str | None], str] = {}
         self._key_of: dict[tuple[str, str], str] = {}
         self._wakes: dict[tuple[str, str], int] = {}
         self._heaps: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
 
-    def get(self, name: str, key: str) -> AlertGroup:
+    def get(self, name: str, key: str) -> NotificationGroup:
         """Return a group of a destination."""
         return self._groups[name][key]
 
-    def of(self, name: str, alert_id: str) -> AlertGroup | None:
+    def of(self, name: str, alert_id: str) -> NotificationGroup | None:
         """Return the group of a destination that has an alert; None if it has no such group."""
         key = self._key_of.get((name, alert_id))
         return None if key is None else self._groups[name][key]
 
-    def joined_by(self, name: str, alert: Alert) -> AlertGroup:
+    def joined_by(self, name: str, alert: Alert) -> NotificationGroup:
         """Return the group that a new alert joins, or an empty one."""
         if not self._destinations[name].grouped:
-            return AlertGroup(destination=name, key=alert.alert_id, pipeline=alert.pipeline, run=alert.run)
+            return NotificationGroup(destination=name, key=alert.alert_id, pipeline=alert.pipeline, run=alert.run)
         newest = self._newest.get((name, alert.pipeline, alert.run))
         if newest is not None and len(self._groups[name][newest].members) < MEMBERS_MAX:
             return self._groups[name][newest]
-        return AlertGroup(destination=name, key=f"group-{alert.alert_id}", pipeline=alert.pipeline, run=alert.run)
+        return NotificationGroup(
+            destination=name, key=f"group-{alert.alert_id}", pipeline=alert.pipeline, run=alert.run
+        )
 
-    def put(self, group: AlertGroup) -> None:
+    def put(self, group: NotificationGroup) -> None:
         """Keep a group; drop it if it has no alert left."""
         name, key = group.destination, group.key
         before = self._groups[name].pop(key, None)
@@ -81,7 +83,7 @@ class AlertGroups:
             self._wakes[name, key] = at_ms
             heappush(self._heaps[name], (at_ms, key))
 
-    def pop_due(self, name: str, now_ms: int) -> AlertGroup | None:
+    def pop_due(self, name: str, now_ms: int) -> NotificationGroup | None:
         """Return a group in which something may be due, the longest due first; `wake` or `put` makes it due again."""
         heap = self._heaps[name]
         while heap and heap[0][0] <= now_ms:
