@@ -23,7 +23,7 @@ from ragtide_schemas.alert import AlertStatus
 from ragtide_schemas.alert_rule import Severity
 
 from .subscribing.alert_filter import AlertFilter
-from .subscribing.alert_group import AlertGroup
+from .subscribing.alert_group import AlertGroupSource
 from .subscribing.alert_tail import AlertSource, AlertTail
 from .subscribing.background_loop import BackgroundLoop
 
@@ -183,7 +183,7 @@ class AlertSubscriber:
         keys = [streams.alerts for streams in self._settings.layout.all()]
         if self._group is None:
             return AlertTail(redis, keys, from_start=self._from_start)
-        return AlertGroup(redis, keys, self._group, from_start=self._from_start, claim_idle_s=self._claim_idle_s)
+        return AlertGroupSource(redis, keys, self._group, from_start=self._from_start, claim_idle_s=self._claim_idle_s)
 
     async def _disconnect(self) -> None:
         if self._redis is not None:

@@ -41,7 +41,7 @@ FORGOTTEN_S: Final = 3600.0
 log: Final = logging.getLogger("ragtide.alerts")
 
 
-class AlertGroup:
+class AlertGroupSource:
     """Reads entries of a consumer group, one at a time, and acknowledges finished entries before the next read.
 
     Entries that this consumer holds come first: those of a reply that was lost, and those of dead consumers, which have

@@ -42,6 +42,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide items --forget i-17",
     ),
     "item": ("ragtide item i-17", "ragtide item i-17 --pipeline shop --labeler judge --json"),
+    "trace": ("ragtide trace i-17", "ragtide trace i-17 --pipeline shop --json"),
     "dead-letters": ("ragtide dead-letters --reason too_large", "ragtide dead-letters --json > letters.jsonl"),
     "dead-letters retry": ("ragtide dead-letters retry --all",),
     "score": (
@@ -97,6 +98,7 @@ EXITS: Final[Mapping[str, str]] = {
     "compare": "1 if a pipeline is not there",
     "items": "1 if there is no such alert, or no such item to delete",
     "item": "1 if no such item is kept",
+    "trace": "1 if the id is not known",
     "explain": "1 if there is no such metric",
     "score": "1 if a row could not be scored, or if there is none",
     "inspect": "1 if --verify finds damage",

@@ -35,6 +35,7 @@ GROUPS: Final = {
         "alerts": Listed("alerts:alerts", "Show the alerts, or wait for new ones."),
         "items": Listed("items:items", "List kept items: the worst, a sample, or those of an alert."),
         "item": Listed("item:item", "Show one kept item: marked sentences and scores."),
+        "trace": Listed("trace:trace", "Follow one interaction: published, taken, labeled, aggregated."),
         "dead-letters": Listed(
             "dead_letters:dead_letters", "Show entries that could not be used, or publish them again."
         ),

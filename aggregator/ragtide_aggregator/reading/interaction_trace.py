@@ -1,0 +1,180 @@
+"""Follows one interaction through Redis: published, taken, labeled, rejected, aggregated."""
+
+import json
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, CheckpointField, Streams, known_digest
+from ragtide_runtime.redis.known_ids import find_id
+from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.redis.log import read_range
+from ragtide_runtime.redis.payloads import payload_of
+from ragtide_runtime.redis.scripts import run_script
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas.times import from_milliseconds
+
+Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
+
+SCANNED: Final = 2000
+"""Newest entries of a stream that are searched for an id."""
+
+PAGE: Final = 20
+"""Entries in memory at once: an entry has up to 4 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassedStation:
+    """One fact about an interaction."""
+
+    station: Station
+    """Station on its way."""
+    partition: int
+    pipeline: str | None
+    """Its pipeline; None if the entry cannot be read."""
+    at: datetime | None
+    """Time of the fact, by Redis's clock; None if it has none."""
+    text: str
+    """The fact in one sentence."""
+
+
+class InteractionTrace:
+    """Looks for an interaction in every partition, and writes nothing.
+
+    The index of known ids needs the pipeline of an id. So ids are looked up in the pipelines that are given, and in
+    those of entries with this id among the newest `SCANNED` interactions and dead letters of each partition.
+
+    Args:
+        redis: client.
+        layout: of the deployment.
+        identity: id of the interaction, or of the trace that it was read from.
+    """
+
+    def __init__(self, redis: Redis, layout: Layout, identity: str) -> None:
+        self._redis: Any = redis  # redis-py leaves open whether replies are bytes
+        self._layout = layout
+        self._identity = identity
+        self._marks = {identity.encode(), json.dumps(identity)[1:-1].encode()}
+
+    async def follow(self, pipelines: Sequence[str]) -> list[PassedStation]:
+        """Return the facts in the order of the way; none if the id is unknown.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+        found: list[PassedStation] = []
+        entries: dict[tuple[int, str], str | None] = {}
+        for streams in self._layout.all():
+            due = await self._redis.zscore(streams.open_traces, self._identity)
+            if due is not None:
+                text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
+                found.append(PassedStation("spans", streams.partition, None, from_milliseconds(int(due)), text))
+            async for entry, payload in self._entries(streams.interactions):
+                try:
+                    interaction = RagInteraction.from_entry(entry.entry_id, payload)
+                except ValueError:
+                    continue
+                if interaction.interaction_id == self._identity:
+                    entries[streams.partition, entry.entry_id] = interaction.pipeline
+        names = {*pipelines, *(name for name in entries.values() if name is not None)}
+        for name in sorted(names):
+            streams = self._layout.of(name, self._identity)
+            call = find_id(streams.owner_keys(name, self._identity), known_digest(name, self._identity))
+            owner = await run_script(self._redis, call)
+            if owner is not None and owner != "0-0":
+                entries[streams.partition, owner] = name
+        for (partition, entry_id), its in sorted(entries.items(), key=lambda one: order(one[0][1])):
+            text = f"Published as entry {entry_id}."
+            found.append(PassedStation("published", partition, its, _time(entry_id), text))
+            found.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
+        for name in sorted(names):
+            found += await self._scoring(self._layout.of(name, self._identity), name)
+        for streams in self._layout.all():
+            found += await self._dead_letters(streams, {one for part, one in entries if part == streams.partition})
+        return found
+
+    async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> PassedStation:
+        def fact(text: str) -> PassedStation:
+            return PassedStation("label", streams.partition, pipeline, None, text)
+
+        try:
+            groups = await self._redis.xinfo_groups(streams.interactions)
+        except ResponseError:  # there is no such stream
+            groups = []
+        group = next((one for one in groups if one["name"] == LABEL_GROUP.encode()), None)
+        here = await read_range(self._redis, streams.interactions, first=entry_id, last=entry_id, count=1)
+        if group is None:
+            return fact("Waiting: no worker has started yet. Start one: ragtide worker")
+        reply = await self._redis.xpending_range(streams.interactions, LABEL_GROUP, min=entry_id, max=entry_id, count=1)
+        for one in reply:
+            worker, idle_s = one["consumer"].decode(), one["time_since_delivered"] / 1000
+            taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
+            return fact(f"Taken by {taken}; deliveries: {one['times_delivered']:,}.")
+        if order(entry_id) > order(group["last-delivered-id"].decode()):
+            if here:
+                return fact("Waiting: no worker has taken it yet.")
+            return fact("Gone before a worker took it: a cap trimmed it, or somebody deleted it.")
+        return fact("Finished by a worker: labeled, or a dead letter.")
+
+    async def _scoring(self, streams: Streams, pipeline: str) -> list[PassedStation]:
+        call = find_id(streams.event_keys(pipeline, self._identity), known_digest(pipeline, self._identity))
+        event_id = await run_script(self._redis, call)
+        if event_id is None or event_id == "0-0":
+            return []
+        text = f"Labeled: metric event {event_id}."
+        for entry in await read_range(self._redis, streams.metrics, first=event_id, last=event_id, count=1):
+            try:
+                event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
+            except InvalidEntryError:
+                continue
+            absent = "".join(f" {name} is absent: {why}." for name, why in sorted(event.absent.items()))
+            text = f"Labeled by {event.labeler}: metric event {event_id}, {len(event.scores)} scores.{absent}"
+        found = [PassedStation("labeled", streams.partition, pipeline, _time(event_id), text)]
+        stored: bytes | None = await self._redis.hget(streams.checkpoint, CheckpointField.POSITION)
+        position = "0-0" if stored is None else stored.decode()
+        if order(event_id) <= order(position):
+            text = f"Aggregated: the checkpoint is at {position}."
+        else:
+            owner = await self._redis.exists(streams.lease)
+            why = (
+                "the aggregator is behind"
+                if owner
+                else "no aggregator owns the partition; start one: ragtide aggregator"
+            )
+            text = f"Not aggregated yet, the checkpoint is at {position}: {why}."
+        return [*found, PassedStation("aggregated", streams.partition, pipeline, None, text)]
+
+    async def _dead_letters(self, streams: Streams, entry_ids: set[str]) -> list[PassedStation]:
+        found = []
+        async for entry, payload in self._entries(streams.dead_letters, entry_ids):
+            try:
+                letter = DeadLetter.decode(payload)
+            except InvalidEntryError:
+                continue
+            text = f"Dead letter {entry.entry_id} ({letter.reason}): {letter.detail}"
+            found.append(PassedStation("dead-letter", streams.partition, None, letter.failed_at, text))
+        return found
+
+    async def _entries(self, stream: str, marks: Collection[str] = ()) -> AsyncIterator[tuple[Entry, bytes]]:
+        """Yield the newest entries whose payload contains the id or one of the marks, the newest first."""
+        wanted = self._marks | {mark.encode() for mark in marks}
+        last, read = "+", 0
+        while read < SCANNED:
+            page = await self._redis.xrevrange(stream, max=last, count=PAGE)
+            for entry_id, fields in page:
+                payload = fields.get(DATA_FIELD, b"")
+                if any(mark in payload for mark in wanted):
+                    yield Entry(entry_id.decode(), fields), payload
+            if len(page) < PAGE:
+                return
+            read += PAGE
+            last = f"({page[-1][0].decode()}"
+
+
+def _time(entry_id: str) -> datetime:
+    return from_milliseconds(order(entry_id)[0])
