@@ -67,7 +67,12 @@ def test_a_dead_letter_says_why(redis: Any, capsys: Capture) -> None:
     letter = DeadLetter.of(
         one.encode(), stream=STREAMS.interactions, entry_id="1-0", reason=Reason.TOO_LARGE, detail="5 MB", component="w"
     )
-    redis.xadd(STREAMS.dead_letters, {"data": letter.encode()})
+    # An id that contains this id belongs to another interaction.
+    longer = interaction(1).model_copy(update={"interaction_id": f"{one.interaction_id}0"})
+    other = letter.model_copy(update={"payload": longer.encode().decode(), "detail": "of another"})
+    for stored in (other, letter):
+        redis.xadd(STREAMS.dead_letters, {"data": stored.encode()})
+    assert "of another" not in run_command(capsys, "trace", one.interaction_id).stdout
     assert "(too_large): 5 MB" in facts(capsys, one.interaction_id)["dead-letter"]["text"]
 
 

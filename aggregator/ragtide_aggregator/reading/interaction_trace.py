@@ -156,9 +156,22 @@ class InteractionTrace:
                 letter = DeadLetter.decode(payload)
             except InvalidEntryError:
                 continue
+            mine = letter.stream == streams.interactions and letter.entry_id in entry_ids
+            if not mine and not self._names_it(letter.payload_bytes()):
+                continue
             text = f"Dead letter {entry.entry_id} ({letter.reason}): {letter.detail}"
             found.append(PassedStation("dead-letter", streams.partition, None, letter.failed_at, text))
         return found
+
+    def _names_it(self, payload: bytes) -> bool:
+        """Return whether a payload has the id as its interaction id, or as a quoted text if it is no JSON object."""
+        try:
+            found = json.loads(payload)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict):
+            return bool(found.get("interaction_id") == self._identity)
+        return json.dumps(self._identity).encode() in payload
 
     async def _entries(self, stream: str, marks: Collection[str] = ()) -> AsyncIterator[tuple[Entry, bytes]]:
         """Yield the newest entries whose payload contains the id or one of the marks, the newest first."""
