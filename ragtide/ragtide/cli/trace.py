@@ -20,14 +20,14 @@ from .workspace_option import WorkspaceOption, settings_with
 
 def trace(
     context: typer.Context,
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or of its trace.")],
-    pipeline: Annotated[str | None, typer.Option(help="Its pipeline; faster and surer than a search.")] = None,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or trace.")],
+    pipeline: Annotated[str | None, typer.Option(help="Its pipeline; faster.")] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Follow one interaction: published, taken, labeled, aggregated.
 
-    Without a score it says why. With --json each fact is one line.
+    With --json each fact is one line.
     """
     settings = settings_with(context, workspace)
 
