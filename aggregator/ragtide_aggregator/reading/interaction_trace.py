@@ -138,7 +138,7 @@ class InteractionTrace:
         stored: bytes | None = await self._redis.hget(streams.checkpoint, CheckpointField.POSITION)
         position = "0-0" if stored is None else stored.decode()
         if order(event_id) <= order(position):
-            text = f"Aggregated: the checkpoint is at {position}."
+            text = f"Aggregated, unless a dead letter says otherwise: the checkpoint is at {position}."
         else:
             owner = await self._redis.exists(streams.lease)
             why = (
