@@ -39,7 +39,7 @@ def test_destinations_are_read_from_the_file(tmp_path: Path) -> None:
     assert (notify.allow_private, notify.group_wait_s, notify.repeat_s, notify.give_up_s) == (True, 5, 14_400, 21_600)
     ops, mail = notify.destinations
     assert (ops.match.pipeline, ops.match.severity, ops.match.kind) == (("shop*",), ("page",), ("drift",))
-    assert (mail.on, mail.match.pipeline, mail.tls) == (("firing", "resolved"), ("*",), "starttls")
+    assert (mail.on, mail.match.pipeline, mail.tls) == (("firing", "explained", "resolved"), ("*",), "starttls")
     assert "a-secret-path" not in repr(notify) + notify.model_dump_json()
     assert SECRET not in repr(notify) + notify.model_dump_json()
 

@@ -78,7 +78,11 @@ class DestinationSettings(BaseModel):
     """For email: addresses of the recipients."""
     match: MatchSettings = MatchSettings()
     """The alerts that it is told of: a table `[notify.destinations.match]`; by default all alerts of live traffic."""
-    on: Annotated[tuple[AlertStatus, ...], BeforeValidator(_listed), Field(min_length=1)] = ("firing", "resolved")
+    on: Annotated[tuple[AlertStatus, ...], BeforeValidator(_listed), Field(min_length=1)] = (
+        "firing",
+        "explained",
+        "resolved",
+    )
     """Changes of an alert that it is told: `firing`, `explained` (the cause became known), `resolved`."""
 
     @model_validator(mode="after")
