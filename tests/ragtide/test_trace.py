@@ -59,7 +59,34 @@ def test_a_labeled_interaction_is_aggregated_or_waits_for_it(redis: Any, capsys:
     assert "no aggregator owns the partition" in found["aggregated"]["text"]
     last = redis.xinfo_stream(STREAMS.metrics)["last-generated-id"].decode()
     redis.hset(STREAMS.checkpoint, CheckpointField.POSITION, last)
-    assert "Aggregated" in facts(capsys, one.interaction_id, "--pipeline", one.pipeline)["aggregated"]["text"]
+    text = facts(capsys, one.interaction_id, "--pipeline", one.pipeline)["aggregated"]["text"]
+    assert "Aggregated" in text
+    assert "1h (2026-01-01 00:00 to 2026-01-01 01:00 UTC)" in text
+    assert "24h/1h (2025-12-31 01:00 to 2026-01-01 01:00 UTC)" in text
+
+
+@pytest.mark.parametrize("is_labeled", [False, True])
+def test_the_id_of_a_trace_finds_its_interactions(
+    is_labeled: bool, redis: Any, capsys: Capture, redis_url: str
+) -> None:
+    trace = "ab" * 16
+    mine = [interaction(number, interaction_id=f"otel-{trace}-{number:016x}") for number in (1, 2)]
+    given = {"trace_id": trace}
+    others = [interaction(3, interaction_id="by-hand", metadata=given), interaction(4, metadata={"other": trace})]
+
+    async def work() -> None:
+        async with connect_async(redis_url) as client:
+            await worked(client, mine, LocalLabeler())
+
+    if is_labeled:
+        asyncio.run(work())
+        redis.xtrim(STREAMS.interactions, maxlen=0)
+    else:
+        for one in (*mine, *others):
+            redis.xadd(STREAMS.interactions, {"data": one.encode()})
+    done = run_command(capsys, "trace", trace, "--json")
+    stations = [json.loads(line)["station"] for line in done.stdout.splitlines()]
+    assert (stations.count("published"), stations.count("labeled")) == ((2, 2) if is_labeled else (3, 0))
 
 
 def test_a_dead_letter_says_why(redis: Any, capsys: Capture) -> None:

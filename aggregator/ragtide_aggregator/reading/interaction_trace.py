@@ -17,7 +17,9 @@ from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.payloads import payload_of
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
-from ragtide_schemas.times import from_milliseconds
+from ragtide_schemas.times import from_milliseconds, to_milliseconds
+
+from ..statistics.windows import Window
 
 Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
 
@@ -49,16 +51,21 @@ class InteractionTrace:
     The index of known ids needs the pipeline of an id. So ids are looked up in the pipelines that are given, and in
     those of entries with this id among the newest `SCANNED` interactions and dead letters of each partition.
 
+    The interactions of a trace are those whose id or metadata names it, among the newest `SCANNED` interactions and
+    metric events of each partition.
+
     Args:
         redis: client.
         layout: of the deployment.
         identity: id of the interaction, or of the trace that it was read from.
+        windows: of the deployment.
     """
 
-    def __init__(self, redis: Redis, layout: Layout, identity: str) -> None:
+    def __init__(self, redis: Redis, layout: Layout, identity: str, windows: Sequence[Window] = ()) -> None:
         self._redis: Any = redis  # redis-py leaves open whether replies are bytes
         self._layout = layout
         self._identity = identity
+        self._windows = windows
         self._marks = {identity.encode(), json.dumps(identity)[1:-1].encode()}
 
     async def follow(self, pipelines: Sequence[str]) -> list[PassedStation]:
@@ -69,22 +76,14 @@ class InteractionTrace:
         """
         found: list[PassedStation] = []
         entries: dict[tuple[int, str], str | None] = {}
+        known: set[tuple[str, str]] = {(name, self._identity) for name in pipelines}
         for streams in self._layout.all():
-            due = await self._redis.zscore(streams.open_traces, self._identity)
-            if due is not None:
-                text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
-                found.append(PassedStation("spans", streams.partition, None, from_milliseconds(int(due)), text))
-            async for entry, payload in self._entries(streams.interactions):
-                try:
-                    interaction = RagInteraction.from_entry(entry.entry_id, payload)
-                except ValueError:
-                    continue
-                if interaction.interaction_id == self._identity:
-                    entries[streams.partition, entry.entry_id] = interaction.pipeline
-        names = {*pipelines, *(name for name in entries.values() if name is not None)}
-        for name in sorted(names):
-            streams = self._layout.of(name, self._identity)
-            call = find_id(streams.owner_keys(name, self._identity), known_digest(name, self._identity))
+            found += await self._waiting_spans(streams)
+            known |= await self._published(streams, entries)
+            known |= await self._scored(streams)
+        for name, its_id in sorted(known):
+            streams = self._layout.of(name, its_id)
+            call = find_id(streams.owner_keys(name, its_id), known_digest(name, its_id))
             owner = await run_script(self._redis, call)
             if owner is not None and owner != "0-0":
                 entries[streams.partition, owner] = name
@@ -92,11 +91,49 @@ class InteractionTrace:
             text = f"Published as entry {entry_id}."
             found.append(PassedStation("published", partition, its, _time(entry_id), text))
             found.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
-        for name in sorted(names):
-            found += await self._scoring(self._layout.of(name, self._identity), name)
+        for name, its_id in sorted(known):
+            found += await self._scoring(self._layout.of(name, its_id), name, its_id)
         for streams in self._layout.all():
             found += await self._dead_letters(streams, {one for part, one in entries if part == streams.partition})
         return found
+
+    async def _waiting_spans(self, streams: Streams) -> list[PassedStation]:
+        due = await self._redis.zscore(streams.open_traces, self._identity)
+        if due is None:
+            return []
+        text = "Spans of this trace are stored and wait for the rest of it; they are due at this time."
+        return [PassedStation("spans", streams.partition, None, from_milliseconds(int(due)), text)]
+
+    async def _published(self, streams: Streams, entries: dict[tuple[int, str], str | None]) -> set[tuple[str, str]]:
+        """Add the entries that are meant, and return pipelines with ids of their interactions."""
+        known = set()
+        async for entry, payload in self._entries(streams.interactions):
+            try:
+                found = RagInteraction.from_entry(entry.entry_id, payload)
+            except ValueError:
+                continue
+            if self._is_mine(found.interaction_id, found.metadata.get("trace_id")):
+                entries[streams.partition, entry.entry_id] = found.pipeline
+                known.add((found.pipeline, found.interaction_id))
+        return known
+
+    async def _scored(self, streams: Streams) -> set[tuple[str, str]]:
+        """Return pipelines with ids of the interactions whose metric events are meant."""
+        known = set()
+        async for _, payload in self._entries(streams.metrics):
+            try:
+                event = MetricEvent.decode(payload)
+            except InvalidEntryError:
+                continue
+            if self._is_mine(event.interaction_id, None):
+                known.add((event.pipeline, event.interaction_id))
+        return known
+
+    def _is_mine(self, interaction_id: object, trace_id: object) -> bool:
+        """Whether an interaction has the id, or comes from the trace with it."""
+        if self._identity in (interaction_id, trace_id):
+            return True
+        return isinstance(interaction_id, str) and interaction_id.startswith(f"otel-{self._identity}-")
 
     async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> PassedStation:
         def fact(text: str) -> PassedStation:
@@ -121,24 +158,25 @@ class InteractionTrace:
             return fact("Gone before a worker took it: a cap trimmed it, or somebody deleted it.")
         return fact("Finished by a worker: labeled, or a dead letter.")
 
-    async def _scoring(self, streams: Streams, pipeline: str) -> list[PassedStation]:
-        call = find_id(streams.event_keys(pipeline, self._identity), known_digest(pipeline, self._identity))
+    async def _scoring(self, streams: Streams, pipeline: str, interaction_id: str) -> list[PassedStation]:
+        call = find_id(streams.event_keys(pipeline, interaction_id), known_digest(pipeline, interaction_id))
         event_id = await run_script(self._redis, call)
         if event_id is None or event_id == "0-0":
             return []
-        text = f"Labeled: metric event {event_id}."
+        text, windows = f"Labeled: metric event {event_id}.", ""
         for entry in await read_range(self._redis, streams.metrics, first=event_id, last=event_id, count=1):
             try:
                 event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
             except InvalidEntryError:
                 continue
             absent = "".join(f" {name} is absent: {why}." for name, why in sorted(event.absent.items()))
+            windows = self._in_windows(to_milliseconds(event.occurred_at))
             text = f"Labeled by {event.labeler}: metric event {event_id}, {len(event.scores)} scores.{absent}"
         found = [PassedStation("labeled", streams.partition, pipeline, _time(event_id), text)]
         stored: bytes | None = await self._redis.hget(streams.checkpoint, CheckpointField.POSITION)
         position = "0-0" if stored is None else stored.decode()
         if order(event_id) <= order(position):
-            text = f"Aggregated, unless a dead letter says otherwise: the checkpoint is at {position}."
+            text = f"Aggregated, unless a dead letter says otherwise: the checkpoint is at {position}.{windows}"
         else:
             owner = await self._redis.exists(streams.lease)
             why = (
@@ -148,6 +186,13 @@ class InteractionTrace:
             )
             text = f"Not aggregated yet, the checkpoint is at {position}: {why}."
         return [*found, PassedStation("aggregated", streams.partition, pipeline, None, text)]
+
+    def _in_windows(self, time_ms: int) -> str:
+        """Return the windows in which a time counts, as a sentence."""
+        spans = [(window.name, *map(from_milliseconds, window.covering(time_ms))) for window in self._windows]
+        named = [f"{name} ({start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC)" for name, start, end in spans]
+        late = "unless it came later than lateness_s after their end"
+        return f" It counts in all time, and in the windows {', '.join(named)}, {late}." if named else ""
 
     async def _dead_letters(self, streams: Streams, entry_ids: set[str]) -> list[PassedStation]:
         found = []
@@ -170,7 +215,7 @@ class InteractionTrace:
         except (ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
-            return bool(found.get("interaction_id") == self._identity)
+            return self._is_mine(found.get("interaction_id"), found.get("trace"))
         return json.dumps(self._identity).encode() in payload
 
     async def _entries(self, stream: str, marks: Collection[str] = ()) -> AsyncIterator[tuple[Entry, bytes]]:

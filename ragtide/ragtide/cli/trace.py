@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
+from ragtide_aggregator.statistics.windows import window
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas.printable import printable
 
@@ -33,8 +34,9 @@ def trace(
 
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
         deployment = Deployment(redis, settings)
+        windows = [window(name) for name in settings.windows]
         names = {pipeline} if pipeline else {one.pipeline for one in await deployment.estimates(windows=False)}
-        found = await InteractionTrace(redis, settings.layout, identity).follow(sorted(names))
+        found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
         backlogs = [] if found else await deployment.backlog()
         return found, [f"{count:,} {why}" for one in backlogs for why, count in sorted(one.dropped.items())]
 
