@@ -196,16 +196,21 @@ class AlertSubscriber:
     async def _read(self, source: AlertSource) -> tuple[str, Entry] | None:
         """Return the next entry, or None if there was none; wait for a Redis that does not answer."""
         backoff = Backoff(longest_s=LONGEST_PAUSE_S)
+        cancelled = _cancellations()
         while True:
             try:
                 if backoff.failing:
                     await source.recover()
                     log.warning("%s can be used again; alerts continue after the last alert", self._address)
                     backoff.succeeded()
-                return await source.read()
+                found = await source.read()
             except (RedisError, OSError) as error:
                 if not backoff.failing:
                     log.warning("%s cannot be used (%s); alerts wait for it", self._address, error)
+            else:
+                if _cancellations() > cancelled:  # inside the Redis client one can be lost if a reply has just arrived
+                    raise asyncio.CancelledError
+                return found
             await asyncio.sleep(backoff.pause_s())
 
     def _warn(self) -> None:
@@ -216,6 +221,12 @@ class AlertSubscriber:
     @property
     def _address(self) -> str:
         return "Redis" if self._handle is None else redact(self._handle.url)
+
+
+def _cancellations() -> int:
+    """Return how often the cancellation of this task was requested."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _checked_group(group: str) -> str:

@@ -11,6 +11,7 @@ from tests.support.alerts import alert
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import Streams
 
 pytestmark = pytest.mark.processes
@@ -44,8 +45,7 @@ async def test_the_subscribers_of_the_page_print_alerts(
     add(redis, "a")
     page = asyncio.create_task(names["page"]())
     await until(lambda: "firing shop Alert a." in capsys.readouterr().out)
-    page.cancel()
-    await asyncio.gather(page, return_exceptions=True)
+    await end(page)
 
     def ends(*_: Any) -> None:
         raise EnoughError

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
+from ragtide_consumers.notify.telemetry import NotifyTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.ingest.telemetry import IngestTelemetry
@@ -95,6 +96,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     LabelerTelemetry(process)
     IngestTelemetry(process)
     HttpTelemetry(process)
+    NotifyTelemetry(1, ("team",), process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.consumer_groups import (
     claim_abandoned,
     create_group,
@@ -127,8 +128,7 @@ class AlertGroupSource:
     async def close(self, *, finished: bool) -> None:
         """Acknowledge finished entries, leave the others to other consumers, and remove this consumer."""
         if self._renewing is not None:
-            self._renewing.cancel()
-            await asyncio.gather(self._renewing, return_exceptions=True)
+            await end(self._renewing)
         if finished:
             self.finish()
         try:

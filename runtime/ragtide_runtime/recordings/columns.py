@@ -165,6 +165,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "status": NAME,
         "rule": NAME,
         "kind": NAME,
+        "severity": NAME,
         "pipeline": NAME,
         "segment": TEXT,
         "run": NAME,

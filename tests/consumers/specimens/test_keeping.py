@@ -98,9 +98,9 @@ def masks(text):
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Name of a module with functions that redact."""
-    (tmp_path / "own_redaction.py").write_text(OWN)
+    (tmp_path / "own_redaction_of_specimens.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    return "own_redaction"
+    return "own_redaction_of_specimens"
 
 
 @pytest.mark.processes
