@@ -101,6 +101,19 @@ async def test_alerts_stay_until_every_group_has_finished_them(async_redis: Any)
     assert await ids(async_redis, STREAMS.alerts) == added[16:]
 
 
+async def test_alerts_finished_out_of_order_are_not_counted_as_dropped(async_redis: Any) -> None:
+    caps = StreamCaps(alerts=1)
+    await async_redis.xgroup_create(STREAMS.alerts, "pager", id="0", mkstream=True)
+    await add(async_redis, STREAMS.alerts, 13)
+    taken = [entry for entry, _ in (await async_redis.xreadgroup("pager", "c", {STREAMS.alerts: ">"}))[0][1]]
+    await async_redis.xack(STREAMS.alerts, "pager", *taken[1:3], taken[4])
+    left = await add(async_redis, STREAMS.alerts, 1)
+    for _ in range(2):
+        seen = await trim(async_redis, caps, "0-0", "0-0")
+        assert seen.dropped == {"alerts": 2}, "the first and the fourth; the fifth goes because it is finished"
+        assert await ids(async_redis, STREAMS.alerts) == [*(one.decode() for one in taken[5:]), *left]
+
+
 async def test_a_dropped_alert_that_was_taken_holds_no_other_alert(async_redis: Any) -> None:
     caps = StreamCaps(alerts=1)
     await add(async_redis, STREAMS.alerts, 1)

@@ -46,22 +46,44 @@ local function first_from(stream, group, id)
     local pending = group['pending'] > 0 and redis.call('XPENDING', stream, group['name'], id, '+', 1) or {}
     return #pending > 0 and pending[1][1] or following(group['last-delivered-id'])
 end
--- Trims a stream to a cap, but an entry that some group has not finished only above the hard cap. A call takes at most
--- ten thousand entries by the first cap; the next call continues. Only unfinished entries are counted as dropped.
-local function trim_alerts(stream, most, hard)
-    local groups, oldest = groups_of(stream), redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)
-    if not next(groups) or #oldest == 0 then return cap(stream, most, nil) end
-    local floor
+-- Returns how many of the entries, which follow each other, some group has not finished.
+local function unfinished_among(stream, groups, entries)
+    local taken, count = {}, 0
     for _, group in pairs(groups) do
-        local first = first_from(stream, group, oldest[1][1])
-        if not floor or before(first, floor) then floor = first end
+        local first, last = entries[1][1], entries[#entries][1]
+        local pending = group['pending'] > 0 and redis.call('XPENDING', stream, group['name'], first, last, #entries) or {}
+        for _, one in ipairs(pending) do taken[one[1]] = true end
     end
+    for _, entry in ipairs(entries) do
+        local open = taken[entry[1]] or false
+        for _, group in pairs(groups) do
+            open = open or before(group['last-delivered-id'], entry[1])
+        end
+        if open then count = count + 1 end
+    end
+    return count
+end
+-- Trims a stream to a cap, but an entry that some group has not finished only above the hard cap. A call takes at most
+-- ten thousand entries; the next call continues. Only unfinished entries are counted as dropped.
+local function trim_alerts(stream, most, hard)
+    local groups = groups_of(stream)
+    if not next(groups) then return cap(stream, most, nil) end
     for _ = 1, 10 do
         local length = redis.call('XLEN', stream)
         if length <= most then return end
-        local finished = #redis.call('XRANGE', stream, '-', '(' .. floor, 'COUNT', math.min(length - most, 1000))
-        if finished == 0 then return cap(stream, hard, 'alerts') end
-        redis.call('XTRIM', stream, 'MAXLEN', '=', length - finished)
+        local oldest, floor = redis.call('XRANGE', stream, '-', '+', 'COUNT', 1)[1][1], nil
+        for _, group in pairs(groups) do
+            local first = first_from(stream, group, oldest)
+            if not floor or before(first, floor) then floor = first end
+        end
+        local gone = #redis.call('XRANGE', stream, '-', '(' .. floor, 'COUNT', math.min(length - most, 1000))
+        if gone == 0 then
+            if length <= hard then return end
+            local entries = redis.call('XRANGE', stream, '-', '+', 'COUNT', math.min(length - hard, 1000))
+            gone = #entries
+            redis.call('HINCRBY', KEYS[6], 'alerts', unfinished_among(stream, groups, entries))
+        end
+        redis.call('XTRIM', stream, 'MAXLEN', '=', length - gone)
     end
 end
 
@@ -81,7 +103,7 @@ if excess > 0 then
     redis.call('XTRIM', KEYS[2], 'MINID', '~', unfinished(KEYS[2], following(ARGV[1])), 'LIMIT', excess)
 end
 redis.call('XTRIM', KEYS[3], 'MINID', '=', unfinished(KEYS[3], following(ARGV[2])))
-trim_alerts(KEYS[4], tonumber(ARGV[5]), ARGV[7])
+trim_alerts(KEYS[4], tonumber(ARGV[5]), tonumber(ARGV[7]))
 cap(KEYS[5], ARGV[6], 'dead_letters')
 cap_bytes(KEYS[5], ARGV[10], 'dead_letters')
 
