@@ -80,6 +80,7 @@ def test_the_best_is_stopped_no_more_often_than_the_error_allows_even_at_the_mar
     assert wrongly_stopped(kind, count=count) <= 0.2
 
 
+@pytest.mark.heavy
 def test_the_level_is_made_use_of() -> None:
     # A test of level that never comes near it could not fail: yes-or-no scores at the edge reach a good part of it.
     assert wrongly_stopped("binary") >= 0.05
