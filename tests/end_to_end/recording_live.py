@@ -54,6 +54,8 @@ def record_live(url: str, folder: Path, *, count: int, kills: int, form: str = "
         "RAGTIDE_RECORDER_ROLL_S": "0.2",
         "RAGTIDE_RECORDER_FORMAT": form,
         "RAGTIDE_EVENTS_KEEP": str(2 * count),
+        # With specimens a live alert names only interactions that are kept, and a replay keeps none.
+        "RAGTIDE_SPECIMENS_ENABLED": "false",
     }
     random_ = random.Random(count)
     started = time.monotonic()
