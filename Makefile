@@ -21,7 +21,8 @@ test-heavy: .venv/.dev ## run the heavy tests, which test leaves out; CI runs bo
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m heavy $(ARGS)
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... into ragtide; CI runs it
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests/instrumentations/applications.py $(ARGS)
+	$(BIN)/python -m tests.instrumentations.environments
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py $(ARGS)
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)

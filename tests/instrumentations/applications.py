@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
 TEXTS = {"The tower was built in 1889.", "It stands in Paris."}
 QUESTION = "When was the tower built?"
-SETTINGS = {"RAGTIDE_SERVE_PORT": "0", "RAGTIDE_INGEST_SETTLE_S": "0.5", "RAGTIDE_INGEST_QUIET_S": "5"}
+SETTINGS = {"RAGTIDE_SERVE_PORT": "0", "RAGTIDE_INGEST_SETTLE_S": "0.5", "RAGTIDE_INGEST_QUIET_S": "60"}
 FOUND = r"^```python {}\n(.*?)^```$"
 
 
@@ -126,11 +126,9 @@ def model() -> Iterator[ModelServer]:
 
 
 def parameters() -> list[Any]:
-    """Return the applications; those of one environment run in one process, which makes it."""
     return [
         pytest.param(
             one,
-            marks=pytest.mark.xdist_group(one.environment),
             id=re.sub(r"[^\w.+-]", "", f"{one.environment}-{one.source}-{one.argument}".rstrip("-")),
         )
         for one in APPLICATIONS

@@ -1,9 +1,14 @@
-"""An environment for each library: made when it is first needed, and again when what it needs has changed."""
+"""An environment for each library: made when it is first needed, and again when what it needs has changed.
 
+`python -m tests.instrumentations.environments` makes all of them, one after another.
+"""
+
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import Final
@@ -21,6 +26,14 @@ def python_of(name: str) -> Path:
     Raises:
         RuntimeError: pip cannot install the libraries; the message has its output.
     """
+    FOLDER.mkdir(exist_ok=True)
+    # Tests run in several processes, and two of them must not make the same environment.
+    with (FOLDER / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _made(name)
+
+
+def _made(name: str) -> Path:
     requirements, place = REQUIREMENTS / f"{name}.txt", FOLDER / name
     python, stamp = place / "bin" / "python", place / "made-for"
     wanted = _digest(requirements, ROOT / "pyproject.toml")
@@ -42,3 +55,16 @@ def python_of(name: str) -> Path:
 
 def _digest(*files: Path) -> str:
     return hashlib.sha256(b"".join([sys.version.encode(), *(file.read_bytes() for file in files)])).hexdigest()
+
+
+def main() -> None:
+    """Make every environment, and say how long each took."""
+    for name in NAMES:
+        begun = time.monotonic()
+        python_of(name)
+        sys.stdout.write(f"environment {name}: {time.monotonic() - begun:.0f} s\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
