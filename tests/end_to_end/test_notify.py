@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -118,3 +119,44 @@ async def test_up_tells_a_webhook_of_an_alert_while_the_server_is_away_at_first(
         told = Alert.model_validate(server.received[-1].json["data"])
         assert (told.rule, told.severity, told.status) == ("floor", "page", "firing")
         await until(lambda: redis.hlen(STREAMS.outbox) > 1)
+
+
+@pytest.mark.heavy
+async def test_fifty_kills_between_answer_and_mark_lose_nothing_and_repeat_only_known_keys(
+    redis: Any, redis_url: str, server: Receiver, tmp_path: Path
+) -> None:
+    names, resolved, random, log = [f"a{n}" for n in range(50)], set[str](), Random(7), tmp_path / "notify.log"
+    fired = {name: alert(name, pipeline=f"p{n % 7}") for n, name in enumerate(names)}
+    for name in names:
+        # A new alert, the end of an older one that was told, and a server in trouble in between.
+        redis.xadd(STREAMS.alerts, {"data": fired[name].encode()})
+        _resolve(redis, fired, sorted(_told_to_fire(server) - resolved)[:1], resolved)
+        trouble = [ScriptedAnswer(random.choice((200, 500, 429)), headers={"retry-after": "0"}) for _ in range(2)]
+        server.answers = [*trouble[: random.randrange(3)], ScriptedAnswer(hangs=True)]
+        process = begin(redis_url, log, "notify", extra=environment(server))
+        try:
+            # The server has a message, and the process does not know it.
+            await until(lambda: not server.answers)
+        finally:
+            kill(process)
+    last = begin(redis_url, log, "notify", extra=environment(server))
+    try:
+        await until(lambda: _told_to_fire(server) == set(names))
+        _resolve(redis, fired, sorted(set(names) - resolved), resolved)
+        await until(lambda: len(set(ids(server))) == 2 * len(names))
+    finally:
+        kill(last)
+    first = {key: ids(server).index(key) for key in set(ids(server))}
+    assert set(first) == {f"{name}:{status}" for name in names for status in ("firing", "resolved")}
+    assert all(first[f"{name}:firing"] < first[f"{name}:resolved"] for name in names)
+
+
+def _told_to_fire(server: Receiver) -> set[str]:
+    return {one.removesuffix(":firing") for one in ids(server) if one.endswith(":firing")}
+
+
+def _resolve(redis: Any, fired: dict[str, Alert], names: list[str], resolved: set[str]) -> None:
+    for name in names:
+        one = fired[name].model_copy(update={"status": "resolved", "resolved_at": fired[name].fired_at})
+        redis.xadd(STREAMS.alerts, {"data": one.encode()})
+        resolved.add(name)
