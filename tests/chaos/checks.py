@@ -9,7 +9,9 @@ from typing import Any
 from tests.chaos.outcome import Outcome
 from tests.chaos.traffic import Traffic
 
-from ragtide_schemas import Alert, Estimate, Reason
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, worst_list
+from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_schemas import Alert, Direction, Estimate, Reason, definition_of
 from ragtide_schemas.dead_letter import beginning_of
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
@@ -43,6 +45,9 @@ def checks(traffic: Traffic, outcome: Outcome, quiet: Outcome | None) -> Iterato
     yield _state(outcome)
     yield _alerts_once(outcome)
     yield _alerts_of_a_replay(outcome)
+    yield _promised_specimens(outcome)
+    yield _worst_specimens(outcome)
+    yield _specimen_bytes(outcome)
     if quiet is not None:
         yield _equal_scores(outcome, quiet)
         yield _equal_estimates(outcome, quiet)
@@ -120,6 +125,47 @@ def _alerts_of_a_replay(outcome: Outcome) -> Check:
 
 def _without_interactions(alert: Alert) -> bytes:
     return alert.model_copy(update={"worst_interaction_ids": ()}).encode()
+
+
+def _promised_specimens(outcome: Outcome) -> Check:
+    scores = {(event.pipeline, event.interaction_id): event.scores for _, event in outcome.events}
+    kept = {name for name, one in outcome.specimens.items() if SPECIMEN_SAMPLE in one.lists}
+    wrong = [f"{name} is in the sample and not kept" for name in outcome.sampled - kept]
+    wrong += [f"{name} is kept and not in the sample" for name in kept - outcome.sampled]
+    wrong += [
+        f"{name} has the scores {one.labelings[0].scores} and its event {scores.get(name)}"
+        for name, one in outcome.specimens.items()
+        if one.labelings[0].scores != scores.get(name)
+    ]
+    return Check("the kept sample is exactly the drawn one, each with the scores of its event", len(kept), wrong)
+
+
+def _worst_specimens(outcome: Outcome) -> Check:
+    """Compare the worst by value; which of equal ones is kept depends on the time."""
+    scores: dict[tuple[str, str], list[float]] = {}
+    for _, event in outcome.events:
+        for metric, score in event.scores.items():
+            definition = definition_of(metric, event.declared)
+            if definition is not None and definition.direction is not Direction.NEITHER:
+                higher = definition.direction is Direction.HIGHER
+                bad, best = (-score, -definition.upper) if higher else (score, definition.lower)
+                if bad > best:
+                    scores.setdefault((event.pipeline, worst_list(metric, event.labeler)), []).append(bad)
+    wrong = []
+    for name, found in scores.items():
+        worst = sorted(found, reverse=True)[: SpecimenSettings().worst_n]
+        if outcome.lists.get(name, []) != worst:
+            wrong.append(f"{name}: {outcome.lists.get(name, [])} instead of {worst}")
+    return Check("the worst of each metric are kept", len(scores), wrong)
+
+
+def _specimen_bytes(outcome: Outcome) -> Check:
+    wrong = []
+    for pipeline, sizes in outcome.specimen_bytes.items():
+        counted, most = outcome.counted_bytes[pipeline], SpecimenSettings().bytes
+        if not sum(sizes) <= counted <= most:
+            wrong.append(f"{pipeline}: {counted} bytes are counted, {sum(sizes)} are kept, {most} are allowed")
+    return Check("the bytes of specimens are counted, and within the cap", len(outcome.specimen_bytes), wrong)
 
 
 def _equal_scores(outcome: Outcome, quiet: Outcome) -> Check:

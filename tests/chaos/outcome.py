@@ -8,11 +8,12 @@ from typing import Any
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_consumers.specimens.lists import SpecimenLists
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entry_ids import order
-from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, SPECIMEN_TOTAL, Streams, pipeline_digest
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, DeadLetter, Estimate, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas import Alert, DeadLetter, Estimate, InvalidEntryError, MetricEvent, RagInteraction, Specimen
 
 READ_AT_ONCE = 500
 """Entries read in one round trip; some are megabytes large."""
@@ -46,6 +47,16 @@ class Outcome:
     """The rows that the same metric events give when one process applies them without any fault."""
     replayed_alerts: list[Alert] = field(default_factory=list)
     """The alerts that this raises."""
+    specimens: dict[tuple[str, str], Specimen] = field(default_factory=dict)
+    """The kept specimens by pipeline and id."""
+    sampled: set[tuple[str, str]] = field(default_factory=set)
+    """Interactions that the draw takes into the uniform sample, of those that were scored."""
+    lists: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    """Ranks in each list of specimens, by pipeline and name of the list, the worst first."""
+    specimen_bytes: dict[str, list[int]] = field(default_factory=dict)
+    """Bytes of the specimens of each pipeline: what each takes."""
+    counted_bytes: dict[str, int] = field(default_factory=dict)
+    """Bytes of the specimens of each pipeline, by the count that the caps look at."""
 
 
 def read_outcome(redis: Any, settings: Settings, url: str) -> Outcome:
@@ -73,8 +84,29 @@ def read_outcome(redis: Any, settings: Settings, url: str) -> Outcome:
             outcome.dead_letters.append((partition, DeadLetter.decode(fields[DATA_FIELD])))
         outcome.alerts += [Alert.decode(fields[DATA_FIELD]) for _, fields in _entries(redis, streams.alerts)]
         outcome.checkpoints.append({name.decode(): data for name, data in redis.hgetall(streams.checkpoint).items()})
+        _read_specimens(redis, streams, outcome)
+    drawing = SpecimenLists(settings.specimens, settings.alerts)
+    outcome.sampled = {(e.pipeline, e.interaction_id) for _, e in outcome.events if drawing.sampled(e)}
     outcome.estimates = asyncio.run(_estimates(settings, url))
     return outcome
+
+
+def _read_specimens(redis: Any, streams: Streams, outcome: Outcome) -> None:
+    for name in redis.zrange(streams.specimen_pipelines, 0, -1):
+        pipeline = name.decode()
+        place = pipeline_digest(pipeline)
+        for digest in redis.hkeys(streams.specimen_sizes(place)):
+            if digest == SPECIMEN_TOTAL.encode():
+                continue
+            payload = redis.get(streams.specimen(digest.decode()))
+            one = Specimen.from_stored(payload)
+            outcome.specimens[one.interaction.pipeline, one.interaction.interaction_id] = one
+            outcome.specimen_bytes.setdefault(pipeline, []).append(len(payload))
+        for list_name in redis.smembers(streams.specimen_lists(place)):
+            key = streams.specimens_of(pipeline, list_name.decode())
+            ranks = [rank for _, rank in redis.zrange(key, 0, -1, desc=True, withscores=True)]
+            outcome.lists[pipeline, list_name.decode()] = ranks
+        outcome.counted_bytes[pipeline] = int(redis.hget(streams.specimen_usage, pipeline))
 
 
 async def _estimates(settings: Settings, url: str) -> list[Estimate]:

@@ -23,6 +23,7 @@ from tests.chaos.traffic import Traffic
 from tests.support.conditions import wait_until
 
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.specimens import SpecimenSettings
 from ragtide_schemas import AlertRule
 
 RULES = (
@@ -31,6 +32,9 @@ RULES = (
     AlertRule(name="adherence-error", kind="rmse", metric="trace.adherence", target=0.6),
 )
 """Rules that fire when the second half of the traffic gets the wrong answers."""
+
+SPECIMENS = SpecimenSettings(sample=0.05, sample_n=100_000, count=100_000)
+"""Room for each specimen of the sample of the longest run."""
 
 TICK_S = 0.02
 """Seconds between two looks at how far the run is."""
@@ -121,7 +125,12 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         proxy = stack.enter_context(Proxy(redis.socket))
         judge = stack.enter_context(UnevenJudge(random.Random(options.seed)))
         settings = Settings(
-            redis_url=proxy.url, partitions=options.partitions, alerts=RULES, windows=("1h",), data_dir=folder
+            redis_url=proxy.url,
+            partitions=options.partitions,
+            alerts=RULES,
+            windows=("1h",),
+            data_dir=folder,
+            specimens=SPECIMENS,
         )
         deployment = Deployment(
             folder,
@@ -176,6 +185,7 @@ def _environment(settings: Settings, judge: UnevenJudge) -> dict[str, str]:
         "RAGTIDE_PARTITIONS": str(settings.partitions),
         "RAGTIDE_WINDOWS": json.dumps(settings.windows),
         "RAGTIDE_ALERTS": json.dumps([rule.model_dump(mode="json", exclude_none=True) for rule in settings.alerts]),
+        "RAGTIDE_SPECIMENS": settings.specimens.model_dump_json(),
         "RAGTIDE_WORKER_MIN_IDLE_S": "1",
         "RAGTIDE_LEASE_S": "1",
         # Whether metrics become absent for long enough depends on the speed of the machine.
