@@ -38,6 +38,8 @@ class KeptSpecimens:
         self._redis = redis
         self._partitions = layout.all()
         self.unreadable = Unreadable("specimen")
+        self.gone = 0
+        """Number of specimens that were on a list and had expired when the list was read."""
 
     async def pipelines(self) -> list[str]:
         """Return the names of the pipelines that may have specimens, in order."""
@@ -99,7 +101,9 @@ class KeptSpecimens:
             digests = [digest.decode() for digest, _ in members]
             payloads = await self._payloads(streams, digests)
             missing = [digest for digest, payload in zip(digests, payloads, strict=True) if payload is None]
-            if not missing or not await run_script(self._redis, drop_missing_specimens(streams, key, missing)):
+            dropped = await run_script(self._redis, drop_missing_specimens(streams, key, missing)) if missing else 0
+            self.gone += dropped
+            if not dropped:
                 break
         specimens = [self._decoded(*one) for one in zip(digests, payloads, strict=True)]
         return [

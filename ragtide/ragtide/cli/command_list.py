@@ -51,6 +51,7 @@ GROUPS: Final = {
         "workspaces": Listed("workspaces:workspaces", "List or remove the workspaces of replays and experiments."),
     },
     "Experiments": {
+        "dataset": Listed("dataset:dataset", "Write kept items as a data set, for experiments and tests."),
         "experiment": Listed("experiment:experiment", "Run configs over a data set, and stop those that surely lose."),
         "report": Listed("report:report", "Write the report of an experiment or a replay as a page."),
     },

@@ -1,0 +1,73 @@
+"""Writes specimens as rows of a data set: the interaction as it is kept, and its provenance in the metadata. Pure."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ragtide_producers.files.that_fit import that_fit
+from ragtide_runtime.redis.keys import interaction_digest
+from ragtide_schemas.limits import METADATA_MAX_BYTES
+from ragtide_schemas.printable import printable_json
+
+from .choosing import ChosenSpecimen
+
+PROVENANCE: Final = "ragtide"
+"""Name of the provenance in the metadata of a row."""
+
+LEFT_OUT: Final = frozenset({"run", "population_size", "user_id", "sampling_probability"})
+"""Fields of an interaction that a row does not have: a row of a data set counts once, and names no user."""
+
+_PROVENANCE_MAX_BYTES: Final = METADATA_MAX_BYTES // 4
+
+
+def rows(chosen: Sequence[ChosenSpecimen]) -> list[dict[str, Any]]:
+    """Return a row for each specimen, as values that JSON can hold.
+
+    `read_rows` reads the interaction from it, and `read_items` a question. If two pipelines have the same interaction
+    id, their rows have an `item_id`, because the questions of an experiment have different ids.
+    """
+    ids = Counter(one.specimen.interaction.interaction_id for one in chosen)
+    return [_row(one, alone=ids[one.specimen.interaction.interaction_id] == 1) for one in chosen]
+
+
+def json_lines(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as JSON Lines in which no character controls a terminal."""
+    return "".join(f"{printable_json(row)}\n" for row in found)
+
+
+def provenance(one: ChosenSpecimen) -> dict[str, Any]:
+    """Return where a row comes from: its interaction, the reasons, the redaction, and its scores at that time."""
+    specimen = one.specimen
+    fields = specimen.model_dump(mode="json")
+    interaction = fields["interaction"]
+    labelings = [
+        {name: labeling[name] for name in ("labeler", "labeler_version", "profile", "prompts", "scores")}
+        for labeling in fields["labelings"]
+    ]
+    found = {
+        "pipeline": interaction["pipeline"],
+        "interaction_id": interaction["interaction_id"],
+        "occurred_at": interaction["occurred_at"],
+        "labeled_at": fields["labeled_at"],
+        "chosen": [dict(reason) for reason in one.reasons],
+        "lists": fields["lists"],
+        "sampling_probability": specimen.interaction.sampling_probability,
+        "sample_probability": specimen.sample_probability,
+        "redacted_by": fields["redacted_by"],
+        "splitter": specimen.splitter,
+        "trace_id": specimen.trace_id,
+        "labelings": labelings,
+    }
+    if len(json.dumps(found)) > _PROVENANCE_MAX_BYTES:  # hundreds of metrics of one's own
+        found["labelings"] = [{**labeling, "scores": None} for labeling in labelings]
+    return found
+
+
+def _row(one: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
+    interaction = one.specimen.interaction
+    fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
+    own = {PROVENANCE: provenance(one)}
+    kept = that_fit({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
+    row = {**fields, "metadata": {**kept, **own}}
+    return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}
