@@ -137,6 +137,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
+    from ragtide_aggregator.service.quality import QualityOptions  # noqa: PLC0415
     from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import StreamCaps  # noqa: PLC0415 - see above
@@ -164,6 +165,7 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
         ),
         health=HealthLimits(**settings.stall.model_dump()),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
+        quality=QualityOptions(**settings.prometheus.model_dump()) if settings.is_scraped else None,
     )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:

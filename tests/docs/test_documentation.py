@@ -24,6 +24,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.table import settings_table, table_of
 from ragtide_runtime.telemetry.catalogue import catalogue_table
+from ragtide_runtime.telemetry.quality_metrics import quality_table
 from ragtide_schemas import Dropped, Reason
 from ragtide_schemas.fields_page import FIELD_PAGES
 
@@ -99,6 +100,11 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
 def test_the_table_of_prometheus_metrics_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert catalogue_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.catalogue"
+
+
+def test_the_table_of_prometheus_metrics_of_quality_is_the_catalogue() -> None:
+    page = (ROOT / "docs" / "prometheus.md").read_text(encoding="utf-8")
+    assert quality_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.quality_metrics"
 
 
 GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, **COMMAND_PAGES, api_page.NAME: api_page.api_page}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -110,6 +111,31 @@ async def test_a_lease_is_renewed_while_the_work_makes_progress_and_no_longer(
             assert [line["event"] for line in logs] == ["a step makes no progress: its lease is no longer renewed"]
             ownership.check()  # it goes on, and nobody else has come
             await until(lambda: async_redis.exists(STREAMS[0].lease))
+
+
+async def test_ownership_is_certain_only_until_the_lease_may_have_run_out(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew = Lease.renew
+
+    async def failing(self: Lease, token: str) -> bool:
+        raise RedisConnectionError("gone")
+
+    lease = lease_of(async_redis)
+    token = (await lease.acquire()).token
+    assert token is not None
+    assert not Ownership([lease], [token], asked_s=monotonic() - lease.lease_s).certain
+    ownership = Ownership([lease], [token])
+    async with ownership.renewed():
+        monkeypatch.setattr(Lease, "renew", failing)
+        await until(lambda: not ownership.certain)
+        ownership.check()  # it may still be taken back
+        monkeypatch.setattr(Lease, "renew", renew)
+        await until(lambda: ownership.certain)
+        await async_redis.set(STREAMS[0].lease, "99:another", px=60_000)
+        await until(lambda: not ownership.certain)
+    with pytest.raises(LeaseLostError):
+        ownership.check()
 
 
 async def _no_lease(redis: Any) -> bool:

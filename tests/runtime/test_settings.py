@@ -55,6 +55,7 @@ def test_the_data_directory_follows_the_users(tmp_path: Path, monkeypatch: pytes
         ("partitions = 0\n", "partitions"),
         ("prefix = 'with space'\n", "prefix"),
         ("this is not toml", "cannot be read"),
+        ("[prometheus]\nwindows = ['7d']\n", "prometheus.windows has '7d', which is neither 'all' nor in windows"),
         (RULE + RULE, "two rules named 'floor'"),
         (RULE.replace("target = 0.7", ""), "needs target"),
         (RULE.replace("target", "goal"), "goal"),

@@ -136,6 +136,11 @@ class AbsentShares:
         self._written: dict[str, bytes] = {}
         self._gone: list[str] = []
 
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """The alerts that fire now."""
+        return tuple(self._firing.values())
+
     def check(self, now_ms: int, state: AggregatorState) -> list[Alert]:
         """Return the alerts that fire or resolve now; all metrics of a pipeline, labeler and reason share an alert."""
         if self._least is None or now_ms - self._checked_ms < LEAST_MS:

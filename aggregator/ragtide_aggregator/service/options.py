@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from ..state.state import StateOptions
 from .pipeline_health import HealthLimits
+from .quality import QualityOptions
 from .trimming import StreamCaps
 
 
@@ -26,3 +27,5 @@ class ServiceOptions:
     health: HealthLimits = field(default_factory=HealthLimits)
     specimens_ms: int | None = None
     """Milliseconds for which specimens are kept after an alert that names them; None if none are kept."""
+    quality: QualityOptions | None = None
+    """Estimates and alerts for Prometheus; None if nothing scrapes this process."""

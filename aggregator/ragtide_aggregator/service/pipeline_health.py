@@ -55,6 +55,11 @@ class PipelineHealth:
         """The symptoms whose alerts fire now."""
         return tuple(self._firing)
 
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """The alerts that fire now."""
+        return tuple(self._firing.values())
+
     def check(self, status: StreamStatus) -> list[Alert]:
         """Return the alerts that fire or resolve now, given the status of the streams."""
         alerts = [*self._labeling(status), *self._traffic(status), *self._drops(status)]

@@ -21,6 +21,7 @@ from .halving import Halving, StepFailedError, countable
 from .options import ServiceOptions
 from .pace import StepPace
 from .pipeline_health import PipelineHealth
+from .quality import PartitionQuality, QualityExport
 from .rollback import rollback_record
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
@@ -90,6 +91,11 @@ class PartitionSession:
             parts=(self._health, self._absences),
             telemetry=telemetry,
         )
+        self._quality = None
+        if options.quality is not None:
+            self._quality = QualityExport(
+                streams.partition, options.quality, confidence=options.confidence, now_s=monotonic()
+            )
         self._committed = self._applier.positions
         self._alerts_raised = False
         self._release_at = monotonic()
@@ -192,6 +198,8 @@ class PartitionSession:
                 timing.committed(monotonic(), took_s=took_s, longest_pause_s=self._pace.step_s, behind=behind)
             if stop.is_set() and not self._uncommitted(stop):
                 return
+            if not self._dirty:
+                await self._publish_quality()
 
     @property
     def _dirty(self) -> bool:
@@ -238,6 +246,24 @@ class PartitionSession:
         self._halving.passed(taken.metrics + taken.feedback)
         self._pace.committed(written.keys, seconds=written.seconds, write_s=written.write_s)
         self._committed, self._alerts_raised = positions, False
+        if self._quality is not None:
+            self._quality.changed()
+
+    async def _publish_quality(self) -> None:
+        """Compute the samples for Prometheus if they are due; the state must have no uncommitted changes."""
+        quality, started = self._quality, monotonic()
+        if quality is None or not quality.is_due(started):
+            return
+        state = self._applier.state
+
+        def compute() -> PartitionQuality:
+            return quality.compute(
+                state, [*state.firing(), *state.capped_firing(), *self._health.alerts, *self._absences.alerts]
+            )
+
+        found = await self._writer.compute(compute)
+        self._telemetry.quality.publish(self._streams.partition, found, lambda: self._ownership.certain)
+        quality.computed(monotonic(), monotonic() - started)
 
     async def _ends(self) -> Positions:
         """Return the positions or, where Redis lost the end of a stream, the last entries before them."""

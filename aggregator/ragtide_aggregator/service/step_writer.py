@@ -104,6 +104,10 @@ class StepWriter:
         """End the thread that builds steps."""
         self._thread.shutdown(wait=False)
 
+    async def compute(self, call: Callable[[], T]) -> T:
+        """Return the result of a call that reads the state, made in the thread that builds steps."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
     async def commit(self, stop: asyncio.Event) -> WrittenStep:
         """Write the next step.
 
@@ -136,8 +140,7 @@ class StepWriter:
         feedback, positions, uncommitted = self._applier.feedback, self._applier.positions, self._applier.uncommitted
         feedback.joiner.expire(max(order(position)[0] for position in positions))
         # With many keys this takes seconds, in which the event loop renews the lease and runs other tasks.
-        loop = asyncio.get_running_loop()
-        changes, published, estimates_s = await loop.run_in_executor(self._thread, self._changes)
+        changes, published, estimates_s = await self.compute(self._changes)
         graded, rejected = feedback.take_changes()
         rows, gone = {**changes.rows, **uncommitted.rows}, [*changes.gone]
         for part in self._parts:

@@ -1,21 +1,48 @@
 """Telemetry of the aggregators of a process: metrics, health, and the last span of each trace."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import time_ns
 from typing import Final
 
+from prometheus_client import core
+from prometheus_client.registry import Collector
+
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
+from ragtide_runtime.telemetry.families import family
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.quality_metrics import QUALITY_METRICS
 from ragtide_runtime.telemetry.tracing import record_span
 
 from .commit import Step
+from .quality import PartitionQuality
 
 ROLE: Final = "aggregator"
 """Name of the role in logs and health reports."""
 
 EventTrace = tuple[str, dict[str, str], int]
 """The traceparent of a metric event, the attributes of its span, and the time at which it was read, in nanoseconds."""
+
+
+class QualityCollector(Collector):
+    """Reports the estimates and firing alerts of the partitions that this process owns for certain."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, tuple[PartitionQuality, Callable[[], bool]]] = {}
+
+    def publish(self, partition: int, quality: PartitionQuality, certain: Callable[[], bool]) -> None:
+        """Set the samples of a partition; they are reported only while `certain` is true."""
+        self._partitions[partition] = quality, certain
+
+    def remove(self, partition: int) -> None:
+        """Report nothing more of a partition."""
+        self._partitions.pop(partition, None)
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield every metric of quality, some without samples."""
+        found = [quality for quality, certain in list(self._partitions.values()) if certain()]
+        for metric in QUALITY_METRICS:
+            yield family(metric, [sample for quality in found for sample in quality.samples.get(metric, ())])
 
 
 class AggregatorTelemetry(OwnerTelemetry):
@@ -39,6 +66,9 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._checkpoint_rows = catalogue.CHECKPOINT_ROWS.counter(registry)
         self._capped = catalogue.CAPPED.counter(registry)
         self._alerts = catalogue.ALERTS.counter(registry)
+        self.quality = QualityCollector()
+        """The estimates and firing alerts of the partitions."""
+        registry.register(self.quality)
 
     def lost(self) -> None:
         """Count a partition that another aggregator took, or in which Redis lost the end of a stream."""
@@ -52,6 +82,7 @@ class AggregatorTelemetry(OwnerTelemetry):
     def ended(self, partition: int) -> None:
         """Report that this process no longer keeps the keys of a partition."""
         self._keys.labels(str(partition)).set(0)
+        self.quality.remove(partition)
 
     def committed(
         self, partition: int, step: Step, *, seconds: float, applied: int, traces: Sequence[EventTrace]

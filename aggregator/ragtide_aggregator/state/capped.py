@@ -145,6 +145,10 @@ class CappedRecords:
         alerts, self._alerts, self._changed, self._keys = self._alerts, [], set(), keys
         return fields, alerts
 
+    def firing(self) -> list[Alert]:
+        """Return the alerts that fire."""
+        return [Alert.model_validate(one.alert) for one in self._records.values() if one.alert is not None]
+
     def take_news(self) -> int:
         """Return the number of scopes that counted in `other` since the last call."""
         news, self._news = self._news, 0

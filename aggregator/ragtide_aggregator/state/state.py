@@ -257,6 +257,10 @@ class AggregatorState:
         """Return the alerts of rules that fire."""
         return self._applied.rules.firing()
 
+    def capped_firing(self) -> list[Alert]:
+        """Return the alerts that fire because a cap on keys is reached."""
+        return self._applied.capped.firing()
+
     def raise_alerts(self, alerts: Sequence[Alert]) -> None:
         """Add alerts from elsewhere to those of the next commit."""
         self._table.alerts += alerts

@@ -162,7 +162,7 @@ class PartitionOwner:
 
     async def _acquire_group(self, number: int) -> float | None:
         """Begin to work on a group if all its leases are free; else return for how many seconds one is still held."""
-        leases, tokens = self._groups[number], list[str]()
+        leases, tokens, asked_s = self._groups[number], list[str](), monotonic()
         for lease in leases:
             found = await lease.acquire()
             if found.token is None:
@@ -172,7 +172,7 @@ class PartitionOwner:
                 return found.held_for_s
             tokens.append(found.token)
         self._refuse_at.clear()
-        self.owned[number] = Ownership(leases, tokens)
+        self.owned[number] = Ownership(leases, tokens, asked_s=asked_s)
         self._tasks[number] = asyncio.create_task(self._own(number, self.owned[number]))
         return None
 

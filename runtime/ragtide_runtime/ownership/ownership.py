@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -30,11 +31,13 @@ class Ownership:
     Args:
         leases: all of the same length.
         tokens: the fencing token of each lease.
+        asked_s: monotonic time before the first lease was acquired; the present time unless given.
     """
 
-    def __init__(self, leases: Sequence[Lease], tokens: Sequence[str]) -> None:
+    def __init__(self, leases: Sequence[Lease], tokens: Sequence[str], *, asked_s: float | None = None) -> None:
         self._leases = leases
         self._tokens = tokens
+        self._held_until_s = (monotonic() if asked_s is None else asked_s) + leases[0].lease_s
         self._renewals = 0
         self._lost = False
         self.stop = asyncio.Event()
@@ -49,6 +52,11 @@ class Ownership:
     def tokens(self) -> dict[int, str]:
         """The fencing token of each partition."""
         return {lease.streams.partition: token for lease, token in zip(self._leases, self._tokens, strict=True)}
+
+    @property
+    def certain(self) -> bool:
+        """Whether no other process can own a partition now: the last answer of Redis is younger than the leases."""
+        return not self._lost and monotonic() < self._held_until_s
 
     def check(self) -> None:
         """Report that the work makes progress.
@@ -78,8 +86,10 @@ class Ownership:
             if self._renewals > PATIENCE:
                 continue
             try:
+                asked_s = monotonic()
                 for lease, token in zip(self._leases, self._tokens, strict=True):
                     self._lost = self._lost or not await lease.renew(token)
+                self._held_until_s = asked_s + self._leases[0].lease_s
             except RedisError as error:
                 # The work meets the same failure and handles it.
                 log.debug("renewing a lease failed, trying again", partitions=self._named(), error=str(error))

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from ..telemetry.catalogue import Metric
 from ..telemetry.health import Heartbeat
+from ..telemetry.metric import Metric
 from ..telemetry.process import ProcessTelemetry
 
 

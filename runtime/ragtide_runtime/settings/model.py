@@ -30,6 +30,7 @@ from .judge import JudgeSettings
 from .notify import NotifySettings
 from .otel import OtelSettings
 from .producer import ProducerSettings
+from .prometheus import PrometheusSettings
 from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
 from .serve import ServeSettings
@@ -186,6 +187,8 @@ class Settings(BaseSettings):
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
+    prometheus: PrometheusSettings = PrometheusSettings()
+    """Estimates and alerts for Prometheus: the table `[prometheus]`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"
     """Least severe events that are logged: debug, info, warning or error."""
     http_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
@@ -208,6 +211,16 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"segments is false, and rule {rule.name!r} has adjust = {rule.adjust!r}, which needs segment "
                     "values: set segments = true, or remove the rule"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _windows_of_prometheus_exist(self) -> Self:
+        for name in self.prometheus.windows or ():
+            if name not in ("all", *self.windows):
+                raise ValueError(
+                    f"prometheus.windows has {name!r}, which is neither 'all' nor in windows: add it to windows, or "
+                    "remove it"
                 )
         return self
 
@@ -240,6 +253,11 @@ class Settings(BaseSettings):
     def keeps_specimens(self) -> bool:
         """Whether specimens of live traffic, or of this workspace, are kept."""
         return self.specimens.enabled and (self.specimens.offline or workspace_of(self.prefix) is None)
+
+    @property
+    def is_scraped(self) -> bool:
+        """Whether a role has an address at which its `/metrics` can be read."""
+        return self.http_port is not None or self.serve.port is not None
 
     @property
     def layout(self) -> Layout:

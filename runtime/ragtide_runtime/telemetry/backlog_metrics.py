@@ -1,10 +1,10 @@
 """Prometheus metrics of the backlog of every partition; each scrape reads the backlog from Redis."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from redis import RedisError
 from redis.asyncio import Redis
@@ -13,6 +13,7 @@ from redis.exceptions import RedisClusterException
 from ..redis.backlog import Backlog, read_backlogs
 from ..redis.keys import Streams
 from . import catalogue
+from .families import family
 from .outages import redis_outage
 
 READ_TIMEOUT_S: Final = 3.0
@@ -58,13 +59,13 @@ class BacklogCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the last `refresh`."""
         found = self._found
-        yield _family(catalogue.REDIS_UP, [((), float(found is not None))])
+        yield family(catalogue.REDIS_UP, [((), float(found is not None))])
         if found is None:
             return
         for metric, attribute in _NUMBERS:
-            yield _family(metric, [((partition,), float(getattr(one, attribute) or 0)) for partition, one in found])
+            yield family(metric, [((partition,), float(getattr(one, attribute) or 0)) for partition, one in found])
         for metric, attribute in _COUNTS:
-            yield _family(
+            yield family(
                 metric,
                 [
                     ((partition, name), float(count))
@@ -72,11 +73,3 @@ class BacklogCollector(Collector):
                     for name, count in sorted(getattr(one, attribute).items())
                 ],
             )
-
-
-def _family(metric: catalogue.Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
-    make = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = make(metric.name, metric.meaning, labels=metric.labels)
-    for labels, value in samples:
-        family.add_metric(labels, value)
-    return family

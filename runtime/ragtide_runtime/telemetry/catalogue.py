@@ -1,11 +1,9 @@
 """Every Prometheus metric of ragtide as data: name, kind, labels and meaning. The table in the docs is made from it."""
 
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-MetricType = Literal["counter", "gauge", "histogram"]
+from .metric import Metric
+from .quality_metrics import QUALITY, QUALITY_METRICS
 
 LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds: from the milliseconds of the local labeler to the minutes of a judge with retries."""
@@ -15,32 +13,6 @@ CALL_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
 
 CHECKPOINT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 """Seconds of one commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """The description of one Prometheus metric."""
-
-    name: str
-    """Name in a scrape, without the suffixes that Prometheus adds to a histogram."""
-    kind: MetricType
-    meaning: str
-    """The help text, one sentence."""
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-    """Upper ends of a histogram's buckets, in seconds."""
-
-    def counter(self, registry: CollectorRegistry | None) -> Counter:
-        """Return a counter of this metric; without a registry no scrape reads it."""
-        return Counter(self.name, self.meaning, self.labels, registry=registry)
-
-    def gauge(self, registry: CollectorRegistry | None) -> Gauge:
-        """Return a gauge of this metric; without a registry no scrape reads it."""
-        return Gauge(self.name, self.meaning, self.labels, registry=registry)
-
-    def histogram(self, registry: CollectorRegistry | None) -> Histogram:
-        """Return a histogram of this metric; without a registry no scrape reads it."""
-        return Histogram(self.name, self.meaning, self.labels, registry=registry, buckets=self.buckets)
 
 
 LABELINGS: Final = Metric(
@@ -389,14 +361,17 @@ CATALOGUE: Final = {
     "serve": INGEST_METRICS,
     "notify": NOTIFY_METRICS,
     "Redis": REDIS_METRICS,
+    QUALITY: QUALITY_METRICS,
 }
-"""The metrics of each role. Every role reports the metrics of Redis."""
+"""The metrics of each role. Every role reports the metrics of Redis; an aggregator reports quality, too."""
 
 
 def catalogue_table() -> str:
-    """Return every metric as a Markdown table: `python -m ragtide_runtime.telemetry.catalogue` prints it."""
+    """Return every metric but those of quality as a Markdown table; `python -m` with this module's name prints it."""
     lines = ["| metric | of | kind | labels | meaning |", "|---|---|---|---|---|"]
     for owner, metrics in CATALOGUE.items():
+        if owner == QUALITY:  # on a page of its own
+            continue
         for metric in metrics:
             labels = ", ".join(f"`{label}`" for label in metric.labels)
             lines.append(f"| `{metric.name}` | {owner} | {metric.kind} | {labels} | {metric.meaning} |")

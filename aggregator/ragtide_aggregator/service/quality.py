@@ -1,0 +1,189 @@
+"""The estimates and firing alerts of one partition for Prometheus, computed from its committed state. No clock, no I/O.
+
+Computing all estimates at every commit would take most of its time, so they are computed at intervals, and only after a
+commit. An interval is at least 20 times as long as the computation.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.telemetry import quality_metrics
+from ragtide_runtime.telemetry.metric import Metric
+from ragtide_schemas import Alert, Estimate
+from ragtide_schemas.printable import printable
+
+from ..estimates.estimates import RECOMMENDED, chosen, estimates
+from ..events.keys import HIDDEN, SQUARED_ERROR, EstimateKey
+from ..state.state import AggregatorState
+from ..statistics.windows import ALL_TIME
+
+PAUSES: Final = 20
+"""Least ratio of the interval to the duration of a computation: it takes at most 5% of the time."""
+
+SEVERITIES: Final = ("page", "ticket", "info")
+"""Severities, the most urgent first."""
+
+Samples = Sequence[tuple[tuple[str, ...], float]]
+"""Values of a Prometheus metric, each with the values of its labels."""
+
+Compute = Callable[[Sequence[EstimateKey]], list[Estimate]]
+"""Returns the estimates of keys."""
+
+log = structlog.get_logger("ragtide.aggregator")
+
+
+@dataclass(frozen=True, slots=True)
+class QualityOptions:
+    """Which estimates and alerts are for Prometheus, and how many."""
+
+    segments: tuple[str, ...] = ()
+    """Names of segments whose values have estimates."""
+    windows: tuple[str, ...] | None = None
+    """Windows of the estimates; None for all."""
+    cap: int = 1_000
+    """Most keys with estimates, and most firing alerts."""
+    interval_s: float = 10.0
+    """Least seconds between two computations."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionQuality:
+    """The samples of a partition after one commit, by Prometheus metric."""
+
+    samples: Mapping[Metric, Samples]
+
+
+class QualityExport:
+    """Computes the samples of one partition.
+
+    Args:
+        partition: its number.
+        options: which estimates and alerts.
+        confidence: level of the intervals.
+        now_s: monotonic time, as in all calls; the first computation is due at once.
+    """
+
+    def __init__(self, partition: int, options: QualityOptions, *, confidence: float, now_s: float) -> None:
+        self._partition = str(partition)
+        self._options = options
+        self._confidence = confidence
+        self._due_s = now_s
+        self._changed = True
+        self._scanned = 0
+        self._whole: list[EstimateKey] = []
+        self._values: list[EstimateKey] = []
+        self._failing: set[EstimateKey] = set()
+
+    def changed(self) -> None:
+        """Take note of a commit."""
+        self._changed = True
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether samples are to be computed."""
+        return self._changed and now_s >= self._due_s
+
+    def computed(self, now_s: float, took_s: float) -> None:
+        """Take note of the end of a computation and its duration."""
+        self._changed = False
+        self._due_s = now_s + max(self._options.interval_s, PAUSES * took_s)
+
+    def compute(self, state: AggregatorState, firing: Iterable[Alert]) -> PartitionQuality:
+        """Return the samples of a state without uncommitted changes.
+
+        Args:
+            state: of the partition.
+            firing: every alert that fires.
+        """
+        self._scan(state.keys)
+        keys, alerts = [*self._whole, *self._values], sorted(firing, key=_urgency)
+        live = {_alert_labels(self._partition, one): 1.0 for one in alerts if one.run is None}
+        shown = list(live.items())[: self._options.cap]
+        left_out = {"estimates": len(keys) - self._options.cap, "alerts": len(live) - self._options.cap}
+        samples: dict[Metric, Samples] = {
+            quality_metrics.ALERT_FIRING: shown,
+            quality_metrics.LEFT_OUT: [
+                ((self._partition, what), float(max(count, 0))) for what, count in left_out.items()
+            ],
+        }
+        return PartitionQuality(samples | self._estimates(state, keys[: self._options.cap]))
+
+    def _scan(self, keys: Sequence[EstimateKey]) -> None:
+        """Collect the keys that are new since the last call. Live keys only: the number of runs is not bounded."""
+        for key in keys[self._scanned :]:
+            if key.run is not None or (key.metric.startswith(HIDDEN) and not key.metric.startswith(SQUARED_ERROR)):
+                continue
+            if key.segment is None:
+                self._whole.append(key)
+            elif key.segment.partition("=")[0] in self._options.segments:
+                self._values.append(key)
+        self._scanned = len(keys)
+
+    def _estimates(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> dict[Metric, Samples]:
+        found: dict[tuple[str, ...], Estimate] = {}
+        for one in self._shown(self._computed(state, keys)):
+            labels = _estimate_labels(self._partition, one)
+            # Declarations of a metric that differ only in range have the same labels: the newest counts.
+            if labels not in found or _newest_s(found[labels]) <= _newest_s(one):
+                found[labels] = one
+        known = {labels: one for labels, one in found.items() if one.estimate is not None}
+        return {
+            quality_metrics.ESTIMATE: _present((labels, one.estimate) for labels, one in known.items()),
+            quality_metrics.ESTIMATE_LOWER: _present((labels, one.lower) for labels, one in known.items()),
+            quality_metrics.ESTIMATE_UPPER: _present((labels, one.upper) for labels, one in known.items()),
+            quality_metrics.ESTIMATE_N: [(labels, float(one.n)) for labels, one in found.items()],
+            quality_metrics.ESTIMATE_NEWEST: [
+                (labels, newest_s) for labels, one in found.items() if (newest_s := _newest_s(one)) > 0
+            ],
+        }
+
+    def _computed(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> list[Estimate]:
+        windows = self._options.windows is None or self._options.windows != (ALL_TIME,)
+
+        def compute(keys: Sequence[EstimateKey]) -> list[Estimate]:
+            return estimates(state, keys=keys, confidence=self._confidence, windows=windows)
+
+        try:
+            return compute([key for key in keys if key not in self._failing])
+        except Exception:  # noqa: BLE001 - the failing key is found and logged below
+            return [one for key in keys for one in self._of_one(compute, key)]
+
+    def _of_one(self, compute: Compute, key: EstimateKey) -> list[Estimate]:
+        if key in self._failing:
+            return []
+        try:
+            return compute([key])
+        except Exception as error:  # one key must not keep the others from Prometheus, nor end the role
+            self._failing.add(key)
+            log.exception("the estimates of a key cannot be computed", key=key.encode(), error=str(error))
+            return []
+
+    def _shown(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
+        for window in self._options.windows or dict.fromkeys(one.window for one in found):
+            for labeling in (False, True):
+                yield from chosen(found, window=window, estimator=RECOMMENDED, labeling=labeling)
+
+
+def _present(samples: Iterable[tuple[tuple[str, ...], float | None]]) -> Samples:
+    return [(labels, value) for labels, value in samples if value is not None]
+
+
+def _newest_s(estimate: Estimate) -> float:
+    return 0.0 if estimate.updated_at is None else estimate.updated_at.timestamp()
+
+
+def _urgency(alert: Alert) -> tuple[int, bool, float, str]:
+    return SEVERITIES.index(alert.severity), alert.segment is not None, alert.fired_at.timestamp(), alert.alert_id
+
+
+def _estimate_labels(partition: str, one: Estimate) -> tuple[str, ...]:
+    names = (one.pipeline, one.segment, one.metric, one.metric_version, one.profile, one.labeler, one.labeler_version)
+    return (partition, *(printable(name or "") for name in (*names, one.window, one.estimator)))
+
+
+def _alert_labels(partition: str, one: Alert) -> tuple[str, ...]:
+    scope = (one.pipeline, one.segment, one.metric, one.metric_version)
+    names = (one.rule, one.kind, one.severity, *scope, one.profile, one.labeler, one.labeler_version)
+    return (partition, *(printable(name or "") for name in names))

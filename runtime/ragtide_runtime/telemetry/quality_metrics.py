@@ -1,0 +1,90 @@
+"""Prometheus metrics of quality: the estimates of a partition and its firing alerts, as data."""
+
+from typing import Final
+
+from .metric import Metric
+
+QUALITY: Final = "quality"
+"""Name of these metrics in the catalogue."""
+
+ESTIMATE_LABELS: Final = (
+    "partition",
+    "pipeline",
+    "segment",
+    "metric",
+    "metric_version",
+    "profile",
+    "labeler",
+    "labeler_version",
+    "window",
+    "estimator",
+)
+"""Labels of an estimate. Prometheus takes an empty label for a missing one."""
+
+ALERT_LABELS: Final = (
+    "partition",
+    "rule",
+    "kind",
+    "severity",
+    "pipeline",
+    "segment",
+    "metric",
+    "metric_version",
+    "profile",
+    "labeler",
+    "labeler_version",
+)
+"""Labels of an alert, which stay the same until it resolves."""
+
+ESTIMATE: Final = Metric("ragtide_estimate", "gauge", "The estimate; no series while it is unknown.", ESTIMATE_LABELS)
+ESTIMATE_LOWER: Final = Metric(
+    "ragtide_estimate_lower",
+    "gauge",
+    "Lower end of its interval; no series without an estimate, or for a metric without an interval.",
+    ESTIMATE_LABELS,
+)
+ESTIMATE_UPPER: Final = Metric(
+    "ragtide_estimate_upper",
+    "gauge",
+    "Upper end of its interval; no series without an estimate, or for a metric without an interval.",
+    ESTIMATE_LABELS,
+)
+ESTIMATE_N: Final = Metric("ragtide_estimate_n", "gauge", "Number of values in the estimate.", ESTIMATE_LABELS)
+ESTIMATE_NEWEST: Final = Metric(
+    "ragtide_estimate_newest_timestamp_seconds",
+    "gauge",
+    "Time of the newest interaction in the estimate, in seconds since 1970; no series without an interaction.",
+    ESTIMATE_LABELS,
+)
+ALERT_FIRING: Final = Metric(
+    "ragtide_alert_firing", "gauge", "1 while the alert fires; no series otherwise.", ALERT_LABELS
+)
+LEFT_OUT: Final = Metric(
+    "ragtide_quality_left_out",
+    "gauge",
+    "Keys whose estimates (`estimates`) and firing alerts (`alerts`) have no series because of `prometheus.cap`.",
+    ("partition", "what"),
+)
+QUALITY_METRICS: Final = (
+    ESTIMATE,
+    ESTIMATE_LOWER,
+    ESTIMATE_UPPER,
+    ESTIMATE_N,
+    ESTIMATE_NEWEST,
+    ALERT_FIRING,
+    LEFT_OUT,
+)
+
+
+def quality_table() -> str:
+    """Return these metrics as a Markdown table; `python -m` with this module's name prints it."""
+    lines = ["| metric | labels | meaning |", "|---|---|---|"]
+    for metric in QUALITY_METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        shown = {ESTIMATE_LABELS: "of an estimate", ALERT_LABELS: "of an alert"}.get(metric.labels, labels)
+        lines.append(f"| `{metric.name}` | {shown} | {metric.meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(quality_table(), end="")  # noqa: T201 - for the documentation
