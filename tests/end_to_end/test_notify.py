@@ -8,12 +8,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from redis import RedisError
 from tests.support.alerts import alert
-from tests.support.conditions import until
+from tests.support.conditions import until, wait_until
 from tests.support.receiver import Receiver, ScriptedAnswer, receiver
+from tests.support.redis_processes import cluster
 from tests.support.roles import STREAMS, begin, command, interactions, kill, running
 
 from ragtide import InteractionProducer
+from ragtide_runtime.redis.client import connect
+from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Alert
 
 pytestmark = pytest.mark.processes
@@ -149,6 +153,43 @@ async def test_fifty_kills_between_answer_and_mark_lose_nothing_and_repeat_only_
     first = {key: ids(server).index(key) for key in set(ids(server))}
     assert set(first) == {f"{name}:{status}" for name in names for status in ("firing", "resolved")}
     assert all(first[f"{name}:firing"] < first[f"{name}:resolved"] for name in names)
+
+
+@pytest.mark.heavy
+async def test_on_a_cluster_a_master_that_dies_costs_no_message(server: Receiver, tmp_path: Path) -> None:
+    layout, names = Layout("ragtide", 4), [f"a{n}" for n in range(24)]
+    fired = {name: alert(name, pipeline=f"p{n}") for n, name in enumerate(names)}
+    resolved = {
+        name: one.model_copy(update={"status": "resolved", "resolved_at": one.fired_at}) for name, one in fired.items()
+    }
+    with cluster(tmp_path / "cluster") as nodes, connect(nodes.url) as redis:
+
+        def write(alerts: list[Alert]) -> None:
+            for one in alerts:
+                wait_until(lambda one=one: _written(redis, layout.all_of(one.pipeline)[0].alerts, one))  # type: ignore[misc]
+
+        extra = {"RAGTIDE_PARTITIONS": "4", **environment(server)}
+        with running("notify", nodes.url, tmp_path / "notify.log", extra):
+            write(list(fired.values())[:12])
+            await until(lambda: _told_to_fire(server) >= set(names[:12]))
+            # It dies with its replica up to date: everything acknowledged is there.
+            master = nodes.master_of(int(redis.keyslot(layout.all()[0].alerts)))
+            write([*list(fired.values())[12:], *list(resolved.values())[:6]])
+            await asyncio.to_thread(wait_until, lambda: nodes.replicated(master))
+            master.kill()
+            await until(lambda: _told_to_fire(server) == set(names))
+            await asyncio.to_thread(write, list(resolved.values())[6:])
+            await until(lambda: len(set(ids(server))) == 2 * len(names))
+    first = {key: ids(server).index(key) for key in set(ids(server))}
+    assert set(first) == {f"{name}:{status}" for name in names for status in ("firing", "resolved")}
+    assert all(first[f"{name}:firing"] < first[f"{name}:resolved"] for name in names)
+
+
+def _written(redis: Any, stream: str, one: Alert) -> bool:
+    try:
+        return bool(redis.xadd(stream, {"data": one.encode()}))
+    except RedisError:  # it is choosing another master
+        return False
 
 
 def _told_to_fire(server: Receiver) -> set[str]:

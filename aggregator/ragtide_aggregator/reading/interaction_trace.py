@@ -155,7 +155,7 @@ class InteractionTrace:
         if order(entry_id) > order(group["last-delivered-id"].decode()):
             if here:
                 return fact("Waiting: no worker has taken it yet.")
-            return fact("Gone before a worker took it: a cap trimmed it, or somebody deleted it.")
+            return fact("Gone before a worker took it: a cap trimmed it, or a person deleted it.")
         return fact("Finished by a worker: labeled, or a dead letter.")
 
     async def _scoring(self, streams: Streams, pipeline: str, interaction_id: str) -> list[PassedStation]:

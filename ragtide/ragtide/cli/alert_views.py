@@ -19,7 +19,8 @@ def alert_panel(alert: Alert) -> Panel:
     firing = alert.status != "resolved"
     style = "red" if firing else "green"
     state = "FIRING" if firing else "resolved"
-    scope = (alert.rule, alert.pipeline, *([alert.segment] if alert.segment else []))
+    rule = f"{alert.rule} ({alert.severity})" if alert.severity else alert.rule
+    scope = (rule, alert.pipeline, *([alert.segment] if alert.segment else []))
     title = Text.assemble((state, "bold"), " ", " · ".join(scope))
     # Escape the text before the layout, so that the box keeps its width.
     text = Text("\n".join(printable(sentence) for sentence in (alert.message, *alert.diagnosis)))

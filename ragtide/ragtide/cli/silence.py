@@ -27,7 +27,7 @@ from .fitting import Column, fitted
 from .with_redis import with_redis
 
 silence = command_group(
-    "Silence alerts for a while, or list the silences. Silenced alerts still fire and are shown; nobody is told."
+    "Silence alerts for a while, or list the silences. Silenced alerts still fire and are shown, but are not told."
 )
 
 
