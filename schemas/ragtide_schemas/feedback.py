@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from .base import Metadata, Name, UtcTime, VersionedModel
+from .base import Metadata, Name, Probability, UtcTime, VersionedModel
 from .gold import GoldScores, check_gold_scores
 from .times import utc_now, without_zero_time
 
@@ -23,6 +23,9 @@ class Feedback(VersionedModel):
     given."""
     annotator: Name | None = None
     """Author of the scores."""
+    inclusion_probability: Probability | None = None
+    """Probability with which a scored interaction was chosen for this feedback, if chance chose it and not its score or
+    its user; the weight is the inverse. None counts as 1."""
     metadata: Metadata = Field(default_factory=dict)
     """Further fields; stored, never interpreted."""
 

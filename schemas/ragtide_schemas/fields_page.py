@@ -96,6 +96,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "gold_scores": {"trace.adherence": 0.0},
         "given_at": "2026-11-22T18:05:00Z",
         "annotator": "ann",
+        "inclusion_probability": 0.05,
         "metadata": {"comment": "wrong year"},
     },
     AlertRule: {

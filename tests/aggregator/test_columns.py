@@ -206,7 +206,7 @@ def test_later_gold_scores_in_columns_count_as_those_that_are_added_one_by_one(c
     def one_at_a_time(state: AggregatorState) -> Refusals:
         for place in range(301):
             for _, number, gold in (one for one in later if one[0] == place):
-                state.apply_gold(events[number], gold)
+                state.apply_gold(events[number], gold, 1 / (1 + number % 3))
             if place < 300:
                 state.apply(events[place])
         return []
@@ -215,7 +215,11 @@ def test_later_gold_scores_in_columns_count_as_those_that_are_added_one_by_one(c
         for start in range(0, 300, cut):
             stop = min(start + cut, 300)
             mine = [one for one in later if start <= one[0] < stop or one[0] == stop == 300]
-            parts = [(before - start, part) for before, number, of in mine for part in gold_parts(events[number], of)]
+            parts = [
+                (before - start, part)
+                for before, number, of in mine
+                for part in gold_parts(events[number], of, 1 / (1 + number % 3))
+            ]
             assert state.apply_columns(replace(columns_of(events[start:stop]), gold=parts)) == []
         return []
 

@@ -93,6 +93,22 @@ async def letters(redis: Any) -> list[DeadLetter]:
     return [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.dead_letters)]
 
 
+async def test_feedback_of_a_sample_weighs_the_inverse_of_its_probability(async_redis: Any) -> None:
+    from ragtide_aggregator.service.checkpoint import load_checkpoint
+
+    await add_event(async_redis, scored(1, 0.25))
+    await add_feedback(async_redis, gold(2, 0.0))  # without a probability; it waits for its event
+    async with running(async_redis):
+        await add_feedback(async_redis, gold(1, 1.0, inclusion_probability=0.25))
+        await caught_up(async_redis)
+        await add_event(async_redis, scored(2, 0.75))
+        await caught_up(async_redis)
+    state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
+    (weighted,) = [e for e in estimates(state) if e.labeler == "gold" and e.estimator == "weighted"]
+    assert weighted.n == 2
+    assert weighted.estimate == pytest.approx(4 / 5)
+
+
 @pytest.mark.parametrize("first", ["event", "feedback", "both"])
 async def test_feedback_is_joined_whichever_comes_first(async_redis: Any, first: str) -> None:
     async def bring(kind: str) -> None:

@@ -90,6 +90,33 @@ def test_peoples_scores_are_joined_in_the_same_way_also_when_they_come_later() -
     assert found[0]["prediction_powered"] == pytest.approx(mean - 0.1, abs=0.002)
 
 
+def test_people_who_are_asked_for_a_sample_of_each_part_at_its_own_rate_estimate_the_whole() -> None:
+    rng = np.random.default_rng(8)
+    events, gold = [], []
+    state = AggregatorState(StateOptions())
+    for number in range(6000):
+        true = float(rng.beta(4, 3))
+        # The pipeline becomes better while fewer of its interactions are shown to people.
+        true, probability = (true, 0.4) if number < 3000 else (true**0.3, 0.1)
+        events.append(event(number, {METRIC: float(np.clip(true + 0.1 * rng.standard_normal(), 0, 1))}))
+        gold.append(true)
+        state.apply(events[-1])
+        if rng.random() < probability:
+            state.apply_gold(events[-1], {METRIC: true}, probability)
+    found: dict[str, Any] = {e.estimator: e for e in chosen(estimates(state), estimator="all") if e.labeler == "gold"}
+    for name, tolerance in (("weighted", 0.02), ("prediction_powered", 0.01)):
+        assert found[name].estimate == pytest.approx(np.mean(gold), abs=tolerance)
+        assert found[name].lower < np.mean(gold) < found[name].upper
+    alike = AggregatorState(StateOptions())
+    for one, true in zip(events, gold, strict=True):
+        alike.apply(one)
+        alike.apply_gold(one, {METRIC: true}, 0.25)
+    (mean,) = {
+        round(e.estimate or 0.0, 9) for e in chosen(estimates(alike), estimator="all") if e.estimator == "weighted"
+    }
+    assert mean == pytest.approx(np.mean(gold)), "one probability for all changes no mean"
+
+
 def test_pairs_survive_a_restart_to_the_bit_and_change_what_is_committed() -> None:
     events, _, _ = sampled(300, rate=0.3, seed=4)
     whole = AggregatorState(StateOptions())

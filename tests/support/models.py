@@ -126,6 +126,7 @@ FEEDBACK = st.builds(
     gold_scores=GOLD.filter(bool),
     given_at=TIME,
     annotator=st.none() | NAME,
+    inclusion_probability=st.none() | PROBABILITY,
     metadata=METADATA,
 )
 

@@ -151,15 +151,20 @@ def parts_of(event: MetricEvent) -> list[EventPart]:
         return parts
 
 
-def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float]) -> list[EventPart]:
+def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> list[EventPart]:
     """Return the parts of later gold scores of an event, for the metrics that the event has.
+
+    Args:
+        event: metric event of the interaction.
+        gold_scores: gold scores by metric.
+        probability: with which a scored interaction was chosen for gold scores, in (0, 1].
 
     Raises:
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
     """
     with _refusing("a gold score"):
         scored = [part for part in (event, event.judgement()) if part is not None]
-        parts = [EventPart(part, _extracted_gold(part, gold_scores)) for part in scored]
+        parts = [EventPart(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
         return [part for part in parts if part.extracted.names]
 
 
@@ -186,7 +191,7 @@ def _extracted(event: MetricEvent) -> ExtractedValues:
     return ExtractedValues(names, values, pairs)
 
 
-def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float]) -> ExtractedValues:
+def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> ExtractedValues:
     known = {metric: gold for metric, gold in gold_scores.items() if metric in event.scores}
     gold = _by_metric("gold_scores", known, event.declared)
     scores = _by_metric("scores", {metric: event.scores[metric] for metric in known}, event.declared)
@@ -196,7 +201,7 @@ def _extracted_gold(event: MetricEvent, gold_scores: Mapping[str, float]) -> Ext
     for metric, reference in gold.items():
         names += [SQUARED_ERROR + metric, GOLD + metric]
         values += [squared_error(scores[metric], reference), reference]
-        pairs.append(ScorePair(metric, GOLD_LABELER, "1", event.profile, reference, scores[metric], 1.0))
+        pairs.append(ScorePair(metric, GOLD_LABELER, "1", event.profile, reference, scores[metric], probability))
     return ExtractedValues(tuple(names), values, pairs)
 
 

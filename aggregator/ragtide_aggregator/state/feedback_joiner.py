@@ -8,8 +8,10 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, Reason
 
 from .feedback import FeedbackEntry, PendingFeedback, judge_feedback
 
-AddGold = Callable[[MetricEvent, Mapping[str, float]], None]
-"""Adds gold scores to an applied event; raises InvalidEntryError if they cannot be counted."""
+AddGold = Callable[[MetricEvent, Mapping[str, float], float], None]
+"""Adds gold scores to an applied event, with the probability with which it was chosen for them.
+
+It raises InvalidEntryError if they cannot be counted."""
 
 
 class FeedbackRecord(Protocol):
@@ -89,7 +91,7 @@ class FeedbackJoiner:
         verdict = judge_feedback(entry.feedback, event, self._record.graded(entry, at))
         if verdict.accepted:
             try:
-                self._add_gold(event, verdict.accepted)
+                self._add_gold(event, verdict.accepted, entry.feedback.inclusion_probability or 1.0)
             except InvalidEntryError as error:
                 self._record.reject(entry, error.reason, error.detail)
                 return

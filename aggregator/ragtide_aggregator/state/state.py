@@ -214,13 +214,18 @@ class AggregatorState:
         if len(self._queue) >= EVENTS_AT_ONCE:
             self._apply_queue()
 
-    def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
-        """Add later gold scores to an applied event; the result is the same as if the event had contained them.
+    def apply_gold(self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> None:
+        """Add later gold scores to an applied event; with probability 1 as if the event had contained them.
+
+        Args:
+            event: the applied event.
+            gold_scores: gold scores by metric.
+            probability: with which a scored interaction was chosen for gold scores, in (0, 1].
 
         Raises:
             InvalidEntryError: a score is outside its metric's range; nothing was added.
         """
-        for part in gold_parts(event, gold_scores):
+        for part in gold_parts(event, gold_scores, probability):
             self._queue.add_gold(part)
 
     def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:

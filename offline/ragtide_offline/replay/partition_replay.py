@@ -236,12 +236,12 @@ class PartitionReplay:
             self._row = cast("int", self._row) + 1  # its gold scores come after it
             self._feedback.applied(entry.entry_id, event)
 
-    def _add_gold(self, event: MetricEvent, gold_scores: Mapping[str, float]) -> None:
+    def _add_gold(self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float) -> None:
         """Add gold scores to the state or, while the feedback of a table is joined, to the columns of the table."""
         if self._row is None:
-            self._state.apply_gold(event, gold_scores)
+            self._state.apply_gold(event, gold_scores, probability)
         else:
-            self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores)]
+            self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores, probability)]
 
     def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when the event is applied."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -29,6 +29,10 @@ def feedback(
         list[str] | None, typer.Option(help="A gold score, such as trace.adherence=1; may be repeated.")
     ] = None,
     annotator: Annotated[str | None, typer.Option(help="The person who gave the gold scores.")] = None,
+    probability: Annotated[
+        float | None,
+        typer.Option(help="Probability with which chance chose this interaction for people; leave it out otherwise."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Publish gold scores of interactions.
@@ -37,12 +41,13 @@ def feedback(
     gold scores of a metric the first counts.
     """
     counts: Counter[str] = Counter(published=0, bad=0)
-    if file is not None and (pipeline or interaction or gold):
+    if file is not None and (pipeline or interaction or gold or probability is not None):
         raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")
     if file is not None:
         found = list(_good_lines(file, counts))
     elif pipeline and interaction and gold:
-        fields = {"pipeline": pipeline, "interaction_id": interaction, "annotator": annotator}
+        fields: dict[str, Any] = {"pipeline": pipeline, "interaction_id": interaction, "annotator": annotator}
+        fields["inclusion_probability"] = probability
         try:
             found = [Feedback.from_fields({**fields, "gold_scores": dict(_score(text) for text in gold)})]
         except InvalidEntryError as error:

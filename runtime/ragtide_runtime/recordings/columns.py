@@ -157,6 +157,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "interaction_id": TEXT,
         "given_at": TIME,
         "annotator": NAME,
+        "inclusion_probability": FLOAT,
         "metadata": JSON,
         "schema_version": INT,
     },
