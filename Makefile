@@ -25,10 +25,10 @@ instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Hay
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/instrumentations/applications.py $(ARGS)
 
 monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after make programs; CI runs both
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py tests/monitoring/prometheus.py $(ARGS)
 
-programs: ## install Alertmanager from Debian's packages, where it is missing; as root
-	command -v prometheus-alertmanager || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager; }
+programs: ## install Alertmanager and Prometheus from Debian's packages, where it is missing; as root
+	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)

@@ -108,6 +108,8 @@ from importlib.resources import files
 templates = files("ragtide_offline.report") / "templates"
 pages = [f"{name}.{kind}" for name in ("experiment", "replay", "comparison") for kind in ("html", "md")]
 assert all((templates / page).is_file() for page in pages)
+deployed = ("prometheus/prometheus.yml", "prometheus/ragtide.rules.yml", "grafana/ragtide.json")
+assert all((files("ragtide") / "deploy" / name).is_file() for name in deployed)
 """
 
 SERVER = """
