@@ -123,6 +123,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/coverage.py > docs/measured/intervals.md
 	$(BIN)/python benchmarks/drift_delays.py > docs/measured/drift.md
 	$(BIN)/python benchmarks/prediction_powered.py > docs/measured/prediction_powered.md
+	$(BIN)/python benchmarks/annotation.py > docs/measured/annotation.md
 	$(BIN)/python benchmarks/clustered_pairs.py > docs/measured/clustered_pairs.md
 	$(BIN)/python benchmarks/sampled_traffic.py > docs/measured/sampled_traffic.md
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md

@@ -27,9 +27,10 @@ def module(name: str) -> ModuleType:
     return found
 
 
-coverage, covariates, delays, discovery, live_discovery, powered, racing, seasons = (
+annotation, coverage, covariates, delays, discovery, live_discovery, powered, racing, seasons = (
     module(name)
     for name in (
+        "annotation",
         "coverage",
         "covariates",
         "drift_delays",
@@ -104,6 +105,19 @@ def test_prediction_powered_estimates_cover_and_gain_the_more_the_better_the_che
     assert 1 > found[0]["width"] > found[1]["width"] > found[2]["width"]
     assert found[2]["width"] < 0.6
     assert found[2]["gain"] > 4
+
+
+def test_an_annotated_sample_covers_the_truth_in_95_percent_of_1000_runs_and_is_narrower_than_people_alone() -> None:
+    found = annotation.simulate(annotation.CASES[1], 1000, 3000, seed=1)
+    assert found["covers"] >= 0.95
+    assert 0.93 <= found["standard"] <= 0.97
+    assert found["narrower"] >= 0.99
+    assert found["width"] < 0.8 * found["width_alone"]
+
+
+def test_disputed_items_would_ruin_the_estimate_if_they_counted_as_a_sample() -> None:
+    found = annotation.simulate(annotation.CASES[-1], 50, 2000, seed=2)
+    assert (found["standard"] < 0.5, found["off"] < -0.02) == (True, True)
 
 
 @pytest.mark.parametrize("kind", racing.KINDS)
