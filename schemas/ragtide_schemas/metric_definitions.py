@@ -317,13 +317,28 @@ EMPTY_RESPONSE: Final = _outcome(
     related=("retrieval.empty",),
 )
 
+SELF_CONSISTENCY: Final = MetricDefinition(
+    "judge.self_consistency",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "Share of the response's sentences with the same verdict when the judge is asked a second time.",
+    "Cohen (1960), A Coefficient of Agreement for Nominal Scales: the observed agreement",
+    "response sentences that both answers call supported, or both not / response sentences",
+    needs=("two answers of the judge", "response sentences"),
+    does_not_tell="Whether the judge is right: a judge that repeats its mistakes scores 1.",
+    related=("trace.adherence", "trace.supported_fraction"),
+)
+"""Of the interactions about which the judge was asked twice (`judge.repeat_share`)."""
+
 CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 """Families whose metrics are all known: a metric of the user's own has another family."""
 
 OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 """Of every interaction, whichever labeler scored it: they need no labels."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *OUTCOMES)
+RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, SELF_CONSISTENCY, *OUTCOMES)
 """Every metric ragtide computes itself, in the order of tables."""
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})

@@ -1,5 +1,6 @@
 """Workers that ask a judge, as real processes, against a judge that misbehaves."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support.roles import (
 
 from ragtide import InteractionProducer
 from ragtide.testing import Drops, Hangs, Labels, Reply, Says, ScriptedJudge, Status
+from ragtide_consumers.labelers.judge.self_consistency import is_asked_twice
 
 SECRET = "sk-end-to-end-0123456789"
 
@@ -133,6 +135,36 @@ def test_a_cascade_judges_the_same_sample_again_in_a_replay(redis: Any, redis_ur
             assert found == {"local": 200, "judge": len(chosen[-1])}
     assert chosen[0] == chosen[1]
     assert 15 < len(chosen[0]) < 70
+
+
+@pytest.mark.heavy
+def test_a_share_is_asked_twice_and_estimated_with_its_segments(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    published = [
+        one.model_copy(update={"segments": {"lang": "de" if number % 2 else "en"}})
+        for number, one in enumerate(interactions(120))
+    ]
+    chosen = {one.interaction_id: one.segments["lang"] for one in published if is_asked_twice(one, 0.3)}
+    with ScriptedJudge() as server:
+        settings = judge_settings(server, RAGTIDE_JUDGE_REPEAT_SHARE="0.3")
+        with InteractionProducer(redis_url) as producer:
+            producer.publish_many(published)
+        with (
+            running("worker", redis_url, tmp_path / "worker.log", settings),
+            running("aggregator", redis_url, tmp_path / "aggregator.log"),
+        ):
+            wait_for_events(redis, len(published))
+            wait_for_aggregation(redis)
+    events = metric_events(redis)
+    scored = {event.interaction_id for event in events if "judge.self_consistency" in event.scores}
+    assert scored == set(chosen), "the hash of the id alone chooses"
+    assert {event.interaction_id for event in events if event.counters.get("asked_again")} == scored
+    assert all(event.scores["judge.self_consistency"] == 1.0 for event in events if event.interaction_id in scored)
+    found = {e["segment"]: e for e in estimates(redis_url) if e["metric"] == "judge.self_consistency"}
+    sizes: dict[str | None, int] = {f"lang={value}": n for value, n in Counter(chosen.values()).items()}
+    sizes[None] = len(chosen)
+    assert {segment: (one["n"], one["estimate"]) for segment, one in found.items()} == {
+        segment: (n, 1.0) for segment, n in sizes.items()
+    }
 
 
 def test_a_worker_without_a_model_ends_with_one_sentence(redis_url: str) -> None:

@@ -4,7 +4,7 @@ from typing import Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
-from ragtide_schemas.metric_definitions import OUTCOMES
+from ragtide_schemas.metric_definitions import OUTCOMES, SELF_CONSISTENCY
 
 from .local.withheld import WITHHELD
 from .nli import NliLabeler
@@ -29,6 +29,8 @@ def labelers_of(metric: str) -> list[str]:
     """
     if metric in {outcome.name for outcome in OUTCOMES}:
         return ["every labeler"]
+    if metric == SELF_CONSISTENCY.name:
+        return ["judge with judge.repeat_share"]
     if metric not in METRICS:
         return []
     found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]
@@ -46,6 +48,8 @@ def _metrics_of(labeler: str, settings: Settings) -> frozenset[str] | None:
     judged = _of(*(f"{family}." for family in settings.judge.families))
     if "trace" in settings.judge.families:
         judged |= _of("sentences.")
+    if settings.judge.repeat_share:
+        judged |= {SELF_CONSISTENCY.name}
     falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
     return judged | _LOCAL if falls_back else judged
 

@@ -1,8 +1,8 @@
 """Settings of the LLM judge: the table `[judge]`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 from .recorder import Pattern
 from .remote import Dollars, RemoteSettings
@@ -50,6 +50,9 @@ class JudgeSettings(RemoteSettings):
     """Seconds that this function may take for one interaction; the judge does not read one that takes longer."""
     repairs: Annotated[int, Field(ge=0)] = 2
     """Most further prompts after an unusable answer; each names the faults of the answer."""
+    repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the interactions about which the judge is asked a second time, past the cache, for the metric
+    `judge.self_consistency`; a hash of the id chooses them. It needs the family `trace`."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Most tokens a minute that one worker sends and requests, by estimate."""
     over_budget: Literal["pause", "local"] = "pause"
@@ -57,6 +60,15 @@ class JudgeSettings(RemoteSettings):
     prices: dict[str, Price] = Field(default_factory=dict)
     """Price of each model. A model without one has its list price of the package `genai-prices`, if the address is that
     of a provider. A spend limit needs a price."""
+
+    @model_validator(mode="after")
+    def _a_repeat_needs_verdicts(self) -> Self:
+        if self.repeat_share and "trace" not in self.families:
+            raise ValueError(
+                f"repeat_share is {self.repeat_share:g}, and self-consistency compares verdicts of the family trace: "
+                "add trace to families, or set repeat_share to 0"
+            )
+        return self
 
     @property
     def over_budget_effect(self) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,7 +15,7 @@ from ragtide_runtime.settings.model import Settings
 from ...metrics.scores import AbsentReason
 from ...text.tokens import estimated_tokens
 from ..remote.access import Access
-from ..remote.cache import content_key
+from ..remote.cache import Cache, NoCache, content_key
 from ..remote.endpoint import EndpointInfo
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
@@ -82,6 +83,7 @@ class JudgeClient:
             unusable=AbsentReason.JUDGE_UNUSABLE,
         )
         self._access = Access(info, judge, settings, redis, telemetry, tokens_per_minute=judge.tokens_per_minute)
+        self._cache: Cache = self._access.cache
         self._answer_tokens = float(FIRST_ANSWER_TOKENS)
 
     async def ask(
@@ -107,7 +109,7 @@ class JudgeClient:
             ContextTooLong: the prompt is longer than the model takes.
             NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
         """
-        match None if corrections else await self._access.cache.get(self._key(prompt)):
+        match None if corrections else await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
                 self._access.telemetry.found()
@@ -131,7 +133,16 @@ class JudgeClient:
     async def keep(self, prompt: Prompt, answer: JudgeAnswer) -> None:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
-            await self._access.cache.put(self._key(prompt), [answer.text, answer.finish])
+            await self._cache.put(self._key(prompt), [answer.text, answer.finish])
+
+    def without_cache(self) -> "JudgeClient":
+        """Return a client of the same endpoint, limits and account that neither reads nor stores cached answers.
+
+        It shares the connections, so it is not closed.
+        """
+        client = copy(self)
+        client._cache = NoCache()
+        return client
 
     async def aclose(self) -> None:
         """Close the connections."""

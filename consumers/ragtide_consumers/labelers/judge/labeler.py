@@ -9,6 +9,7 @@ import structlog
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
+from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.ragchecker import ragchecker_metrics
@@ -26,6 +27,7 @@ from .earlier_turns import earlier_turns
 from .injection import suspected
 from .prompts import VERSIONS, Language
 from .redacting import PromptRedaction
+from .self_consistency import asked_again, is_asked_twice, scored
 from .trace import judge_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
@@ -127,6 +129,16 @@ class JudgeLabeler:
                 usage.counters["defects"] += len(result.defects)
                 log.error("scores break their laws", interaction_id=interaction.interaction_id, laws=result.defects)
             absent |= missing
+        if is_asked_twice(interaction, self._client.settings.repeat_share):
+            # Last, because an outage in the calls before it repeats them all.
+            first = next((found for found in labels if isinstance(found, SentenceLabels)), None)
+            if first is None:
+                absent[SELF_CONSISTENCY.name] = absent["trace.adherence"]
+            else:
+                value = await asked_again(self._client, first, sentences, language, usage, history=history)
+                some, missing = scored(value)
+                scores |= some
+                absent |= missing
         return Labeling(
             scores,
             absent,

@@ -36,6 +36,14 @@ class Usage:
         if source is not None:
             self.cost_sources.add(source)
 
+    def add(self, other: "Usage") -> None:
+        """Add the tokens, dollars and counts of further calls for the same interaction."""
+        self.prompt_tokens += other.prompt_tokens
+        self.completion_tokens += other.completion_tokens
+        self.cost_usd += other.cost_usd
+        self.cost_sources |= other.cost_sources
+        self.counters.update(other.counters)
+
     def added_to(self, labeling: Labeling) -> Labeling:
         """Return a labeling with this usage."""
         return replace(

@@ -1,0 +1,96 @@
+"""Self-consistency of the judge: it is asked a second time about a share of the interactions."""
+
+from typing import Final
+
+import structlog
+
+from ragtide_runtime.draws import drawn
+from ragtide_runtime.telemetry.log_limit import LogLimit
+from ragtide_schemas import RagInteraction, SentenceLabels
+from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
+
+from ...metrics.scores import AbsentReason
+from ...metrics.trace import supported_sentences
+from ...text.sentences import CutInteraction
+from ..remote.errors import ContextTooLong, NoLabels, OverBudget
+from ..remote.usage import Usage
+from ..unavailable import LabelerUnavailable
+from .client import JudgeClient
+from .earlier_turns import KeyedTexts
+from .prompts import Language
+from .trace import judge_trace
+
+_PURPOSE: Final = b"ragtide repeat"
+"""Makes this draw independent of the draws that choose for a sample or for a cascade's reference."""
+
+log = structlog.get_logger("ragtide.judge")
+log_limit = LogLimit()
+
+
+def is_asked_twice(interaction: RagInteraction, share: float) -> bool:
+    """Return whether the judge is asked twice about an interaction: the same in every process, worker and replay."""
+    return drawn(f"{interaction.pipeline}\0{interaction.interaction_id}", purpose=_PURPOSE) < share
+
+
+def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | AbsentReason:
+    """Return the share of response sentences with the same verdict in two answers, in [0, 1].
+
+    A sentence without a verdict in one of the answers makes the value absent.
+
+    >>> labels = SentenceLabels(support={"a": ["0a"], "b": []}, n_document_sentences=1)
+    >>> self_consistency(labels, labels.model_copy(update={"support": {"a": ["0a"], "b": ["0a"]}}))
+    0.5
+    """
+    one, other = supported_sentences(first), supported_sentences(second)
+    if not one or one.keys() != other.keys():
+        return AbsentReason.INCOMPLETE_LABELS
+    return sum(one[sentence] is other[sentence] for sentence in one) / len(one)
+
+
+async def asked_again(
+    client: JudgeClient,
+    first: SentenceLabels,
+    sentences: CutInteraction,
+    language: Language,
+    usage: Usage,
+    *,
+    history: KeyedTexts = (),
+) -> float | AbsentReason:
+    """Return the judge's self-consistency on one interaction: ask it again, past the cache, and compare the verdicts.
+
+    A failure of the second answer makes the metric absent and changes nothing else. Tokens, dollars and counts of the
+    second answer are added to `usage`, whatever the outcome.
+
+    Args:
+        client: that gave the first answer.
+        first: labels of the first answer.
+        sentences: of the interaction.
+        language: of the prompts.
+        usage: of the interaction.
+        history: earlier turns that the first prompt had.
+    """
+    if not supported_sentences(first):
+        return AbsentReason.INCOMPLETE_LABELS
+    # A usage of its own: unusable first answers must not shorten the second round.
+    again = Usage()
+    try:
+        second = await judge_trace(client.without_cache(), sentences, language, again, history)
+    except NoLabels as error:
+        return error.reason
+    except ContextTooLong:
+        return AbsentReason.CONTEXT_TOO_LONG
+    except OverBudget:
+        return AbsentReason.OVER_BUDGET
+    except LabelerUnavailable as error:
+        log_limit.warning(log, "second", "the judge did not answer a second time", because=str(error))
+        return AbsentReason.JUDGE_UNAVAILABLE
+    finally:
+        usage.add(again)
+        usage.counters["asked_again"] += 1
+    return self_consistency(first, second)
+
+
+def scored(value: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the score or the reason under the name of the metric."""
+    name = SELF_CONSISTENCY.name
+    return ({}, {name: str(value)}) if isinstance(value, AbsentReason) else ({name: value}, {})
