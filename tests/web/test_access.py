@@ -5,13 +5,25 @@ import hashlib
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
 from pydantic import ValidationError
 from tests.support.http_service import http_service
 
+from ragtide_aggregator.service.quality import PartitionQuality
+from ragtide_aggregator.service.telemetry import QualityCollector
 from ragtide_runtime.settings.serve import ServeSettings
+from ragtide_runtime.telemetry.quality_metrics import ALERT_FIRING
 from ragtide_web.access import TokenBucket
 from ragtide_web.guard import foreign_site
 
+QUALITY = PartitionQuality(
+    {
+        ALERT_FIRING: [
+            (("0", "floor", "threshold", "page", pipeline, "", "trace.adherence", "", "", "", ""), 1.0)
+            for pipeline in ("shop-de", "bank", "*")
+        ]
+    }
+)
 ITEM = {"pipeline": "shop-de", "question": "q", "documents": ["d"], "response": "r"}
 TOKENS: list[dict[str, Any]] = [
     {"name": "all", "token": "all-0123456789"},
@@ -138,3 +150,35 @@ async def test_tokens_never_reach_logs_and_answers(
         assert "0123456789" not in repr(ServeSettings.model_validate({"tokens": TOKENS}))
     shown = capsys.readouterr()
     assert "0123456789" not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+async def test_metrics_show_the_pipelines_of_the_token_only(host: str, async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url, serve={"host": host, "tokens": TOKENS}) as service:
+        quality = QualityCollector()
+        service.process.registry.register(quality)
+        quality.publish(0, QUALITY, lambda: True)
+
+        async def seen(token: str | None) -> tuple[int, set[str]]:
+            status, text = await service.get("/metrics", token)
+            if status != 200:
+                return status, set()
+            families = {one.name: one for one in parse(text.decode())}
+            assert families["ragtide_redis_up"].samples[0].value == 1
+            assert families["ragtide_http_requests"].type == "counter"
+            return status, {one.labels["pipeline"] for one in families["ragtide_alert_firing"].samples}
+
+        assert await seen("all-0123456789") == (200, {"shop-de", "bank", "*"})
+        assert await seen("shop-0123456789") == (200, {"shop-de"})
+        assert await seen("writer-0123456789") == (403, set())
+        assert await seen("unknown") == (401, set())
+        assert await seen(None) == ((200, set()) if host == "127.0.0.1" else (401, set()))
+
+
+async def test_without_tokens_the_metrics_show_all_pipelines_to_this_machine(async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        quality = QualityCollector()
+        service.process.registry.register(quality)
+        quality.publish(0, QUALITY, lambda: True)
+        _, text = await service.get("/metrics")
+    assert text.decode().count("ragtide_alert_firing{") == 3

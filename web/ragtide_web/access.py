@@ -95,6 +95,10 @@ class Clients:
         """Whether a client needs a token."""
         return bool(self._known)
 
+    def has_token(self, headers: Mapping[str, str]) -> bool:
+        """Return whether a request has a token, known or not."""
+        return any(True for _ in _tokens_in(headers))
+
     def identified(self, headers: Mapping[str, str]) -> Client:
         """Return the client of a request.
 

@@ -1,7 +1,7 @@
 """The answers of a process about itself, for any web server: its metrics, and whether it is alive and ready."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -15,6 +15,7 @@ from ..cancellation import end
 from ..redis.client import connect_async
 from ..settings.model import Settings
 from .backlog_metrics import BacklogCollector
+from .families import of_pipelines
 from .health import Health, HealthReport
 from .process import ProcessTelemetry
 
@@ -34,11 +35,17 @@ class RoleEndpoints:
         self._process = process
         self._backlog = backlog
 
-    async def metrics(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics, and their content type for this `Accept` header."""
+    async def metrics(self, accept: str, *, may_see: Callable[[str], bool] | None = None) -> tuple[bytes, str]:
+        """Return the metrics, and their content type.
+
+        Args:
+            accept: the header `Accept` of the request.
+            may_see: whether the client may see a pipeline; without it the client sees all pipelines.
+        """
         await self._backlog.refresh()
         encode, content_type = choose_encoder(accept)
-        return encode(self._process.registry), content_type
+        registry = self._process.registry
+        return encode(registry if may_see is None else of_pipelines(registry, may_see)), content_type
 
     def alive(self) -> HealthReport:
         """Return whether a restart would not help."""

@@ -1,5 +1,7 @@
 """`GET /healthz`, `/readyz` and `/metrics`."""
 
+from collections.abc import Callable
+
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
@@ -26,8 +28,20 @@ async def readyz(shared: Shared) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response, responses={401: {"description": "The token is not known."}})
 async def metrics(request: Request, shared: Shared) -> Response:
-    """Return the metrics for Prometheus; other machines need a token that may read."""
-    if not is_loopback(shared.settings.serve.host):
-        shared.clients.admitted(request.headers, "read")
-    body, content_type = await shared.endpoints.metrics(request.headers.get("accept", ""))
+    """Return the metrics for Prometheus; other machines need a token that may read.
+
+    A token for some pipelines sees the estimates and alerts of these pipelines. If the service has tokens, a client of
+    this machine without one sees none, because a proxy in front of the service is a client of this machine, too.
+    """
+    may_see = _visible(request, shared)
+    body, content_type = await shared.endpoints.metrics(request.headers.get("accept", ""), may_see=may_see)
     return Response(body, headers={"content-type": content_type})
+
+
+def _visible(request: Request, shared: Shared) -> Callable[[str], bool] | None:
+    """Return whether the client may see a pipeline; None for a client that may see all."""
+    clients = shared.clients
+    if is_loopback(shared.settings.serve.host) and not clients.has_token(request.headers):
+        return (lambda _: False) if clients.need_tokens else None
+    client = clients.admitted(request.headers, "read")
+    return client.may_use if client.patterns else None
