@@ -311,3 +311,12 @@ async def test_an_alert_that_resolves_loses_its_series(async_redis: Any) -> None
         await publish(async_redis, adherence([0.95] * 400, first=len(EVENTS)))
         await until(lambda: caught_up(async_redis))
         await until(lambda: one.firing() == [] and one.n() == len(EVENTS) + 400)
+
+
+async def test_alerts_about_the_pipeline_itself_have_series_also_from_the_checkpoint(async_redis: Any) -> None:
+    await async_redis.hset(STREAMS.dropped, "full", 4)
+    first, second = ScrapedAggregator(), ScrapedAggregator()
+    async with first.running(async_redis, "first"):
+        await until(lambda: first.firing() == ["stall-dropped"])
+    async with second.running(async_redis, "second"):
+        await until(lambda: second.firing() == ["stall-dropped"])

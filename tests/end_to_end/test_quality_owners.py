@@ -2,6 +2,7 @@
 
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ def n(role: Role) -> float | None:
     return found[0] if found else None
 
 
+def shows(role: Role, total: int) -> bool:
+    return n(role) == total
+
+
 @pytest.mark.heavy
 def test_an_owner_that_was_paused_has_no_series_from_its_first_scrape_on(
     redis: Any, redis_url: str, tmp_path: Path
@@ -47,7 +52,7 @@ def test_an_owner_that_was_paused_has_no_series_from_its_first_scrape_on(
                 processes[owner].send_signal(signal.SIGSTOP)
                 redis.xadd(STREAMS.metrics, {DATA_FIELD: adherence([0.5], first=total)[0].encode()})
                 total += 1
-                wait_until(lambda role=roles[other], total=total: n(role) == total)
+                wait_until(partial(shows, roles[other], total))
                 # The kernel accepts the request; the process answers it as soon as it goes on.
                 late = scraper.submit(n, roles[owner])
                 processes[owner].send_signal(signal.SIGCONT)
