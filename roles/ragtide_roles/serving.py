@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -13,6 +14,7 @@ from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -20,6 +22,7 @@ from .experiment_workers import join_experiment, wait_for_workspace
 from .gc_tuning import collect_rarely
 from .known_metrics import check_rules, known_metrics
 from .rule_findings import rule_findings
+from .rules_counter import rules_counter
 from .running import together
 from .trusted import check_labeler
 
@@ -74,12 +77,22 @@ async def serve(
 
             prepared = await prepare_recorder(settings, redis)
     _warn_of_rules(settings)
-    roles = [work(settings, url, stop, process, also=also)] if worker else []
-    roles += [aggregate(settings, url, stop, process)] if aggregator else []
+    # The rules of a workspace are in Redis, and stay as they are.
+    rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
+    roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
+    roles += [aggregate(settings, url, stop, process, rules=rules)] if aggregator else []
+    roles += [rules.run(stop)] if rules is not None and (worker or aggregator) else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
     roles += [notify(settings, url, stop, process)] if notifier else []
     roles += [other(settings) for other in others]
     await together(*roles, stop=stop)
+
+
+def _rules_watch(settings: Settings, process: ProcessTelemetry) -> RulesWatch:
+    def check(found: Settings) -> None:
+        check_rules(found.alerts, known_metrics(found))
+
+    return RulesWatch(settings, check=check, count=rules_counter(process))
 
 
 def _warn_of_rules(settings: Settings) -> None:
@@ -96,6 +109,7 @@ async def work(
     process: ProcessTelemetry | None = None,
     *,
     also: Sequence[CustomMetric] = (),
+    rules: RulesWatch | None = None,
 ) -> None:
     """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
     from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
@@ -109,7 +123,7 @@ async def work(
     redis = connect_async(url)
     try:
         async with labeler_of(settings, redis, telemetry=LabelerTelemetry(process), also=also) as labeler:
-            await run_workers(settings, url, labeler, stop, telemetry=WorkerTelemetry(process))
+            await run_workers(settings, url, labeler, stop, telemetry=WorkerTelemetry(process), rules=rules)
     finally:
         await redis.aclose()
 
@@ -132,7 +146,14 @@ async def notify(settings: Settings, url: str, stop: asyncio.Event, process: Pro
     await run_notifier(settings, url, stop, process)
 
 
-async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry | None = None) -> None:
+async def aggregate(
+    settings: Settings,
+    url: str,
+    stop: asyncio.Event,
+    process: ProcessTelemetry | None = None,
+    *,
+    rules: RulesWatch | None = None,
+) -> None:
     """Aggregate every partition until told to stop."""
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
@@ -169,4 +190,6 @@ async def aggregate(settings: Settings, url: str, stop: asyncio.Event, process: 
     )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:
-        await Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry).run(stop)
+        service = Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry)
+        with nullcontext() if rules is None else rules.giving(lambda found: service.take(state_options(found))):
+            await service.run(stop)

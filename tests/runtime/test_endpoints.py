@@ -14,6 +14,7 @@ from ragtide_consumers.notify.telemetry import NotifyTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.ingest.telemetry import IngestTelemetry
+from ragtide_roles.rules_counter import rules_counter
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
@@ -97,6 +98,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     IngestTelemetry(process)
     HttpTelemetry(process)
     NotifyTelemetry(1, ("team",), process)
+    rules_counter(process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:

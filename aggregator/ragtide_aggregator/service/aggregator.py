@@ -1,6 +1,7 @@
 """The aggregator of a process: it owns its share of the partitions, and takes over partitions of dead owners."""
 
 import asyncio
+from dataclasses import replace
 
 import structlog
 from redis.asyncio import Redis
@@ -11,6 +12,7 @@ from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
 
+from ..state.state import StateOptions
 from ..statistics.scipy_functions import preload
 from .halving import Halving, StepFailedError
 from .options import ServiceOptions
@@ -67,6 +69,22 @@ class Aggregator:
         """Metric events applied since the start."""
         return self._applied + sum(session.events_applied for session in self._sessions.values())
 
+    def take(self, state: StateOptions) -> None:
+        """Take other options of the state, such as new alert rules, as a restart would.
+
+        Every partition commits everything that it has applied, and goes on from its checkpoint.
+        """
+        self._options = replace(self._options, state=state)
+        for session in self._sessions.values():
+            session.end()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether every owned partition is served with the newest options."""
+        return len(self._sessions) == len(self.owner.owned) and all(
+            session.options is self._options for session in self._sessions.values()
+        )
+
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until told to stop.
 
@@ -87,16 +105,22 @@ class Aggregator:
             self._telemetry.ended(streams.partition)
 
     async def _served(self, ownership: Ownership, halving: Halving) -> bool:
-        """Serve from the checkpoint on; return False if a step failed and must be tried in halves."""
+        """Serve from the checkpoint on; return False to begin there again.
+
+        A step may have failed, which is then tried in halves, or the options may be new.
+        """
         (streams,) = ownership.streams
+        options = self._options
         session = await PartitionSession.begin(
             self._redis,
-            self._options,
+            options,
             ownership,
             telemetry=self._telemetry,
             pace=self._paces[streams.partition],
             halving=halving,
         )
+        if options is not self._options:
+            return False
         self._sessions[streams.partition] = session
         try:
             await session.run()
@@ -112,4 +136,4 @@ class Aggregator:
             return False
         finally:
             self._applied += self._sessions.pop(streams.partition).events_applied
-        return True
+        return ownership.stop.is_set()

@@ -1,6 +1,5 @@
 """One ownership session of an aggregator: its work on a partition, from the checkpoint until the ownership ends."""
 
-import asyncio
 from time import monotonic
 
 import structlog
@@ -39,6 +38,23 @@ LONGEST_WAIT_S = 0.5
 log = structlog.get_logger("ragtide.aggregator")
 
 
+class SessionStop:
+    """Tells a session to end: because its ownership ends, or because another session is to go on.
+
+    Args:
+        ownership: of the session.
+    """
+
+    def __init__(self, ownership: Ownership) -> None:
+        self._ownership = ownership
+        self.ends = False
+        """Whether the session alone ends."""
+
+    def is_set(self) -> bool:
+        """Return whether the session is to end."""
+        return self.ends or self._ownership.stop.is_set()
+
+
 class PartitionSession:
     """Reads, applies and commits the entries of a partition, and trims its streams.
 
@@ -66,7 +82,8 @@ class PartitionSession:
         (streams,) = ownership.streams
         self._redis = redis
         self._streams: Streams = streams
-        self._options = options
+        self.options = options
+        """Of the service, when the session began."""
         self._ownership = ownership
         self._telemetry = telemetry
         self._pace = pace
@@ -98,12 +115,17 @@ class PartitionSession:
             )
         self._committed = self._applier.positions
         self._alerts_raised = False
+        self._stop = SessionStop(ownership)
         self._release_at = monotonic()
 
     @property
     def events_applied(self) -> int:
         """Metric events that were applied."""
         return self._applier.events_applied
+
+    def end(self) -> None:
+        """Make `run` end soon, as at a stop; the ownership goes on."""
+        self._stop.ends = True
 
     @classmethod
     async def begin(
@@ -155,7 +177,7 @@ class PartitionSession:
             )
 
     async def run(self) -> None:
-        """Serve until the ownership is to end, then commit everything that was applied.
+        """Serve until the session is to end, then commit everything that was applied.
 
         Raises:
             LeaseLostError: another aggregator owns the partition.
@@ -166,7 +188,7 @@ class PartitionSession:
         try:
             # Any access to the state may fail because of an entry, because queued events are applied late.
             with countable(lambda: self._applier.taken):
-                await self._serve(self._ownership.stop)
+                await self._serve(self._stop)
         except StepFailedError:
             self._applier.events_applied -= self._applier.uncommitted.applied
             raise
@@ -176,8 +198,8 @@ class PartitionSession:
         finally:
             self._writer.close()
 
-    async def _serve(self, stop: asyncio.Event) -> None:
-        options, applier = self._options, self._applier
+    async def _serve(self, stop: "SessionStop") -> None:
+        options, applier = self.options, self._applier
         timing = CommitTiming(options.commit_interval_s, now=monotonic())
         maintenance_at = monotonic()
         while True:
@@ -206,7 +228,7 @@ class PartitionSession:
         """Whether entries or alerts wait for a commit."""
         return self._applier.uncommitted.any or self._alerts_raised
 
-    def _uncommitted(self, stop: asyncio.Event) -> bool:
+    def _uncommitted(self, stop: "SessionStop") -> bool:
         """Return whether a commit has anything to write; the last commits write all owed estimates."""
         return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
@@ -233,14 +255,14 @@ class PartitionSession:
         if self._writer.pins is not None and monotonic() >= self._release_at:
             await self._writer.pins.release_others({alert.alert_id for alert in self._applier.state.firing()})
             self._release_at = monotonic() + RELEASE_S
-        status = await run_script(self._redis, trim_streams(self._streams, self._options.caps, *self._committed))
+        status = await run_script(self._redis, trim_streams(self._streams, self.options.caps, *self._committed))
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True
 
-    async def _commit(self, stop: asyncio.Event) -> None:
+    async def _commit(self, stop: "SessionStop") -> None:
         taken, positions = self._applier.taken, self._applier.positions
         written = await self._writer.commit(stop)
         self._halving.passed(taken.metrics + taken.feedback)

@@ -50,6 +50,13 @@ class CheckpointPart(Protocol):
         """Return fields to write and fields to remove since the last call."""
 
 
+class Stopping(Protocol):
+    """Something that may be told to stop."""
+
+    def is_set(self) -> bool:
+        """Return whether it is to stop."""
+
+
 class StepWriter:
     """Writes the steps of one partition.
 
@@ -108,7 +115,7 @@ class StepWriter:
         """Return the result of a call that reads the state, made in the thread that builds steps."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    async def commit(self, stop: asyncio.Event) -> WrittenStep:
+    async def commit(self, stop: Stopping) -> WrittenStep:
         """Write the next step.
 
         Args:
@@ -172,7 +179,7 @@ class StepWriter:
         published = self.estimates.take(state, confidence=self._confidence)
         return changes, published, perf_counter() - started
 
-    async def _write(self, step: Step, stop: asyncio.Event) -> float:
+    async def _write(self, step: Step, stop: Stopping) -> float:
         """Write a step, and return the seconds of the successful try."""
 
         async def write() -> float:
@@ -188,7 +195,7 @@ class StepWriter:
         )
         return took_s
 
-    async def _answered(self, call: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T:
+    async def _answered(self, call: Callable[[], Awaitable[T]], stop: Stopping) -> T:
         """Make a call that is safe to repeat until Redis answers, and return its result."""
         backoff = Backoff()
         while True:

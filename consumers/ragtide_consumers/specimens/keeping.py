@@ -67,6 +67,10 @@ class SpecimenKeeper:
         """Return the keeper that the settings ask for; None if they keep no specimens here."""
         return cls(settings, count) if settings.keeps_specimens else None
 
+    def take_rules(self, settings: Settings) -> None:
+        """Take the alert rules of other settings."""
+        self._lists.take_rules(settings.alerts)
+
     async def proposed(
         self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, *, trace_id: str | None
     ) -> ProposedSpecimen | None:

@@ -72,10 +72,14 @@ class SpecimenLists:
         self, settings: SpecimenSettings, rules: Sequence[AlertRule], clock: Callable[[], float] = monotonic
     ) -> None:
         self._settings = settings
-        self._rules = [rule for rule in rules if rule.kind != "rmse" and _has_line(rule)]
+        self.take_rules(rules)
         self._clock = clock
         self._sources: OrderedDict[tuple[str, str], _Source] = OrderedDict()
         self._beyond: OrderedDict[tuple[str, str], PerMinute] = OrderedDict()
+
+    def take_rules(self, rules: Sequence[AlertRule]) -> None:
+        """Take other alert rules."""
+        self._rules = [rule for rule in rules if rule.kind != "rmse" and _has_line(rule)]
 
     def sampled(self, event: MetricEvent) -> bool:
         """Return whether an interaction is in the uniform sample."""

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+from contextlib import nullcontext
 from uuid import uuid4
 
 import structlog
@@ -13,6 +14,7 @@ from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.log import pin
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
@@ -116,6 +118,7 @@ async def run_workers(
     stop: asyncio.Event,
     *,
     telemetry: WorkerTelemetry | None = None,
+    rules: RulesWatch | None = None,
 ) -> None:
     """Label until told to stop; then finish entries in flight, for at most the grace time.
 
@@ -130,7 +133,10 @@ async def run_workers(
     specimens = SpecimenKeeper.of(settings, telemetry.specimen)
     try:
         async with exporting_results(settings.otel, telemetry) as export:
-            await _run_workers(settings, url, labeler, stop, telemetry=telemetry, export=export, specimens=specimens)
+            with nullcontext() if specimens is None or rules is None else rules.giving(specimens.take_rules):
+                await _run_workers(
+                    settings, url, labeler, stop, telemetry=telemetry, export=export, specimens=specimens
+                )
     finally:
         if specimens is not None:
             await asyncio.to_thread(specimens.close)

@@ -185,6 +185,8 @@ class Settings(BaseSettings):
     """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
+    rules_poll_s: Annotated[float, Field(ge=0)] = 10.0
+    """Seconds between two looks whether the TOML file has changed, to take new `alerts` and `budget`; 0 never looks."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
     prometheus: PrometheusSettings = PrometheusSettings()
@@ -303,10 +305,15 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources, the strongest first: arguments, environment, TOML file."""
-        return init_settings, Environment(settings_cls), TomlConfigSettingsSource(settings_cls, toml_file=_file())
+        return (
+            init_settings,
+            Environment(settings_cls),
+            TomlConfigSettingsSource(settings_cls, toml_file=settings_file()),
+        )
 
 
-def _file() -> Path:
+def settings_file() -> Path:
+    """Return the path of the settings' file, which may be missing."""
     return Path(os.environ.get("RAGTIDE_CONFIG", "ragtide.toml"))
 
 
@@ -345,11 +352,11 @@ def _load(overrides: dict[str, object]) -> Settings:
     named = os.environ.get("RAGTIDE_CONFIG")
     if named is not None and not Path(named).is_file():
         raise ConfigurationError(f"RAGTIDE_CONFIG names {named}, which is not a file: correct the path or unset it")
-    text, _ = read_toml(_file())
+    text, _ = read_toml(settings_file())
     try:
         return Settings(**overrides)  # type: ignore[arg-type]  # Pydantic checks them
     except ValidationError as error:
-        explained = Explainer(Settings, _file(), text, given=overrides).explain(error)
+        explained = Explainer(Settings, settings_file(), text, given=overrides).explain(error)
         raise ConfigurationError(f"settings: {explained}") from None
     except (SettingsError, ValueError) as error:
         raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None

@@ -144,7 +144,14 @@ ALERTS: Final = Metric(
     "Alerts that this aggregator wrote: `firing`, `explained` or `resolved`.",
     ("rule", "status"),
 )
+RULES_READ: Final = Metric(
+    "ragtide_rules_read_total",
+    "counter",
+    "Readings of the alert rules while it runs (a worker counts, too): `taken`, `unchanged` or `refused`.",
+    ("outcome",),
+)
 AGGREGATOR_METRICS: Final = (
+    RULES_READ,
     EVENTS_APPLIED,
     EVENTS_REFUSED,
     CHECKPOINT_SECONDS,

@@ -1,0 +1,135 @@
+"""Reads the alert rules anew while a process runs: after SIGHUP, and when the settings' file has changed.
+
+In a terminal SIGHUP means that the terminal was closed, so it still ends the process there.
+"""
+
+import asyncio
+import hashlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Literal
+
+import structlog
+
+from ..errors import ConfigurationError
+from .model import Settings, load_settings, settings_file
+
+Outcome = Literal["taken", "unchanged", "refused"]
+"""`taken` if rules or budget changed, `refused` if a setting is wrong and the process goes on with the rules it has."""
+
+OUTCOMES: Final[tuple[Outcome, ...]] = ("taken", "unchanged", "refused")
+
+Taker = Callable[[Settings], object]
+"""Takes settings with new `alerts` and `budget`."""
+
+log = structlog.get_logger("ragtide.rules")
+
+
+class RulesWatch:
+    """Gives new alert rules and their budget to the roles of a process.
+
+    Only `alerts` and `budget` are taken; a change of any other setting needs a restart.
+
+    Args:
+        settings: with which the process has started.
+        check: raises a `ConfigurationError` if rules do not suit their metrics.
+        count: called with the outcome of each reading.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        check: Callable[[Settings], None] = lambda _: None,
+        count: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        self._settings = self._started_with = settings
+        self._check = check
+        self._count = count
+        self._takers: list[Taker] = []
+        self._asked = asyncio.Event()
+        self._digest = _digest()
+
+    @contextmanager
+    def giving(self, taker: Taker) -> Iterator[None]:
+        """Call `taker` with the settings of new rules during the body of a `with`; at once if they are new already."""
+        self._takers.append(taker)
+        if self._settings is not self._started_with:
+            taker(self._settings)
+        try:
+            yield
+        finally:
+            self._takers.remove(taker)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Watch until told to stop."""
+        loop, poll_s = asyncio.get_running_loop(), self._settings.rules_poll_s
+        if not sys.stdin.isatty():
+            loop.add_signal_handler(signal.SIGHUP, self._asked.set)
+        stopping = asyncio.create_task(stop.wait())
+        stopping.add_done_callback(lambda _: self._asked.set())
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(poll_s or None):
+                        await self._asked.wait()
+                if stop.is_set():
+                    return
+                digest = await asyncio.to_thread(_digest)
+                if self._asked.is_set() or digest != self._digest:
+                    self._asked.clear()
+                    self._digest = digest
+                    await self.read()
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+            stopping.cancel()
+
+    async def read(self) -> Outcome:
+        """Read the settings, and give their rules to the roles if they have changed. It raises no error."""
+        before = self._settings
+        try:
+            found = await asyncio.to_thread(self._loaded)
+        except ConfigurationError as error:
+            log.warning("the alert rules stay as they are, because the settings are wrong", detail=str(error))
+            self._count("refused")
+            return "refused"
+        if (found.alerts, found.budget) == (before.alerts, before.budget):
+            log.info("the alert rules have not changed")
+            self._count("unchanged")
+            return "unchanged"
+        self._settings = found
+        for taker in self._takers:
+            taker(found)
+        names = {rule.name for rule in found.alerts}, {rule.name for rule in before.alerts}
+        changed = {rule.name for rule in found.alerts if rule not in before.alerts}
+        log.info(
+            "new alert rules are in force",
+            rules=len(found.alerts),
+            new=sorted(names[0] - names[1]),
+            changed=sorted(changed & names[1]),
+            removed=sorted(names[1] - names[0]),
+        )
+        self._count("taken")
+        return "taken"
+
+    def _loaded(self) -> Settings:
+        """Return the settings of the process with the rules of its file and environment.
+
+        Raises:
+            ConfigurationError: a setting is wrong.
+        """
+        given = self._settings
+        found = load_settings(prefix=given.prefix, partitions=given.partitions)
+        changed = given.model_copy(update={"alerts": found.alerts, "budget": found.budget})
+        self._check(changed)
+        return changed
+
+
+def _digest() -> bytes | None:
+    """Return a digest of the settings' file; None if it cannot be read."""
+    try:
+        return hashlib.sha256(settings_file().read_bytes()).digest()
+    except OSError:
+        return None

@@ -1,0 +1,95 @@
+"""New alert rules in a running aggregator give what a restart with them gives, to the bit."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.aggregator.test_service import EVENTS, OPTIONS, RULE, STREAMS, caught_up, stored_rows
+from tests.support.conditions import until
+
+from ragtide import Alert, AlertRule
+from ragtide_aggregator.service.aggregator import Aggregator
+from ragtide_aggregator.state.state import StateOptions
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
+
+DRIFT = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=40)
+STRICT = RULE.model_copy(update={"target": 0.9})
+CHANGES = {
+    "a rule is added": (RULE, DRIFT),
+    "a rule changes": (STRICT,),
+    "a rule is removed": (DRIFT,),
+    "all rules are removed": (),
+}
+
+
+def state(*rules: AlertRule) -> StateOptions:
+    return replace(OPTIONS.state, rules=rules)
+
+
+async def published(redis: Any, first: int, last: int) -> None:
+    for number in range(first, last):
+        # With ids of its own, because rules count in the times of entries.
+        await redis.xadd(STREAMS.metrics, {DATA_FIELD: EVENTS[number].encode()}, id=f"{1_800_000_000_000 + number}-0")
+    await until(lambda: caught_up(redis))
+
+
+async def outcome(redis: Any, rules: tuple[AlertRule, ...], change_at: int, *, anew: bool) -> tuple[Any, list[Alert]]:
+    """Return checkpoint and alerts of a run whose rules change, in one process or by a restart."""
+    await redis.flushall()
+    async with AsyncExitStack() as stack:
+
+        async def begun(options: Any) -> Aggregator:
+            stop = asyncio.Event()
+            service = Aggregator(redis, Layout("ragtide"), options, holder="a")
+            task = asyncio.create_task(service.run(stop))
+
+            async def end() -> None:
+                stop.set()
+                await task
+
+            stack.push_async_callback(end)
+            return service
+
+        service = await begun(OPTIONS)
+        await published(redis, 0, change_at)
+        if anew:
+            service.take(state(*rules))
+            await until(lambda: service.is_current)
+        else:
+            await stack.aclose()
+            await begun(replace(OPTIONS, state=state(*rules)))
+        await published(redis, change_at, len(EVENTS))
+    alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await redis.xrange(STREAMS.alerts)]
+    return await stored_rows(redis), alerts
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_new_rules_give_what_a_restart_gives(name: str, async_redis: Any) -> None:
+    change_at = 270 if "removed" in name else 150
+    restarted = await outcome(async_redis, CHANGES[name], change_at, anew=False)
+    assert await outcome(async_redis, CHANGES[name], change_at, anew=True) == restarted
+    rows, alerts = restarted
+    assert rows
+    if name == "a rule changes":
+        assert alerts, "the alerts of the new rule are compared, too"
+
+
+async def test_rules_that_change_again_and_again_while_events_come_lose_and_repeat_no_event(async_redis: Any) -> None:
+    stop = asyncio.Event()
+    service = Aggregator(async_redis, Layout("ragtide"), OPTIONS, holder="a")
+    task = asyncio.create_task(service.run(stop))
+    try:
+        for number, event in enumerate(EVENTS):
+            await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: event.encode()})
+            if number % 7 == 0:
+                service.take(state(*list(CHANGES.values())[number % 4]))
+        service.take(state(RULE))
+        await until(lambda: caught_up(async_redis))
+        assert len(service.owner.owned) == 1
+    finally:
+        stop.set()
+        await task
+    assert service.events_applied == len(EVENTS)

@@ -1,0 +1,103 @@
+"""Alert rules are read anew from the settings' file; a wrong file leaves the rules as they are."""
+
+import asyncio
+import os
+import signal
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.conditions import until
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_runtime.settings.rules_watch import RulesWatch
+
+RULE = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "ragtide.toml"
+    path.write_text(RULE.format(0.5))
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(path))
+    return path
+
+
+def write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def watch(counts: list[str] | None = None, **given: Any) -> RulesWatch:
+    return RulesWatch(load_settings(**given), count=([] if counts is None else counts).append)
+
+
+def targets(found: list[Settings]) -> list[list[float | None]]:
+    return [[rule.target for rule in settings.alerts] for settings in found]
+
+
+async def test_only_rules_and_their_budget_are_taken(file: Path) -> None:
+    found, counts = list[Settings](), list[str]()
+    watching = watch(counts)
+    with watching.giving(found.append):
+        assert await watching.read() == "unchanged"
+        write(file, f"commit_interval_s = 7\n{RULE.format(0.6)}")
+        assert await watching.read() == "taken"
+        write(file, f"{RULE.format(0.6)}[budget]\nfalse_alarms = 1\n")
+        assert await watching.read() == "taken"
+    assert targets(found) == [[0.6], [0.6]]
+    assert found[0].commit_interval_s == Settings().commit_interval_s
+    assert found[1].budget.false_alarms == 1
+    assert counts == ["unchanged", "taken", "taken"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[[alerts]\n", RULE.format('"half"'), "unheard_of = 1\n", RULE.format(0.6) * 2, "\x00"]
+)
+async def test_a_wrong_file_leaves_the_rules_as_they_are(text: str, file: Path) -> None:
+    found, counts = list[Settings](), list[str]()
+    watching = watch(counts)
+    with watching.giving(found.append):
+        write(file, text)
+        assert await watching.read() == "refused"
+        write(file, RULE.format(0.7))
+        assert await watching.read() == "taken"
+    assert targets(found) == [[0.7]]
+    assert counts == ["refused", "taken"]
+
+
+async def test_rules_that_do_not_suit_their_metrics_are_refused(file: Path) -> None:
+    def check(_: Settings) -> None:
+        raise ConfigurationError("alert rule floor: no")
+
+    watching = RulesWatch(load_settings(), check=check)
+    write(file, RULE.format(0.6))
+    assert await watching.read() == "refused"
+
+
+async def test_a_role_that_begins_later_gets_rules_that_are_new_already(file: Path) -> None:
+    found, watching = list[Settings](), watch()
+    write(file, RULE.format(0.6))
+    await watching.read()
+    with watching.giving(found.append):
+        assert targets(found) == [[0.6]]
+
+
+@pytest.mark.parametrize("by_signal", [True, False])
+async def test_the_file_is_read_after_a_signal_or_when_it_has_changed(
+    by_signal: bool, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO())  # not a terminal
+    found, stop = list[Settings](), asyncio.Event()
+    watching = watch(rules_poll_s=0 if by_signal else 0.01)
+    with watching.giving(found.append):
+        running = asyncio.create_task(watching.run(stop))
+        await asyncio.sleep(0)
+        write(file, RULE.format(0.6))
+        if by_signal:
+            os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: found)
+        stop.set()
+        await running
+    assert targets(found) == [[0.6]]
