@@ -186,7 +186,9 @@ async def aggregate(
         ),
         health=HealthLimits(**settings.stall.model_dump()),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
-        quality=QualityOptions(**settings.prometheus.model_dump()) if settings.is_scraped else None,
+        quality=QualityOptions(**settings.prometheus.model_dump(), labelers=("judge", *settings.services))
+        if settings.is_scraped
+        else None,
     )
     telemetry = AggregatorTelemetry(settings.partitions, process)
     async with connect_async(url, connections=CONNECTIONS + settings.partitions) as redis:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,8 +27,10 @@ from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, Quality
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -198,7 +201,7 @@ def test_samples_are_computed_after_a_commit_at_intervals_that_grow_with_their_c
     assert exported.is_due(10.0 + 3 * PAUSES)
 
 
-SCRAPED = replace(OPTIONS, quality=QualityOptions(interval_s=0.02))
+SCRAPED = replace(OPTIONS, quality=QualityOptions(interval_s=0.02, labelers=("judge", "nli")))
 
 
 class ScrapedAggregator:
@@ -320,3 +323,19 @@ async def test_alerts_about_the_pipeline_itself_have_series_also_from_the_checkp
         await until(lambda: first.firing() == ["stall-dropped"])
     async with second.running(async_redis, "second"):
         await until(lambda: second.firing() == ["stall-dropped"])
+
+
+async def test_the_owner_of_partition_0_shows_alerts_about_spend_limits(async_redis: Any) -> None:
+    now, limit = datetime(2026, 11, 23, 12, tzinfo=UTC), JudgeSettings(spend_per_hour_usd=1.0)
+    spend = RedisSpend(async_redis, "ragtide", limit, now=lambda: now)
+    one = ScrapedAggregator()
+    async with one.running(async_redis):
+        await spend.reserve(0.9)
+        assert isinstance(await spend.reserve(0.9), LimitReached)
+        await until(lambda: one.firing() == ["judge-spend"])
+        now += timedelta(hours=1)
+        await spend.reserve(0.9)
+        await until(lambda: one.firing() == [])
+        await async_redis.set(STREAMS.labeler_spend("judge", "alert"), b"not an alert")
+        await async_redis.set(STREAMS.labeler_spend("nli", "alert"), alert(rule="nli-spend").encode())
+        await until(lambda: one.firing() == ["nli-spend"])

@@ -47,6 +47,8 @@ class QualityOptions:
     """Most keys with estimates, and most firing alerts."""
     interval_s: float = 10.0
     """Least seconds between two computations."""
+    labelers: tuple[str, ...] = ()
+    """Names of the labelers whose spend limits raise alerts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from .pace import StepPace
 from .pipeline_health import PipelineHealth
 from .quality import PartitionQuality, QualityExport
 from .rollback import rollback_record
+from .spend_alerts import SpendAlerts
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
 from .trimming import trim_streams
@@ -113,6 +114,7 @@ class PartitionSession:
             self._quality = QualityExport(
                 streams.partition, options.quality, confidence=options.confidence, now_s=monotonic()
             )
+        self._spend = SpendAlerts(redis, streams, options.quality.labelers if options.quality else ())
         self._committed = self._applier.positions
         self._alerts_raised = False
         self._stop = SessionStop(ownership)
@@ -257,6 +259,8 @@ class PartitionSession:
             self._release_at = monotonic() + RELEASE_S
         status = await run_script(self._redis, trim_streams(self._streams, self.options.caps, *self._committed))
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
+        if await self._spend.read() and self._quality is not None:
+            self._quality.changed()
         alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]
         if alerts:
             self._applier.state.raise_alerts(alerts)
@@ -278,10 +282,10 @@ class PartitionSession:
             return
         state = self._applier.state
 
+        others = (*self._health.alerts, *self._absences.alerts, *self._spend.alerts)
+
         def compute() -> PartitionQuality:
-            return quality.compute(
-                state, [*state.firing(), *state.capped_firing(), *self._health.alerts, *self._absences.alerts]
-            )
+            return quality.compute(state, [*state.firing(), *state.capped_firing(), *others])
 
         found = await self._writer.compute(compute)
         self._telemetry.quality.publish(self._streams.partition, found, lambda: self._ownership.certain)
