@@ -12,6 +12,9 @@ from tests.chaos.traffic import Traffic, traffic
 
 SEED = 20_260_101
 
+SOME = 1000
+"""Interactions of the short run."""
+
 FEW = 400
 """Interactions of a run with a planted bug."""
 
@@ -32,12 +35,12 @@ def failed(done: Run, things: Traffic) -> list[str]:
 
 
 def test_faults_of_every_kind_leave_no_trace_in_scores_estimates_alerts_and_dead_letters(folder: Path) -> None:
-    things, faults = traffic(1500, SEED), plan(SEED, 12, 1500)
+    things, faults = traffic(SOME, SEED), plan(SEED, 12, SOME)
     assert {fault.kind for fault in faults} == set(KINDS)
     say(f"seed {SEED}")
-    quiet = run(Options(interactions=1500, seed=SEED, workers=2, aggregators=1), things, folder / "quiet", say)
+    quiet = run(Options(interactions=SOME, seed=SEED, workers=2, aggregators=1), things, folder / "quiet", say)
     assert [check for check in quiet.checks(things, None) if not check.passed] == []
-    chaos = run(Options(interactions=1500, seed=SEED, faults=faults), things, folder / "chaos", say)
+    chaos = run(Options(interactions=SOME, seed=SEED, faults=faults), things, folder / "chaos", say)
     say(str(chaos.counts()))
     assert chaos.faults.total() == 12
     assert [check for check in chaos.checks(things, quiet.outcome) if not check.passed] == []

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import RedisProcess
 from tests.support.roles import interactions, running
@@ -54,6 +55,7 @@ def lines(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
 
 
+@pytest.mark.heavy
 def test_an_outage_of_redis_is_two_lines_of_each_role(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with (

@@ -102,6 +102,12 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     assert tested["floor"]["production"] == 0
     assert tested["floor"]["replay"] == len(tested["floor"]["fired_at"])
     assert tested["adherence-drift"]["replay"] == 0 < tested["adherence-drift"]["production"]
+    as_test = command(redis_url, "rules", "test", str(rules), "--recording", str(place), "--json")
+    assert json.loads(as_test.stdout)["rules"] == tested, as_test.stderr
+    shown = command(redis_url, "rules", "test", str(rules), "--recording", str(place))
+    assert shown.returncode == 0
+    assert "floor" in shown.stdout
+    assert "540 metric events" in shown.stderr
     assert (estimates(redis_url), alerts(redis_url)) == live
     compared = command(redis_url, "compare", "demo", "--workspace", "again", "--workspace", "floor", "--json")
     assert compared.returncode == 0, compared.stderr

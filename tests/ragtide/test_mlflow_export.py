@@ -31,6 +31,7 @@ def runs(uri: str) -> dict[str, Any]:
     return {run.info.run_name: run for run in client.search_runs([found.experiment_id])}
 
 
+@pytest.mark.heavy
 def test_each_config_is_a_run_below_that_of_the_experiment_and_a_second_export_doubles_nothing(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -80,7 +80,7 @@ def replay(
         raise ConfigurationError("--labeler, --profile, --judge-model and --max-cost-usd need --relabel: add it")
     plan = ReplayPlan(
         run=workspace or f"replay-{utc_now():%Y%m%d-%H%M%S}",
-        recording=_open(recording, settings),
+        recording=open_recording(recording, settings),
         selection=part,
         seed=seed if order == "random" else None,
         relabel=relabel,
@@ -111,7 +111,12 @@ def replay(
         raise typer.Exit(1)
 
 
-def _open(url: str, settings: Settings) -> Recording:
+def open_recording(url: str, settings: Settings) -> Recording:
+    """Return the recording in a folder or at a URL.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     place = str(Path(url).expanduser().absolute()) if "://" not in url else url
     return Recording.open(place, storage_options=settings.recorder.storage_options)
 

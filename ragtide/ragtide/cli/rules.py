@@ -1,4 +1,4 @@
-"""`ragtide rules check`: checks the alert rules in a file."""
+"""`ragtide rules`: checks the alert rules in a file, and tests them on a recording."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,13 +14,9 @@ from ragtide_schemas.printable import printable
 from .command_groups import command_group
 from .common import JsonOption, given
 from .console import out, print_json
+from .rule_testing import back_test
 
-rules = command_group("Check a file of alert rules.", no_args_is_help=True)
-
-
-@rules.callback()
-def _group() -> None:
-    """Keep `check` a command of its own: typer merges a single command into its group."""
+rules = command_group("Check a file of alert rules, or test it on a recording.", no_args_is_help=True)
 
 
 @rules.command()
@@ -49,3 +45,6 @@ def check(
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
     if any(finding.level == "error" or strict for finding in findings):
         raise typer.Exit(1)
+
+
+rules.command("test")(back_test)

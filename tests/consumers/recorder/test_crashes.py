@@ -61,6 +61,7 @@ async def both(redis: Any) -> bool:
     return await caught_up(redis, (EntryKind.INTERACTIONS, EntryKind.METRICS))
 
 
+@pytest.mark.heavy
 async def test_killed_at_any_operation_every_entry_is_recorded_exactly_once(async_redis: Any, tmp_path: Path) -> None:
     for where in ("before", "half", "after"):
         for at in range(14):

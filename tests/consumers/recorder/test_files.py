@@ -67,7 +67,7 @@ def test_a_place_without_a_recording_is_a_clear_error(tmp_path: Path) -> None:
         Recording.open(str(tmp_path))
 
 
-@pytest.mark.parametrize("url", ["memory://recorded/here", "file://{folder}/r"])
+@pytest.mark.parametrize("url", ["memory://recorded/here", pytest.param("file://{folder}/r", marks=pytest.mark.heavy)])
 async def test_a_url_of_fsspec_is_a_place_too(url: str, async_redis: Any, tmp_path: Path) -> None:
     place = url.format(folder=tmp_path)
     expected = await add(async_redis, EntryKind.INTERACTIONS, *map(interaction, range(6)))
