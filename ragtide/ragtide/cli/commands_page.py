@@ -18,11 +18,12 @@ from .help_page import argument_name, joined, option_name
 _FIRST: Final = "commands.md"
 
 _PAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    _FIRST: ("Start", "Publish", "Operate"),
+    _FIRST: ("Start", "Publish"),
     "commands-live.md": ("Look (live)",),
     "commands-notify.md": ("Notify",),
     "commands-offline.md": ("Offline (files, without Redis)", "Record and replay"),
     "commands-experiments.md": ("Experiments",),
+    "commands-operate.md": ("Operate",),
 }
 """Groups of commands on each page."""
 
@@ -31,6 +32,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "commands-notify.md": "Commands for notifications",
     "commands-offline.md": "Commands for files and recordings",
     "commands-experiments.md": "Commands for experiments and reports",
+    "commands-operate.md": "Commands that run and change a deployment",
 }
 
 _INTRODUCTION: Final = """\
