@@ -186,11 +186,13 @@ def next_message(
     *,
     silenced: Callable[[Alert], bool],
     acknowledged: Callable[[str], bool],
+    quiet: Callable[[Alert], bool] = lambda _: False,
 ) -> DueMessage | None:
     """Return the message of a group that is to be told now; None if there is none.
 
     Changes come before repetitions, and firings before resolutions. A silence withholds firings, explanations and
-    repetitions, but never the end of an alert that was told. An acknowledgement withholds repetitions.
+    repetitions, but never the end of an alert that was told. An acknowledgement withholds repetitions. Quiet hours
+    withhold everything but a change that was tried before.
     """
     if now_ms < group.retry_ms:
         return None
@@ -202,6 +204,7 @@ def next_message(
                 if one.pending
                 and one.pending[0].status == status
                 and (status == "resolved" or one.over or not silenced(one.pending[0].alert))
+                and (one.pending[0].tried_ms is not None or not quiet(one.pending[0].alert))
             )
             if ids:
                 return DueMessage(group.destination, group.key, status, ids)
@@ -211,7 +214,7 @@ def next_message(
     ids = tuple(
         alert_id
         for alert_id, one in _firing(group)
-        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(one.alert))
+        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(one.alert) or quiet(one.alert))
     )
     return DueMessage(group.destination, group.key, "firing", ids, is_repeat=True) if ids else None
 

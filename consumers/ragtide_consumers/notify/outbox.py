@@ -32,7 +32,7 @@ from .grouping import (
 from .notification import Notification
 from .notification_groups import KnownDestination, NotificationGroups
 from .outbox_values import OutboxChanges, OutboxLimits, WithheldBy
-from .routing import wants
+from .routing import is_quiet, wants
 
 RECHECK_MS: Final = 1000
 """Time after which a message that a silence withholds is looked at again."""
@@ -152,7 +152,7 @@ class NotificationOutbox:
         for name in self._destinations:
             if name in self._busy or now_ms < self._not_before_ms(name):
                 continue
-            message = self._states[name].due_summary(now_ms) or self._next_of(name, now_ms, withheld_by)
+            message = self._summary_of(name, now_ms) or self._next_of(name, now_ms, withheld_by)
             if message is None:
                 continue
             if not may_try(name):
@@ -168,11 +168,27 @@ class NotificationOutbox:
         """Return the time before which a destination is not called."""
         return max(self._states[name].not_before_ms, self._paused_until.get(name, 0))
 
+    def _summary_of(self, name: str, now_ms: int) -> DueMessage | None:
+        state, settings = self._states[name], self._destinations[name].settings
+        message = state.due_summary(now_ms)
+        if message is None or state.summary is None or state.summary.tried_ms:
+            return message
+        if all(is_quiet(settings, alert, now_ms) for alert in state.summary.alerts.values()):
+            later = state.summary.model_copy(update={"retry_ms": now_ms + RECHECK_MS})
+            self._states[name] = state.model_copy(update={"summary": later})
+            return None
+        return message
+
     def _next_of(self, name: str, now_ms: int, withheld_by: WithheldBy) -> DueMessage | None:
-        times = self._destinations[name].times
+        times, settings = self._destinations[name].times, self._destinations[name].settings
         while (group := self._table.pop_due(name, now_ms)) is not None:
             message = next_message(
-                group, now_ms, times, silenced=withheld_by.silenced, acknowledged=withheld_by.acknowledged
+                group,
+                now_ms,
+                times,
+                silenced=withheld_by.silenced,
+                acknowledged=withheld_by.acknowledged,
+                quiet=lambda alert: is_quiet(settings, alert, now_ms),
             )
             if message is None:
                 self._table.wake(name, group.key, max(wake_ms(group, times) or 0, now_ms + RECHECK_MS))

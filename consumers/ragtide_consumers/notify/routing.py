@@ -1,6 +1,7 @@
 """Routing: which destination is told of an alert. Pure functions of the settings and the alert."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -37,6 +38,14 @@ def wants(destination: DestinationSettings, alert: Alert) -> bool:
     if alert.kind == "stall" and alert.rule.startswith(FAILING_RULE):
         return alert.rule != f"{FAILING_RULE}{destination.name}"
     return matches(destination.match, alert)
+
+
+def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> bool:
+    """Return whether quiet hours of a destination withhold news of an alert at a time (milliseconds since 1970)."""
+    quiet = destination.quiet
+    if quiet is None or alert.severity in quiet.except_severity:
+        return False
+    return quiet.holds(datetime.fromtimestamp(now_ms / 1000, UTC))
 
 
 def together(alerts: Sequence[Alert], *, grouped: bool) -> list[tuple[Alert, ...]]:

@@ -10,6 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, S
 from ragtide_schemas.alert import AlertKind, AlertStatus
 from ragtide_schemas.alert_rule import Severity
 
+from .quiet import QuietSettings
+
 DestinationKind = Literal["webhook", "alertmanager", "pagerduty", "slack", "teams", "email", "apprise"]
 """Kind of a destination of notifications."""
 
@@ -84,6 +86,9 @@ class DestinationSettings(BaseModel):
         "resolved",
     )
     """Changes of an alert that it is told: `firing`, `explained` (the cause became known), `resolved`."""
+    quiet: QuietSettings | None = None
+    """Hours in which it is told nothing: a table `[notify.destinations.quiet]`; None for none. Not for alertmanager and
+    pagerduty, which have schedules of their own."""
 
     @model_validator(mode="after")
     def _has_what_its_kind_needs(self) -> Self:
@@ -98,6 +103,8 @@ class DestinationSettings(BaseModel):
         missing = [name for name in needed if not getattr(self, name)]
         if missing:
             raise ValueError(f"{missing[0]} is missing: kind {self.kind} needs {' and '.join(needed)}")
+        if self.quiet is not None and self.kind in {"alertmanager", "pagerduty"}:
+            raise ValueError(f"quiet is not for kind {self.kind}, which has schedules of its own: remove it")
         if self.kind == "slack":
             self._check_slack()
         if (self.user is None) != (self.password is None):
@@ -117,7 +124,7 @@ class DestinationSettings(BaseModel):
             raise ValueError("channel goes with token: give both, or url alone")
 
 
-_COMMON: Final = ("name", "kind", "match", "on")
+_COMMON: Final = ("name", "kind", "match", "on", "quiet")
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "webhook": (("url",), ("secret", "token")),

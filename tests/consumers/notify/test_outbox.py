@@ -125,6 +125,49 @@ def test_a_silenced_alert_is_told_when_the_silence_ends_and_its_end_is_told() ->
     assert send(one, 3_700_000, during) == [("hook", "resolved", ("a",))]
 
 
+HOUR_MS = 3_600_000
+NIGHT = {"hours": "22:00-07:00"}
+"""In UTC; time 0 is midnight."""
+
+
+def test_in_quiet_hours_news_waits_until_they_end_but_for_the_severities_that_are_told() -> None:
+    one = outbox(machine(quiet=NIGHT), channel(quiet=NIGHT | {"except_severity": []}))
+    one.take(change("a", "firing"), 0)
+    one.take(change("b", "firing", severity="page"), 0)
+    one.take(change("c", "firing"), 0)
+    assert send(one, HOUR_MS) == [("hook", "firing", ("b",))]
+    one.take(change("c", "resolved"), 2 * HOUR_MS)
+    one.take(change("b", "resolved", severity="page"), 2 * HOUR_MS)
+    assert send(one, 2 * HOUR_MS) == [("hook", "resolved", ("b",))]
+    assert send(one, 7 * HOUR_MS - 1) == []
+    assert (one.next_ms(7 * HOUR_MS - 1) or 0) <= 7 * HOUR_MS + 1000
+    # The alerts that are over by then were told nowhere.
+    assert sorted(send(one, 7 * HOUR_MS + 1000)) == [("hook", "firing", ("a",)), ("people", "firing", ("a",))]
+
+
+def test_the_end_of_an_alert_and_a_repetition_wait_too_and_a_message_that_was_tried_does_not() -> None:
+    one = outbox(machine(quiet=NIGHT))
+    one.take(change("a", "firing"), 21 * HOUR_MS)
+    assert send(one, 21 * HOUR_MS) == [("hook", "firing", ("a",))]
+    assert send(one, 21 * HOUR_MS + REPEAT_MS) == []
+    one.take(change("b", "firing"), 22 * HOUR_MS - 1)
+    (message,) = due(one, 22 * HOUR_MS - 1)
+    one.failed(message, "no answer", 22 * HOUR_MS - 1)
+    one.take(change("a", "resolved"), 23 * HOUR_MS)
+    assert send(one, 26 * HOUR_MS) == [("hook", "firing", ("b",))]
+    assert send(one, 31 * HOUR_MS + 1000) == [("hook", "resolved", ("a",)), ("hook", "firing", ("b",))]
+
+
+def test_a_summary_of_a_storm_waits_in_quiet_hours() -> None:
+    one = outbox(channel(quiet=NIGHT), storm_messages=1)
+    for n in range(3):
+        one.take(change(f"a{n}", "firing", pipeline=f"p{n}"), 22 * HOUR_MS - 60_000)
+    assert len(send(one, 22 * HOUR_MS - 20_000)) == 1
+    assert send(one, 22 * HOUR_MS + 700_000) == []
+    (summary,) = [told for told in send(one, 31 * HOUR_MS + 1000) if told[1] == "summary"]
+    assert summary[2] == ("a1", "a2")
+
+
 def test_a_message_is_given_up_and_the_other_destinations_are_told() -> None:
     one = outbox(machine("dead"), machine("other", match={"pipeline": "elsewhere"}))
     one.take(change("a", "firing"), 0)
