@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.redis.unreadable import Unreadable
@@ -15,6 +16,9 @@ from ragtide_schemas import InvalidEntryError, Specimen
 
 FORGET: Final = Lua("forget_specimen")
 DROP_MISSING: Final = Lua("drop_missing_specimens")
+
+MOST_OF_SAMPLE: Final = 100_000
+"""Most specimens of a sample that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,28 @@ class KeptSpecimens:
         found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
         together = [one for part in found for one in part]
         return sorted(together, key=lambda one: -one.rank)[:most]
+
+    async def sample(self, pipeline: str) -> list[Specimen]:
+        """Return the specimens of the uniform sample since the time from which all of them are kept, the latest first.
+
+        A specimen that an alert names outlives others of the sample because its scores are bad. So it counts only while
+        all specimens that were kept after it are still there.
+        """
+        found: list[ListedSpecimen] = []
+        for streams in self._partitions:
+            listed = await self._of_list(streams, pipeline, SPECIMEN_SAMPLE, MOST_OF_SAMPLE)
+            digests = [interaction_digest(pipeline, one.specimen.interaction.interaction_id) for one in listed]
+            order = streams.specimen_order(pipeline_digest(pipeline))
+            expires: list[float | None] = await self._redis.zmscore(order, digests) if digests else []
+            # A specimen expires at the same time after it was kept, unless an alert named it: then later, or never.
+            lives = [None if end is None else end - one.rank for end, one in zip(expires, listed, strict=True)]
+            usual = min((life for life in lives if life is not None), default=0.0)
+            since = min(
+                (one.rank for life, one in zip(lives, listed, strict=True) if life is not None and life <= usual + 1),
+                default=inf,
+            )
+            found += [one for one in listed if one.rank >= since]
+        return [one.specimen for one in sorted(found, key=lambda one: -one.rank)]
 
     async def find(self, interaction_id: str, pipeline: str | None = None) -> list[Specimen]:
         """Return the specimens of an interaction id: of one pipeline, or of every pipeline that has one."""

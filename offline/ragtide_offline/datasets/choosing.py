@@ -53,28 +53,21 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
     return ChosenSpecimens(chosen[:limit], [one for one, specimens in found.items() if not specimens])
 
 
-async def chosen_of_sample(
-    kept: KeptSpecimens, pipelines: Sequence[str], limit: int | None = None, *, most: int
-) -> ChosenSpecimens:
+async def chosen_of_sample(kept: KeptSpecimens, pipelines: Sequence[str], limit: int | None = None) -> ChosenSpecimens:
     """Return the uniform sample of each pipeline, the latest first; with a limit the latest of each pipeline in turn.
 
     Args:
         kept: the specimens of the deployment.
         pipelines: names of the pipelines.
         limit: most specimens.
-        most: number of specimens that are read of each pipeline.
     """
-    lists = []
-    for name in pipelines:
-        found = await kept.listed(name, SPECIMEN_SAMPLE, most)
-        lists.append(
-            [
-                ChosenSpecimen(
-                    one.specimen, [{"list": SPECIMEN_SAMPLE, "inclusion_probability": one.specimen.sample_probability}]
-                )
-                for one in found
-            ]
-        )
+    lists = [
+        [
+            ChosenSpecimen(one, [{"list": SPECIMEN_SAMPLE, "inclusion_probability": one.sample_probability}])
+            for one in await kept.sample(name)
+        ]
+        for name in pipelines
+    ]
     return ChosenSpecimens(_in_turn(lists)[:limit])
 
 

@@ -16,6 +16,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide feedback thumbs.jsonl",
         "ragtide feedback --pipeline shop --interaction i-17 --gold trace.adherence=1 --annotator ann",
     ),
+    "annotate": (
+        "ragtide annotate --annotator ann",
+        "ragtide annotate --from sample --share 0.2 --rate context_relevance --limit 30",
+    ),
     "ingest explain": ("ragtide ingest explain request.pb", "ragtide ingest explain traces.json --trace 51196e0c"),
     "ingest publish": ("ragtide ingest publish traces.json",),
     "watch": ("ragtide watch", "ragtide watch --pipeline shop --segments"),

@@ -24,6 +24,7 @@ GROUPS: Final = {
     "Publish": {
         "publish": Listed("publish:publish", "Publish a file of interactions, to be scored live."),
         "feedback": Listed("feedback:feedback", "Publish gold scores of interactions."),
+        "annotate": Listed("annotate:annotate", "Annotate kept items: sentence by sentence, blind to the scores."),
         "ingest": Listed("ingest:ingest", "Read interactions from captured traces of OpenTelemetry."),
     },
     "Look (live)": {

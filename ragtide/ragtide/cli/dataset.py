@@ -102,7 +102,7 @@ def from_sample(
     settings = settings_with(context, workspace)
 
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        return await chosen_of_sample(kept, await _pipelines(kept, pipeline), limit, most=MOST)
+        return await chosen_of_sample(kept, await _pipelines(kept, pipeline), limit)
 
     _write(settings, choose, output, force=force)
 

@@ -92,6 +92,7 @@ class Streams:
     outbox = _Key("outbox", "hash", "alerts that destinations are told, or are still to be told")
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
+    annotations = _Key("annotations", "hash", "answers of people about items, by item and person", place="partition 0")
     aggregators = _Key(
         "aggregators", "hash", "aggregators that run, with their number of partitions", place="partition 0"
     )

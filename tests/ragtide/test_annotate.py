@@ -1,0 +1,217 @@
+"""`ragtide annotate`: answers about the sample are published with their probability, and no others."""
+
+import asyncio
+import io
+import os
+import pty
+import sys
+import termios
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from tests.ragtide.test_foreign_text import FOREIGN, raw
+from tests.ragtide.test_items import STREAMS, keep
+from tests.support.conditions import HANGS_S
+from tests.support.in_process import Done, run_command
+
+from ragtide.testing import interaction
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Feedback
+
+TEXTS = ["The tower was built in 1889.", "It may be so.", "Cats eat fish at night."]
+
+
+@pytest.fixture(autouse=True)
+def _here(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def types(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(keys: str, *options: str) -> Done:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
+        return run_command(capsys, "annotate", "--annotator", "ann", *options)
+
+    return run
+
+
+def kept(redis_url: str, count: int = 3, **settings: Any) -> None:
+    given = [
+        interaction(number, response=f"{TEXTS[number % 3]} {TEXTS[0]}", sampling_probability=0.5)
+        for number in range(count)
+    ]
+    keep(redis_url, *given, **settings)
+
+
+def published(redis: Any) -> list[Feedback]:
+    return [Feedback.decode(fields[DATA_FIELD]) for _, fields in redis.xrange(STREAMS.feedback)]
+
+
+def stored(redis_url: str) -> list[Annotation]:
+    async def read() -> list[Annotation]:
+        async with connect_async(redis_url) as redis:
+            return await StoredAnnotations(redis, "ragtide").read()
+
+    return asyncio.run(read())
+
+
+def test_answers_about_the_sample_become_feedback_with_their_probability(
+    redis_url: str, redis: Any, types: Any
+) -> None:
+    kept(redis_url)
+    done = types("yy\nn y\nyn", "--from", "sample", "--share", "1")
+    assert done.code == 0, done.stderr
+    found = published(redis)
+    assert {one.interaction_id for one in found} == {"i-0", "i-1", "i-2"}
+    assert [one.gold_scores["trace.adherence"] for one in found] == [1.0, 0.0, 0.0]
+    assert [one.gold_scores["trace.supported_fraction"] for one in found] == [1.0, 0.5, 0.5]
+    assert {one.inclusion_probability for one in found} == {1.0}, "given that the producer sent it"
+    assert [one.metadata["supported"] for one in found][2] == {"a": True, "b": False}
+    assert {one.annotator for one in found} == {"ann"}
+    assert "3 annotated; 3 of the sample, published as feedback; 0 left" in done.stderr
+    again = types("yyyyyy")
+    assert ("no item for you" in again.stderr, len(published(redis))) == (True, 3)
+
+
+def test_a_share_of_the_sample_multiplies_the_probability(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url, 12)
+    types("yy" * 12, "--from", "sample", "--share", "0.4")
+    found = published(redis)
+    assert 0 < len(found) < 12
+    assert {one.inclusion_probability for one in found} == {0.4}
+
+
+def test_the_worst_and_disputed_items_are_never_published(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url, sample=0.0)
+    done = types("yy" * 10, "--from", "worst", "--from", "disputed")
+    assert "selected, in no estimate" in done.stderr
+    found = stored(redis_url)
+    assert found
+    assert {one.inclusion_probability for one in found} == {None}
+    assert published(redis) == []
+
+
+def test_an_item_of_the_sample_is_not_asked_because_it_is_bad(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url)
+    done = types("yy" * 10, "--from", "worst", "--from", "disputed")
+    assert ("no item for you" in done.stderr, stored(redis_url)) == (True, [])
+    assert "of 3" in types("q").stdout
+
+
+def test_back_changes_an_answer_and_skip_and_quit_are_kept(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url)
+    done = types("yx?bny" + "b" + "nn" + "s" + "yq", "--from", "sample")
+    assert done.code == 0, done.stderr
+    assert "Keys: y, n; s skip" in done.stdout
+    (first,) = published(redis)
+    assert first.metadata["supported"] == {"a": False, "b": False}
+    assert [one.skipped for one in stored(redis_url)] == [False, True]
+    assert "1 annotated; 1 of the sample, published as feedback; 1 skipped; 1 left for you" in done.stderr
+    assert "item 1 of 1" in types("", "--from", "sample").stdout, "the end of the input quits"
+
+
+def test_a_second_person_is_asked_and_only_the_first_answers_count(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url, 1)
+    types("yy")
+    done = types("nn", "--annotator", "bob")
+    assert "1 of the sample that another person annotated first" in done.stderr
+    assert [(one.annotator, one.gold_scores["trace.adherence"]) for one in published(redis)] == [("ann", 1.0)]
+    assert [one.annotator for one in stored(redis_url)] == ["ann", "bob"]
+
+
+def test_ratings_are_asked_for_chosen_metrics(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url, 1)
+    types("yy6" + "4", "--rate", "context_relevance")
+    (found,) = published(redis)
+    assert found.gold_scores["trace.context_relevance"] == 0.75
+    assert found.metadata["ratings"] == {"trace.context_relevance": 4}
+    wrong = types("", "--rate", "relevanc")
+    assert (wrong.code, "context_relevance" in wrong.told) == (2, True)
+
+
+def test_the_screen_is_blind_and_at_most_80_columns_wide(redis_url: str, types: Any) -> None:
+    kept(redis_url, sample=1.0)
+    shown_text = types("q").stdout
+    assert "0a The tower was built in 1889." in shown_text
+    assert not [word for word in ("adherence", "judge", "local", "worst", "sample", "0.5") if word in shown_text]
+    assert max(map(len, shown_text.splitlines())) <= 80
+
+
+def test_a_foreign_text_does_not_control_the_terminal(redis_url: str, types: Any) -> None:
+    documents = [{"text": f"One {FOREIGN}. Two {FOREIGN}.", "id": "d"}]
+    keep(redis_url, interaction(0, question=FOREIGN, documents=documents, response=f"Yes {FOREIGN}."))
+    done = types("yyyyyy")
+    assert done.code == 0, done.stderr
+    assert raw(done.stdout) == []
+
+
+def test_an_annotator_without_a_proper_name_is_refused(types: Any) -> None:
+    done = types("", "--annotator", "a\x1b[2J")
+    assert (done.code, "annotator" in done.told) == (2, True)
+
+
+def test_keys_of_a_terminal_need_no_enter(
+    redis_url: str, redis: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(redis_url, 2)
+    user, program = pty.openpty()
+
+    def type_them() -> None:
+        deadline = time.monotonic() + HANGS_S
+        while termios.tcgetattr(program)[3] & termios.ICANON and time.monotonic() < deadline:
+            time.sleep(0.005)
+        os.write(user, b"yyn\x1b[Ay\x04")  # the end comes too if a key was lost
+
+    with os.fdopen(program, "r") as stream, ThreadPoolExecutor(1) as person:
+        monkeypatch.setattr(sys, "stdin", stream)
+        typed = person.submit(type_them)
+        done = run_command(capsys, "annotate", "--annotator", "ann")
+        typed.result()
+        assert termios.tcgetattr(program)[3] & termios.ICANON, "the terminal is as before"
+    os.close(user)
+    assert done.code == 0, done.stderr
+    assert [one.gold_scores["trace.adherence"] for one in published(redis)] == [1.0, 0.0]
+
+
+def test_a_forgotten_item_has_no_annotation(
+    redis_url: str, redis: Any, types: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(redis_url, 2)
+    types("yyyy")
+    assert run_command(capsys, "items", "--forget", "i-0").code == 0
+    assert [one.interaction_id for one in stored(redis_url)] == ["i-1"]
+    digest = interaction_digest("shop", "i-0").encode()
+    assert not [field for field in redis.hkeys(STREAMS.annotations) if digest in field]
+
+
+async def test_a_pinned_specimen_leaves_the_sample_when_its_neighbours_are_gone(async_redis: Any) -> None:
+    from tests.consumers.specimens.test_keeping import worked
+
+    await worked(async_redis, [interaction(number) for number in range(4)], sample=1.0)
+    specimens = KeptSpecimens(async_redis, Layout("ragtide"))
+    ids = [one.interaction.interaction_id for one in await specimens.sample("shop")]
+    order = STREAMS.specimen_order(pipeline_digest("shop"))
+    oldest, second = ids[3], ids[2]
+
+    async def sample() -> list[str]:
+        return [one.interaction.interaction_id for one in await specimens.sample("shop")]
+
+    key = STREAMS.specimens_of("shop", "sample")
+    for age, one in enumerate(ids):
+        digest = interaction_digest("shop", one)
+        await async_redis.zincrby(key, -1000 * age, digest)
+        await async_redis.zincrby(order, -1000 * age, digest)
+    await async_redis.zrem(order, interaction_digest("shop", second))  # an alert names it
+    assert set(await sample()) == set(ids), "an older one is still there"
+    await async_redis.delete(STREAMS.specimen(interaction_digest("shop", oldest)))
+    await async_redis.zrem(order, interaction_digest("shop", oldest))
+    assert set(await sample()) == set(ids[:2])
+    await async_redis.zadd(order, {interaction_digest("shop", second): 2e13})  # released, and kept for longer
+    assert set(await sample()) == set(ids[:2])
