@@ -13,7 +13,7 @@ from .short_repr import short_repr
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""
 
-AlertKind = Literal["threshold", "drift", "rmse", "distribution", "budget", "stall", "capped"]
+AlertKind = Literal["threshold", "drift", "rmse", "agreement", "distribution", "budget", "stall", "capped"]
 """Kind of the rule of an alert, or of an alert without statistics."""
 
 
@@ -132,18 +132,18 @@ class Alert(VersionedModel):
     began_at: UtcTime | None = None
     """Probable beginning of the change: time of the first interaction since the estimated change point."""
     baseline: float | None = None
-    """The normal mean, spread or RMSE: given, learned, of a past window, or the rule's target; of a `seasonal` baseline
-    the mean over the hours since the change; of a rule with `adjust` the mean of the baselines of all segment values,
-    by their shares of the interactions so far."""
+    """The normal mean, spread, RMSE or kappa: given, learned, of a past window, or the rule's target; of a `seasonal`
+    baseline the mean over the hours since the change; of a rule with `adjust` the mean of the baselines of all segment
+    values, by their shares of the interactions so far."""
     baseline_source: Literal["given", "learned", "window", "target", "seasonal"] | None = None
     """Source of the baseline; a baseline that was not given is the lenient end of its interval."""
-    quantity: Literal["mean", "spread", "rmse"] = "mean"
-    """The statistic that changed; the spread is the standard deviation about the baseline's mean."""
+    quantity: Literal["mean", "spread", "rmse", "kappa"] = "mean"
+    """The statistic that changed; the spread is the standard deviation about the baseline's mean, kappa is Cohen's."""
     detector: Literal["e_detector"] = "e_detector"
     """Kind of the detector."""
     observed: float | None = None
-    """Mean, spread or RMSE of the values since the estimated change point. Of a rule with `adjust`: the baseline, moved
-    by the mean distance of these values from the baselines of their segment values."""
+    """Mean, spread, RMSE or kappa of the values since the estimated change point. Of a rule with `adjust`: the
+    baseline, moved by the mean distance of these values from the baselines of their segment values."""
     observed_n: Size | None = None
     """Number of values since the estimated change point."""
     observed_lower: float | None = None

@@ -18,6 +18,9 @@ RuleDirection = Literal["fall", "rise", "both"]
 Severity = Literal["page", "ticket", "info"]
 """Urgency of an alert: `page` wakes a person, `ticket` waits for working hours, `info` needs no action."""
 
+AgreementStatistic = Literal["rmse", "kappa"]
+"""Error of the scores against gold scores, or Cohen's kappa of their verdicts: good or bad."""
+
 Season = Literal["day", "week"]
 """The hours of a day repeat, or those of a week."""
 
@@ -34,6 +37,8 @@ class AlertRule(WireModel):
     - `threshold` fires on a mean beyond `target`.
     - `drift` fires on a mean that left its baseline.
     - `rmse` fires on an error against gold scores beyond `target`, or beyond its baseline.
+    - `agreement` fires when the labeler leaves the people who grade it: on a rising error (`statistic = "rmse"`, as the
+      kind `rmse`), or on a falling Cohen's kappa of the verdicts good and bad (`statistic = "kappa"`).
     - `distribution` fires on a mean or a spread that left its baseline, in either direction.
 
     The baseline is given, learned from the first `learn_n` values, taken from the `baseline_window` before the present
@@ -44,10 +49,15 @@ class AlertRule(WireModel):
 
     name: Name
     """Unique name of the rule."""
-    kind: Literal["threshold", "drift", "rmse", "distribution"]
+    kind: Literal["threshold", "drift", "rmse", "agreement", "distribution"]
     """Comparison that the rule makes."""
     metric: MetricName
-    """Qualified metric name; for `rmse` the metric that has gold scores."""
+    """Qualified metric name; for `rmse` and `agreement` the metric that has gold scores."""
+    statistic: AgreementStatistic | None = None
+    """For `agreement`: the statistic that is compared."""
+    threshold: float | None = None
+    """For Cohen's kappa: the score that separates good from bad; it is good itself. None takes the band `good` of the
+    metric, or the middle of its range if it has no bands."""
     direction: RuleDirection | None = None
     """Direction of a bad change; by default against the metric's own direction, and both for `distribution`."""
     pipeline: Name = "*"
@@ -58,7 +68,7 @@ class AlertRule(WireModel):
     """For `drift` on whole pipelines: name of a segment whose mix is held fixed. Each interaction is compared with the
     baseline of its own segment value, so a change of the mix does not fire."""
     target: float | None = None
-    """For `threshold` and `rmse`: the limit."""
+    """For `threshold`, `rmse` and `agreement`: the limit."""
     baseline: float | Literal["seasonal"] | None = None
     """The normal mean or error; None learns it. `seasonal` learns it for each hour of the `season`."""
     baselines: Annotated[dict[Name, float], Field(min_length=1, max_length=ADJUSTED_MAX)] | None = None
@@ -78,7 +88,7 @@ class AlertRule(WireModel):
     """Distance from the alarm limit to which the mean must return before the alert resolves, in the metric's unit."""
     run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] | None = None
     """Least mean number of values between false alarms, per pipeline or segment value; None takes a share of the
-    deployment's budget or false-discovery rate, or 10,000 without both."""
+    deployment's budget or false-discovery rate, or 10,000 without both. Cohen's kappa needs one, in gold scores."""
     resolve_run_length: Annotated[float, Field(ge=10, le=RUN_LENGTH_MAX)] = 1_000
     """Least mean number of values before a false resolve; a lower number resolves sooner."""
     severity: Severity = "ticket"
@@ -102,6 +112,7 @@ class AlertRule(WireModel):
             raise ValueError(f"metric {self.metric} is an estimate: use kind rmse with the metric {meant}")
         if family in _ESTIMATED:
             raise ValueError(f"no rule can use {self.metric}: name a metric that has scores, such as trace.adherence")
+        self._check_agreement()
         self._check_reference()
         self._check_adjusted()
         definition = METRICS.get(self.metric)
@@ -110,6 +121,30 @@ class AlertRule(WireModel):
         elif family in CLOSED_FAMILIES:
             raise ValueError(unknown("metric", self.metric, (one for one in METRICS if one.startswith(f"{family}."))))
         return self
+
+    def _check_agreement(self) -> None:
+        if self.kind == "agreement" and self.statistic is None:
+            raise ValueError('an agreement rule needs a statistic: set statistic = "rmse" or "kappa"')
+        if self.kind != "agreement" and self.statistic is not None:
+            raise ValueError(f'statistic = "{self.statistic}" belongs to an agreement rule: set kind = "agreement"')
+        if not self.compares_verdicts:
+            if self.threshold is not None:
+                raise ValueError(
+                    f'threshold = {self.threshold:g} separates good from bad for kappa: set statistic = "kappa", or '
+                    "name the limit of the rule in target"
+                )
+            return
+        if self.direction not in (None, "fall"):
+            raise ValueError("a rule on kappa fires on a falling kappa: leave direction out")
+        if self.baseline == SEASONAL or self.baseline_window is not None:
+            raise ValueError(
+                "a rule on kappa has one baseline: give it as a number, leave it out to learn it, or give a target"
+            )
+        if self.run_length is None:
+            raise ValueError(
+                "a rule on kappa needs run_length, the mean number of gold scores between false alarms, such as 1000: "
+                "it has no share of the deployment's budget"
+            )
 
     def _check_reference(self) -> None:
         if self.kind == "threshold" and self.target is None:
@@ -128,7 +163,7 @@ class AlertRule(WireModel):
             raise ValueError(f"{' and '.join(self._referred())} exclude each other: keep one")
         if self.kind == "threshold" and self.direction == "both":
             raise ValueError("a threshold is on one side: state direction, fall or rise")
-        if self.kind == "rmse" and self.direction not in (None, "rise"):
+        if self.compares_errors and self.direction not in (None, "rise"):
             raise ValueError("an rmse rule fires on a rising error: leave direction out")
         if self.kind == "distribution" and self.direction not in (None, "both"):
             raise ValueError("a distribution rule fires in both directions: leave direction out")
@@ -175,8 +210,15 @@ class AlertRule(WireModel):
         if not stated and definition.direction is Direction.NEITHER:
             raise ValueError(f"{self.metric} has no better or worse: state direction, fall, rise or both")
         lower, upper = definition.lower, definition.upper
-        if self.kind == "rmse":
+        if self.threshold is not None and not lower < self.threshold < upper:
+            raise ValueError(
+                f"threshold is {self.threshold:g}, and all scores of {self.metric} are on one side of it: give a number"
+                f" between {lower:g} and {upper:g}"
+            )
+        if self.compares_errors:
             lower, upper = 0.0, upper - lower
+        elif self.compares_verdicts:
+            lower, upper = KAPPA_RANGE
         for value, mean in (self.baselines or {}).items():
             ends = [alarm_line(mean, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
             if not all(lower < end < upper for end in ends):
@@ -190,6 +232,11 @@ class AlertRule(WireModel):
             return
         lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
         if not any(lower < line < upper for line in lines):
+            if self.compares_verdicts:
+                raise ValueError(
+                    f"the rule could never fire: its alarm limit {lines[0]:g} is not inside kappa's range -1 to 1; "
+                    "choose another target, baseline or min_effect"
+                )
             raise ValueError(
                 f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"
@@ -199,6 +246,16 @@ class AlertRule(WireModel):
     def definition(self) -> bytes:
         """JSON of the fields that decide when the rule fires; the severity is not among them."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude={"severity"})
+
+    @property
+    def compares_errors(self) -> bool:
+        """Whether it compares the error of scores against gold scores."""
+        return self.kind == "rmse" or self.statistic == "rmse"
+
+    @property
+    def compares_verdicts(self) -> bool:
+        """Whether it compares Cohen's kappa of the verdicts of scores and gold scores."""
+        return self.statistic == "kappa"
 
     @property
     def given_baseline(self) -> float | None:
@@ -213,8 +270,10 @@ class AlertRule(WireModel):
 
     def movements_of(self, better: Direction | None) -> tuple[Movement, ...]:
         """Return the directions of a bad change of a metric that gets better in a direction (None if unknown)."""
-        if self.kind == "rmse":
+        if self.compares_errors:
             return ("rise",)
+        if self.compares_verdicts:
+            return ("fall",)
         if self.kind == "distribution" or self.direction == "both":
             return ("fall", "rise")
         if self.direction is not None:
@@ -224,6 +283,9 @@ class AlertRule(WireModel):
             return ("fall", "rise") if self.kind == "drift" else ("fall",)
         return ("rise",) if better is Direction.LOWER else ("fall",)
 
+
+KAPPA_RANGE: Final = (-1.0, 1.0)
+"""Lowest and highest value of Cohen's kappa."""
 
 SEASONAL: Final = "seasonal"
 """The baseline of a rule that learns each hour of the day or of the week."""

@@ -103,6 +103,8 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "name": "adherence-drift",
         "kind": "drift",
         "metric": "trace.adherence",
+        "statistic": "kappa",
+        "threshold": 0.8,
         "direction": "fall",
         "pipeline": "shop-*",
         "segment": "lang",

@@ -29,6 +29,9 @@ RULES = (
     AlertRule(name="lang", kind="drift", metric=ADHERENCE, baseline=0.8, segment="lang", run_length=30),
     AlertRule(name="window", kind="drift", metric=RELEVANCE, baseline_window="5m", learn_n=20, run_length=50),
     AlertRule(name="error", kind="rmse", metric=ADHERENCE, target=0.2, run_length=20),
+    AlertRule(
+        name="people", kind="agreement", statistic="kappa", metric=ADHERENCE, target=0.4, run_length=10, segment="lang"
+    ),
     AlertRule(name="shape", kind="distribution", metric=BALANCE, baseline=0.1, baseline_spread=0.05, run_length=40),
 )
 OPTIONS = StateOptions(

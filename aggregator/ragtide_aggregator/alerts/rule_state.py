@@ -35,11 +35,13 @@ Phase = Literal["learning", "watching", "firing"]
 
 
 def matches(rule: AlertRule, key: EstimateKey) -> bool:
-    """Return whether a rule applies to a key."""
+    """Return whether a rule applies to a key; a rule on kappa applies to pairs of scores (`kappa_rules`)."""
+    if rule.compares_verdicts:
+        return False
     segment_name = None if key.segment is None else key.segment.partition("=")[0]
     if key.metric in UNBOUNDED:
         return False
-    metric = SQUARED_ERROR + rule.metric if rule.kind == "rmse" else rule.metric
+    metric = SQUARED_ERROR + rule.metric if rule.compares_errors else rule.metric
     return metric == key.metric and rule.segment == segment_name and fnmatchcase(key.pipeline, rule.pipeline)
 
 

@@ -66,5 +66,5 @@ class Statistic:
 def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Statistic:
     """Return the statistic of a rule for a metric with a range; with a centre, the spread about it."""
     lowest, highest = value_range
-    name: StatisticName = "rmse" if rule.kind == "rmse" else "mean" if center is None else "spread"
+    name: StatisticName = "rmse" if rule.compares_errors else "mean" if center is None else "spread"
     return Statistic(name, lowest, highest - lowest, center or 0.0)

@@ -34,6 +34,7 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
         if row in table.quantiles:
             fields[CheckpointField.QUANTILES + name] = table.quantiles[row].to_bytes()
     fields |= {CheckpointField.PAIR + name: data for name, data in table.pairs.take_changes().items()}
+    fields |= {CheckpointField.RULE_STATE + name: data for name, data in table.kappa.take_changes().items()}
     fields |= {CheckpointField.DECLARED + name: data for name, data in table.declarations.take_changes()}
     gone: list[str] = []
     if table.clusters is not None:
@@ -76,7 +77,7 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     for name, data in by_kind[CheckpointField.PAIR]:
         with reading(CheckpointField.PAIR + name):
             key = PairKey.decode(name)
-            table.pairs.load(table.pairs.add_row(key, table.row(key.proxy)), data)
+            table.pairs.load(table.pair_row(key), data)
     for name, data in by_kind[CheckpointField.QUANTILES]:
         with reading(CheckpointField.QUANTILES + name):
             row = table.row(EstimateKey.decode(name))
@@ -144,10 +145,13 @@ def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:
 def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
     """Set the rule states; return the fields of removed rules, whose alerts are withdrawn."""
     states = {state.field: (row, state) for row in range(len(table.rows)) for state in table.rules.of(row)}
+    on_pairs = table.kappa.states()
     gone = []
     for name, data in stored:
         with reading(CheckpointField.RULE_STATE + name):
-            if name in states:
+            if name in on_pairs:
+                on_pairs[name].load(data)
+            elif name in states:
                 row, state = states[name]
                 state.load(data)
                 table.rules.refresh(row)

@@ -260,7 +260,7 @@ class AggregatorState:
 
     def firing(self) -> list[Alert]:
         """Return the alerts of rules that fire."""
-        return self._applied.rules.firing()
+        return [*self._applied.rules.firing(), *self._applied.kappa.firing()]
 
     def capped_firing(self) -> list[Alert]:
         """Return the alerts that fire because a cap on keys is reached."""

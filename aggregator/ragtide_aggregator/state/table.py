@@ -13,10 +13,12 @@ from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 from ..alerts.controlled_evaluator import ControlledEvaluator
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator
+from ..alerts.kappa_rules import KappaRules
 from ..alerts.rule_values import Arrived, RuleValues
 from ..alerts.sampling import MIXED_SENTENCE
 from ..events.batch import EventBatch, Scope
-from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, absent_name
+from ..events.clusters import BLOCKS
+from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, PairKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
@@ -67,6 +69,7 @@ class StateTable:
         rows: keys with their counts.
         moments: moments of every row.
         rules: alert rules on every row.
+        kappa: alert rules on pairs of scores and gold scores.
         panes: panes of every row; None without windows.
         pairs: pairs of a reference and a proxy score.
         absences: rows that count absences of metrics by reason.
@@ -94,6 +97,8 @@ class StateTable:
         self.rules = RuleEvaluator(options.rules, budget, options.origin)
         if options.false_discovery is not None:
             self.rules = ControlledEvaluator(options.rules, options.false_discovery, options.origin)
+        sessions = options.clusters is not None and options.clusters.by != BLOCKS
+        self.kappa = KappaRules(options.rules, options.origin, sessions=sessions)
         self.panes = PaneTable(options.panes) if options.panes.windows else None
         self.pairs = PairRows()
         self.absences = AbsenceRows()
@@ -166,7 +171,14 @@ class StateTable:
     def _pair(self, event: MetricEvent, segment: str | None, pair: ScorePair) -> int:
         key = pair_key(event, segment, pair)
         row = self.pairs.find(key)
-        return self.pairs.add_row(key, self.row(key.proxy)) if row is None else row
+        return self.pair_row(key) if row is None else row
+
+    def pair_row(self, key: PairKey) -> int:
+        """Add a row of pairs for a new key, and return it."""
+        proxy_row = self.row(key.proxy)
+        row = self.pairs.add_row(key, proxy_row)
+        self.kappa.add_row(row, key, proxy_row)
+        return row
 
     def values_of(self, row: int) -> int:
         """Return the number of values of a row that alert rules have taken."""
@@ -202,7 +214,8 @@ class StateTable:
             every = np.arange(closed.rows.size)
             within = self.rules.adjusted.within(every, closed.rows, closed.values.values, closed.clusters, closed.sizes)
             arrived.append(Arrived(replace(closed.values, within=within), closed.parts))
-        raised = self.rules.evaluate(arrived)
+        # Of one part the rules on values come first.
+        raised = sorted([*self.rules.evaluate(arrived), *self.kappa.take(batch)], key=lambda one: one.position)
         for these in arrived:
             self.swings.take(these.values)
         late = np.zeros(batch.times_ms.shape, dtype=bool)
@@ -287,10 +300,11 @@ class StateTable:
     def _raised(self, one: Raised, adding: BatchAdding) -> Alert:
         """Return an alert with the diagnosis and the dependence as of the part that raised it."""
         alert = one.alert
+        kappa = alert.quantity == "kappa"
         if alert.status == "resolved":
-            return self.causes.end(one.row, alert)
+            return alert if kappa else self.causes.end(one.row, alert)
         alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
-        alert = self._with_dependence(alert, one.row)
+        alert = alert if kappa else self._with_dependence(alert, one.row)
         if self.weights.mixed(one.row, self.moments.n(one.row)):
             alert = alert.model_copy(update={"message": alert.message + MIXED_SENTENCE})
         if not self.causes.wanted(one.row, alert):

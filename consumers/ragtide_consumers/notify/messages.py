@@ -150,7 +150,8 @@ def guarantee(alert: Alert) -> str | None:
     if alert.false_discovery_rate is not None:
         return f"At most {100 * alert.false_discovery_rate:.3g}% of all alarms are false, on average."
     if alert.run_length is not None:
-        return f"At most one false alarm in {alert.run_length:,.0f} interactions, on average."
+        counted = "gold scores" if alert.quantity == "kappa" else "interactions"
+        return f"At most one false alarm in {alert.run_length:,.0f} {counted}, on average."
     return None
 
 
@@ -304,7 +305,8 @@ def _normal(alert: Alert) -> str:
 
 
 def _statistic(alert: Alert) -> str:
-    return {"mean": "The mean", "spread": "The standard deviation", "rmse": "The RMSE"}[alert.quantity]
+    names = {"mean": "The mean", "spread": "The standard deviation", "rmse": "The RMSE", "kappa": "Cohen's kappa"}
+    return names[alert.quantity]
 
 
 def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
@@ -332,7 +334,7 @@ def _others(told: Notification) -> list[str]:
 
 
 def _subject(alert: Alert) -> str:
-    quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of "}[alert.quantity]
+    quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of ", "kappa": "kappa of "}[alert.quantity]
     return f"{quantity}{shown(alert.metric)} of {scope(alert)}"
 
 

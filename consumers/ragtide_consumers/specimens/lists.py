@@ -79,7 +79,7 @@ class SpecimenLists:
 
     def take_rules(self, rules: Sequence[AlertRule]) -> None:
         """Take other alert rules."""
-        self._rules = [rule for rule in rules if rule.kind != "rmse" and _has_line(rule)]
+        self._rules = [rule for rule in rules if rule.kind not in ("rmse", "agreement") and _has_line(rule)]
 
     def sampled(self, event: MetricEvent) -> bool:
         """Return whether an interaction is in the uniform sample."""

@@ -66,5 +66,5 @@ def without_values(rules: Iterable[AlertRule], metrics: Collection[str]) -> Iter
     for rule in rules:
         if rule.metric not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a value of {rule.metric}."
-        elif rule.kind == "rmse" and f"rmse.{rule.metric}" not in metrics:
+        elif rule.kind in ("rmse", "agreement") and f"rmse.{rule.metric}" not in metrics:
             yield f"Rule {rule.name} could not fire: no interaction has a gold score of {rule.metric}."

@@ -1,0 +1,245 @@
+"""The state of one rule on Cohen's kappa, on the pairs of one key: it learns, fires and resolves. No clock, no I/O.
+
+Pairs of a score and a gold score come in the order in which they were joined. Two in a row are a couple, and each
+couple is one bet of the e-detector that counts as two values (`statistics.kappa`, `statistics.drift`).
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, MetricEvent
+
+from ..events.keys import PairKey
+from ..statistics.drift import Alarm, DetectorTable
+from ..statistics.kappa import Couple, CoupleSums, couple, limit_of, packed, scaled, unpacked
+from .baseline import BASELINE_CONFIDENCE
+from .contributors import Contributor, Contributors
+from .kappa_messages import KappaDecision, kappa_alert
+from .rule_state import Phase
+
+
+class JoinedPair(NamedTuple):
+    """A score and a gold score of one interaction, both scaled to [0, 1]."""
+
+    score: float
+    gold: float
+    time_ms: int
+    cluster: int
+    """Code of its session; 0 for an interaction by itself."""
+    interaction_id: str
+
+
+class _Waiting(NamedTuple):
+    """The first pair of a couple."""
+
+    verdicts: tuple[bool, bool]
+    time_ms: int
+
+
+class KappaState:
+    """The state of one rule on kappa, on the pairs of one key.
+
+    Args:
+        rule: on kappa, with a run length.
+        key: of the pairs.
+        table: of detectors, which gets a row.
+        origin: makes alert ids of a split pipeline different in each partition.
+    """
+
+    def __init__(self, rule: AlertRule, key: PairKey, table: DetectorTable, origin: str = "") -> None:
+        assert rule.run_length is not None  # noqa: S101 - for the type checker: the rule checks it
+        self.rule, self.key = rule, key
+        self._run_length = rule.run_length
+        self._table, self._row, self._origin = table, table.add_row(), origin
+        lower, upper = key.proxy.value_range
+        self._line = line_of(rule, (lower, upper))
+        self._scaled_line = (self._line - lower) / (upper - lower)
+        self._good_above = key_direction(key) is not Direction.LOWER
+        self._phase: Phase = "learning"
+        self._reference = 0.0
+        self._learned_n = 0
+        self._sums = CoupleSums()
+        self._waiting: _Waiting | None = None
+        self._cluster = 0
+        self._n = 0
+        self._contributors = Contributors()
+        self._fired: Alert | None = None
+        self._times_fired = 0
+        given = rule.given_baseline if rule.target is None else rule.target
+        if given is not None:
+            self._look_for_fall(given)
+
+    @cached_property
+    def field(self) -> str:
+        """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
+        digest = blake2b(self.rule.definition, digest_size=8).hexdigest()
+        parts = [self.rule.name, digest, *self.key.proxy.parts()]
+        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def firing(self) -> Alert | None:
+        """The alert that fires; None if none does."""
+        return self._fired
+
+    @property
+    def _limit(self) -> float:
+        """The kappa below which the rule may fire."""
+        return self._reference - self.rule.min_effect
+
+    @property
+    def _compared(self) -> float:
+        """The kappa with which the detector compares now."""
+        if self._phase != "firing":
+            return self._limit
+        # Below 1, so that kappa can lie above it.
+        return min(self._limit + self.rule.hysteresis, (self._limit + 1) / 2)
+
+    def _look_for_fall(self, reference: float) -> None:
+        self._phase, self._reference, self._fired = "watching", reference, None
+        self._contributors.clear()
+        limit = limit_of(self._limit)
+        self._table.configure(self._row, limit=limit, direction="rise", run_length=self._run_length)
+
+    def _look_for_return(self) -> None:
+        self._phase = "firing"
+        run_length = self.rule.resolve_run_length
+        self._table.configure(self._row, limit=limit_of(self._compared), direction="fall", run_length=run_length)
+
+    def take(self, pair: JoinedPair, event: Callable[[], MetricEvent]) -> Alert | None:
+        """Take a pair; return the alert that fires or resolves because of it.
+
+        Of pairs of one session in a row the first counts, because the two of a couple must be independent.
+
+        Args:
+            pair: score and gold score.
+            event: returns the event of the pair.
+        """
+        if pair.cluster and pair.cluster == self._cluster:
+            return None
+        self._cluster = pair.cluster
+        self._n += 1
+        verdicts = self._is_good(pair.score), self._is_good(pair.gold)
+        if verdicts[0] is not verdicts[1] and self._phase == "watching":
+            self._contributors.add(Contributor(self._n, abs(pair.score - pair.gold), pair.interaction_id))
+        if self._waiting is None:
+            self._waiting = _Waiting(verdicts, pair.time_ms)
+            return None
+        first, self._waiting = self._waiting, None
+        found = couple(first.verdicts, verdicts)
+        if self._phase == "learning":
+            self._learn(found)
+            return None
+        return self._bet(found, first.time_ms, event)
+
+    def _is_good(self, score: float) -> bool:
+        return score >= self._scaled_line if self._good_above else score <= self._scaled_line
+
+    def _learn(self, one: Couple) -> None:
+        self._sums.add(one)
+        if 2 * self._sums.n < self.rule.learn_n:
+            return
+        # A one-sided end: the interval has the other half of its risk on the other side.
+        lowest = self._sums.lowest(BASELINE_CONFIDENCE)
+        if lowest - self.rule.min_effect > -1:  # no kappa is lower; until then learning continues
+            self._learned_n = 2 * self._sums.n
+            self._look_for_fall(lowest)
+
+    def _bet(self, one: Couple, time_ms: int, event: Callable[[], MetricEvent]) -> Alert | None:
+        own, crossed = np.array([one.own]), np.array([one.crossed])
+        values = scaled(own, crossed, self._compared)
+        alarms, _ = self._table.update(
+            np.array([self._row]),
+            values,
+            np.array([time_ms], dtype=np.int64),
+            sizes=np.array([2]),
+            # The mean of an alarm then tells both disagreements.
+            centers=values - packed(own, crossed),
+        )
+        return self._alarmed(alarms[0], event()) if alarms else None
+
+    def _alarmed(self, alarm: Alarm, event: MetricEvent) -> Alert:
+        fired = self._fired
+        decision = KappaDecision(
+            rule=self.rule,
+            key=self.key.proxy,
+            line=self._line,
+            reference=self._reference,
+            learned_n=self._learned_n,
+            n=alarm.change_n,
+            since=unpacked(alarm.change_mean, alarm.change_n // 2),
+            began_ms=alarm.change_tag,
+            log_evidence=alarm.log_evidence,
+            run_length=self._run_length,
+            total=self._n,
+            contributors=[one.interaction_id for one in self._contributors.since(self._n - alarm.change_n + 1)],
+        )
+        if fired is not None:
+            alert = kappa_alert(decision, event, alert_id=fired.alert_id, fired=fired)
+            self._look_for_fall(self._reference)
+            return alert
+        self._times_fired += 1
+        digest = blake2b(f"{self._origin}{self.field}{self._times_fired}".encode(), digest_size=6).hexdigest()
+        self._fired = kappa_alert(decision, event, alert_id=f"{self.rule.name}-{digest}")
+        self._look_for_return()
+        return self._fired
+
+    def to_bytes(self) -> bytes:
+        """Return the state as JSON with exact floats."""
+        active = self._phase != "learning"
+        self._contributors.drop_before(self._n - (self._table.longest(self._row) if active else 0))
+        state: dict[str, Any] = {
+            "phase": self._phase,
+            "reference": self._reference,
+            "learned_n": self._learned_n,
+            "sums": self._sums.dump(),
+            "waiting": self._waiting,
+            "cluster": self._cluster,
+            "n": self._n,
+            "worst": self._contributors.dump(),
+            "times_fired": self._times_fired,
+            "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
+            "detector": base64.b64encode(self._table.to_bytes(self._row)).decode() if active else None,
+        }
+        return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+    def load(self, data: bytes) -> None:
+        """Set the state to what `to_bytes` returned.
+
+        Raises:
+            ValueError: another version wrote it.
+        """
+        state = json.loads(data)
+        self._phase, self._reference = state["phase"], float(state["reference"])
+        self._learned_n, self._sums = state["learned_n"], CoupleSums.read(state["sums"])
+        waiting = state["waiting"]
+        self._waiting = None if waiting is None else _Waiting((waiting[0][0], waiting[0][1]), waiting[1])
+        self._cluster, self._n = state["cluster"], state["n"]
+        self._contributors.load(state["worst"])
+        self._times_fired = state["times_fired"]
+        self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
+        if state["detector"] is not None:
+            self._table.load(self._row, base64.b64decode(state["detector"]))
+
+
+def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:
+    """Return the score that separates good from bad: of the rule, or the band of the metric, or half of its range."""
+    definition = METRICS.get(rule.metric)
+    if rule.threshold is not None:
+        return rule.threshold
+    if definition is not None and definition.bands is not None:
+        return definition.bands.good
+    return sum(value_range) / 2
+
+
+def key_direction(key: PairKey) -> Direction:
+    """Return the direction in which the metric of pairs gets better."""
+    if key.proxy.measure is not None:
+        return key.proxy.measure.direction
+    definition = METRICS.get(key.proxy.metric)
+    return Direction.NEITHER if definition is None else definition.direction
