@@ -65,7 +65,7 @@ GROUPS: Final = {
         "worker": Listed("serving:worker", "Run a worker: it labels interactions."),
         "aggregator": Listed("serving:aggregator", "Run an aggregator: it computes estimates and raises alerts."),
         "serve": Listed("serving:serve", "Run the HTTP service, for interactions and traces."),
-        "rules": Listed("rules:rules", "Check a file of alert rules, or test it on a recording."),
+        "rules": Listed("rules:rules", "Check alert rules, test them, or begin with a template."),
         "repartition": Listed("repartition:repartition", "Change the number of partitions while no role runs."),
     },
 }

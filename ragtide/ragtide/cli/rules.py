@@ -1,4 +1,4 @@
-"""`ragtide rules`: checks the alert rules in a file, and tests them on a recording."""
+"""`ragtide rules`: checks the alert rules in a file, tests them on a recording, and prints templates."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -9,14 +9,18 @@ from rich.text import Text
 
 from ragtide_offline.replay.plan import rules_of
 from ragtide_roles.rule_findings import rule_findings
+from ragtide_roles.rule_templates import TEMPLATES, about, filled
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.printable import printable
+from ragtide_schemas.suggestions import unknown
 
 from .command_groups import command_group
 from .common import JsonOption, given
 from .console import out, print_json
+from .fitting import Column, fitted
 from .rule_testing import back_test
 
-rules = command_group("Check a file of alert rules, or test it on a recording.", no_args_is_help=True)
+rules = command_group("Check alert rules, test them, or begin with a template.", no_args_is_help=True)
 
 
 @rules.command()
@@ -45,6 +49,22 @@ def check(
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
     if any(finding.level == "error" or strict for finding in findings):
         raise typer.Exit(1)
+
+
+@rules.command()
+def template(
+    name: Annotated[str | None, typer.Argument(help="Name of the template; without it, all are listed.")] = None,
+    pipeline: Annotated[str, typer.Option(help="Name of the pipeline, or a shell-style pattern.")] = "*",
+) -> None:
+    """Print alert rules for a new pipeline, as TOML with comments."""
+    if name is None:
+        out.print(
+            fitted([Column("template", TEMPLATES), Column("rules", [about(one) for one in TEMPLATES])], out.width)
+        )
+        return
+    if name not in TEMPLATES:
+        raise ConfigurationError(unknown("template", name, TEMPLATES))
+    out.print(filled(name, pipeline), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 rules.command("test")(back_test)
