@@ -35,7 +35,7 @@ def chosen(one: RagInteraction, scores: dict[str, float] | None = None) -> Chose
     return ChosenSpecimen(specimen(one, scores), [{"list": "sample", "inclusion_probability": 0.01}])
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.lists(INTERACTION, min_size=1, max_size=4, unique_by=lambda one: (one.pipeline, one.interaction_id)), SCORES)
 def test_the_rows_read_back_equal(found: list[RagInteraction], scores: dict[str, float]) -> None:
     written = json_lines(rows([chosen(one, scores) for one in found]))

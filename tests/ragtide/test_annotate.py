@@ -2,22 +2,29 @@
 
 import asyncio
 import io
+import json
 import os
 import pty
 import sys
 import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.aggregator.test_feedback import caught_up, letters, running
+from tests.consumers.specimens.test_keeping import worked
 from tests.ragtide.test_foreign_text import FOREIGN, raw
 from tests.ragtide.test_items import STREAMS, keep
 from tests.support.conditions import HANGS_S
 from tests.support.in_process import Done, run_command
 
 from ragtide.testing import interaction
+from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.state.state import StateOptions
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest, pipeline_digest
@@ -191,9 +198,48 @@ def test_a_forgotten_item_has_no_annotation(
     assert not [field for field in redis.hkeys(STREAMS.annotations) if digest in field]
 
 
-async def test_a_pinned_specimen_leaves_the_sample_when_its_neighbours_are_gone(async_redis: Any) -> None:
-    from tests.consumers.specimens.test_keeping import worked
+def test_annotated_items_become_gold_rows_that_agreement_reads(
+    redis_url: str, types: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kept(redis_url)
+    types("yynyyn", "--from", "sample")
+    gold, scores = tmp_path / "gold.jsonl", tmp_path / "scores.jsonl"
+    assert run_command(capsys, "dataset", "from-annotations", "--output", str(gold)).code == 0
+    rows = [json.loads(line) for line in gold.read_text().splitlines()]
+    assert sorted(row["gold_scores"]["trace.adherence"] for row in rows) == [0.0, 0.0, 1.0]
+    assert {row["metadata"]["ragtide"]["chosen"][0]["selected"] for row in rows} == {False}
+    assert run_command(capsys, "score", str(gold), "--output", str(scores)).code == 0
+    agreement = run_command(capsys, "agreement", str(scores), "--gold", str(gold), "--json")
+    assert (agreement.code, "trace.adherence" in agreement.stdout) == (0, True), agreement.stderr
+    assert run_command(capsys, "dataset", "from-annotations", "--selected").code == 1, "never both"
 
+
+def test_selected_answers_are_written_only_when_they_are_asked_for(
+    redis_url: str, types: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(redis_url, sample=0.0)
+    types("yy" * 10)
+    assert run_command(capsys, "dataset", "from-annotations").code == 1
+    done = run_command(capsys, "dataset", "from-annotations", "--selected")
+    assert (done.code, "are about these items alone" in done.stderr) == (0, True)
+    chosen = json.loads(done.stdout.splitlines()[0])["metadata"]["ragtide"]["chosen"][0]
+    assert (chosen["selected"], chosen["inclusion_probability"]) == (True, None)
+
+
+async def test_answers_reach_the_estimates_of_the_people(async_redis: Any, redis_url: str, types: Any) -> None:
+    await worked(async_redis, [interaction(number) for number in range(3)], sample=0.999999)
+    async with running(async_redis):
+        done = await asyncio.to_thread(types, "yny", "--from", "sample")
+        assert "3 of the sample" in done.stderr
+        await caught_up(async_redis)
+    state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
+    found = {one.metric: one for one in estimates(state) if one.labeler == "gold" and one.estimator == "weighted"}
+    assert found["trace.adherence"].n == 3
+    assert found["trace.adherence"].estimate == pytest.approx(2 / 3)
+    assert await letters(async_redis) == []
+
+
+async def test_a_pinned_specimen_leaves_the_sample_when_its_neighbours_are_gone(async_redis: Any) -> None:
     await worked(async_redis, [interaction(number) for number in range(4)], sample=1.0)
     specimens = KeptSpecimens(async_redis, Layout("ragtide"))
     ids = [one.interaction.interaction_id for one in await specimens.sample("shop")]

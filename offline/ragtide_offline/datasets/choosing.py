@@ -17,6 +17,8 @@ class ChosenSpecimen:
     specimen: Specimen
     reasons: Sequence[Mapping[str, Any]]
     """JSON objects with `list` and its metric, labeler and score; or `alert` with its rule; or the probability."""
+    gold_scores: Mapping[str, float] = field(default_factory=dict)
+    """Gold scores of people, by metric, which the row has beside those of the interaction."""
 
 
 @dataclass(frozen=True, slots=True)

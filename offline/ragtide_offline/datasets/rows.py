@@ -69,5 +69,6 @@ def _row(one: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
     fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
     own = {PROVENANCE: provenance(one)}
     kept = that_fit({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
-    row = {**fields, "metadata": {**kept, **own}}
+    gold = {"gold_scores": {**interaction.gold_scores, **one.gold_scores}} if one.gold_scores else {}
+    row = {**fields, **gold, "metadata": {**kept, **own}}
     return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}

@@ -17,6 +17,7 @@ from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_offline.annotation.questions import ADHERENCE, RATINGS, WHOLE, ItemQuestion, gold_scores, questions
 from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
 from ragtide_producers import InteractionProducer
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
@@ -153,7 +154,10 @@ class AnnotationSession:
             published = feedback is not None and await stored.is_first(annotation)
             if feedback is not None and published:
                 await asyncio.to_thread(self._producer.publish_feedback, [feedback])
-            await stored.add(annotation)
+            try:
+                await stored.add(annotation)
+            except ValueError as error:
+                raise ConfigurationError(str(error)) from None
             if annotation.skipped:
                 return "skipped"
             return "published" if published else "selected" if annotation.selected else "second"

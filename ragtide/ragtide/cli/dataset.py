@@ -9,6 +9,8 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.annotation.annotated import chosen_of_annotations
+from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert, chosen_of_sample, chosen_of_worst
 from ragtide_offline.datasets.new_files import write_new
 from ragtide_offline.datasets.rows import json_lines, rows
@@ -18,7 +20,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.printable import printable
 
 from .command_groups import command_group
-from .common import PipelineOption
+from .common import PipelineOption, given
 from .console import err, warn
 from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
@@ -105,6 +107,36 @@ def from_sample(
         return await chosen_of_sample(kept, await _pipelines(kept, pipeline), limit)
 
     _write(settings, choose, output, force=force)
+
+
+@dataset.command("from-annotations")
+def from_annotations(
+    context: typer.Context,
+    selected: Annotated[
+        bool,
+        typer.Option("--selected", help="Disputed items and the worst, which stand for no traffic; not the sample."),
+    ] = False,
+    annotator: Annotated[str | None, typer.Option(help="Only answers of this person.")] = None,
+    pipeline: PipelineOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write items of the sample that people annotated, with their gold scores.
+
+    Of several people who annotated an item, the first counts.
+    """
+    settings = given(context).settings()
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        annotations = await StoredAnnotations(redis, settings.prefix).read()
+        return await chosen_of_annotations(
+            kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=limit
+        )
+
+    _write(settings, choose, output, force=force)
+    if selected:
+        warn("These items were selected because of their scores: means and agreement are about these items alone")
 
 
 async def _pipelines(kept: KeptSpecimens, pipeline: str | None) -> list[str]:

@@ -107,6 +107,7 @@ def test_prediction_powered_estimates_cover_and_gain_the_more_the_better_the_che
     assert found[2]["gain"] > 4
 
 
+@pytest.mark.heavy
 def test_an_annotated_sample_covers_the_truth_in_95_percent_of_1000_runs_and_is_narrower_than_people_alone() -> None:
     found = annotation.simulate(annotation.CASES[1], 1000, 3000, seed=1)
     assert found["covers"] >= 0.95
