@@ -8,7 +8,7 @@ from ragtide_consumers.labelers.published import published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, AlertRule
-from ragtide_schemas.metric_definitions import OUTCOMES
+from ragtide_schemas.metric_definitions import OUTCOMES, SELF_CONSISTENCY
 from ragtide_schemas.suggestions import closest
 
 from .known_metrics import check_rules, known_metrics
@@ -75,6 +75,8 @@ def _unknown(metric: str, known: Iterable[str]) -> str:
 
 
 def _unpublished(metric: str, labeler: str, there: Iterable[str]) -> str:
+    if metric == SELF_CONSISTENCY.name and labeler in ("judge", "cascade"):
+        return f"no interaction has {metric}, so the rule never fires: set judge.repeat_share, such as 0.02"
     family = metric.partition(".")[0]
     others = sorted(name for name in there if name.startswith(f"{family}."))
     instead = f"watch {', '.join(others)}" if others else "watch another metric"

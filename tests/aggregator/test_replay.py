@@ -36,6 +36,9 @@ RULES = (
     AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
     AlertRule(name="drift", kind="drift", metric=ADHERENCE, learn_n=60, segment="lang"),
     AlertRule(name="error", kind="rmse", metric=ADHERENCE, target=0.2),
+    AlertRule(
+        name="people", kind="agreement", statistic="kappa", metric=ADHERENCE, target=0.9, threshold=0.5, run_length=10
+    ),
     AlertRule(name="spread", kind="distribution", metric="trace.context_relevance", learn_n=40, min_effect=0.01),
 )
 STATE = StateOptions(

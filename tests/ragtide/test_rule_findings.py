@@ -17,6 +17,7 @@ from ragtide_offline.replay.back_test import without_values
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.rule_findings import published, rule_findings
 from ragtide_roles.serving import serve
+from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import Direction, Kind, RagInteraction
@@ -52,6 +53,16 @@ def test_a_metric_of_ones_own_is_not_named_into_a_closed_family() -> None:
             MetricDefinition("trace.words", 0, 1, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us"),
             lambda interaction, labels: 1.0,
         )
+
+
+def test_a_rule_on_self_consistency_without_second_answers_is_warned_of() -> None:
+    watching = AlertRule(name="judge", kind="drift", metric="judge.self_consistency")
+    (found,) = rule_findings([watching], Settings(labeler="judge"))
+    assert found.level == "warning"
+    assert "set judge.repeat_share, such as 0.02" in found.message
+    assert rule_findings([watching], Settings(labeler="judge", judge=JudgeSettings(repeat_share=0.02))) == []
+    (found,) = rule_findings([watching], Settings(labeler="local"))
+    assert "never publishes judge.self_consistency" in found.message
 
 
 def test_a_declared_metric_is_known_and_a_misspelt_one_is_warned_of() -> None:

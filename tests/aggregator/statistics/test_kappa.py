@@ -1,5 +1,7 @@
 """Cohen's kappa as the mean of bounded values of couples: the identity, the promise of a detector, the interval."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -93,6 +95,18 @@ def test_at_the_limit_false_alarms_are_a_run_length_apart_whatever_the_shares_do
 def test_a_lower_kappa_is_found() -> None:
     """The same simulation, so that it can fail: with a kappa below the line the promise is about nothing."""
     assert mean_run_length(0.1, (0.8,)) < RUN_LENGTH
+
+
+@pytest.mark.heavy
+def test_the_page_has_the_numbers_of_the_simulation() -> None:
+    page = (Path(__file__).parents[3] / "docs/agreement.md").read_text(encoding="utf-8")
+    names = {
+        "50%": (0.5,), "80%": (0.8,), "95%": (0.95,), "20% and 90% in turns": (0.2, 0.9),
+        "97%, 50% and 3% in turns": (0.97, 0.5, 0.03),
+    }  # fmt: skip
+    for name, shares in names.items():
+        at_limit, below = (mean_run_length(kappa, shares) for kappa in (0.6, 0.1))
+        assert f"| {name} | {at_limit:.0f} | {below:.0f} |" in page
 
 
 def test_a_share_of_differing_verdicts_would_alarm_because_of_other_traffic() -> None:
