@@ -133,6 +133,14 @@ def test_a_second_person_is_asked_and_only_the_first_answers_count(redis_url: st
     assert [one.annotator for one in stored(redis_url)] == ["ann", "bob"]
 
 
+def test_a_gold_score_of_the_interaction_itself_is_the_first(redis_url: str, redis: Any, types: Any) -> None:
+    graded = {"trace.adherence": 1.0, "trace.supported_fraction": 1.0}
+    keep(redis_url, interaction(0, gold_scores=graded), interaction(1, gold_scores={"trace.adherence": 1.0}))
+    done = types("nn", "--from", "sample")
+    assert "1 of the sample that came with gold scores" in done.stderr
+    assert [one.gold_scores for one in published(redis)] == [{"trace.supported_fraction": 0.0}]
+
+
 def test_ratings_are_asked_for_chosen_metrics(redis_url: str, redis: Any, types: Any) -> None:
     kept(redis_url, 1)
     types("yy6" + "4", "--rate", "context_relevance")

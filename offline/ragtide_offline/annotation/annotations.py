@@ -1,6 +1,6 @@
 """Annotations: the answers of people about kept items, stored so that nobody is asked twice."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Final, Self, cast
 
@@ -55,14 +55,19 @@ class Annotation(VersionedModel):
         """Whether the item was selected because of its scores."""
         return self.inclusion_probability is None
 
-    def feedback(self) -> Feedback | None:
-        """Return the feedback that counts in estimates; None for a skipped or a selected item."""
-        if self.inclusion_probability is None or not self.gold_scores:
+    def feedback(self, graded: Collection[str] = ()) -> Feedback | None:
+        """Return the feedback that counts in estimates; None for a skipped or a selected item, or without new scores.
+
+        Args:
+            graded: metrics for which the interaction came with a gold score, which is the first and counts.
+        """
+        gold = {metric: score for metric, score in self.gold_scores.items() if metric not in graded}
+        if self.inclusion_probability is None or not gold:
             return None
         return Feedback(
             pipeline=self.pipeline,
             interaction_id=self.interaction_id,
-            gold_scores=self.gold_scores,
+            gold_scores=gold,
             given_at=self.given_at,
             annotator=self.annotator,
             inclusion_probability=self.inclusion_probability,

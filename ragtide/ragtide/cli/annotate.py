@@ -20,7 +20,7 @@ from ragtide_producers import InteractionProducer
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import utc_now
+from ragtide_schemas import Specimen, utc_now
 from ragtide_schemas.base import describe
 from ragtide_schemas.suggestions import unknown
 
@@ -119,7 +119,7 @@ class AnnotationSession:
     ) -> None:
         self._settings, self._producer, self._annotator = settings, producer, annotator
         self._rated, self._next_key = rated, next_key
-        self._waiting: Annotation | None = None
+        self._waiting: tuple[Annotation, Specimen] | None = None
         self._counts: Counter[str] = Counter()
 
     def run(self, items: Sequence[ItemToAnnotate]) -> None:
@@ -140,17 +140,20 @@ class AnnotationSession:
                     place -= 1
                 continue
             self.finish()
-            self._waiting = answer if isinstance(answer, Annotation) else self._annotation(items[place], skipped=True)
+            made = answer if isinstance(answer, Annotation) else self._annotation(items[place], skipped=True)
+            self._waiting = made, items[place].specimen
             place += 1
 
     def finish(self) -> None:
         """Store the item that waits, and publish its answers if they count."""
-        annotation, self._waiting = self._waiting, None
-        if annotation is None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
             return
+        annotation, specimen = waiting
 
         async def body(redis: Redis, _: RedisHandle) -> str:
-            stored, feedback = StoredAnnotations(redis, self._settings.prefix), annotation.feedback()
+            stored = StoredAnnotations(redis, self._settings.prefix)
+            feedback = annotation.feedback(specimen.interaction.gold_scores)
             published = feedback is not None and await stored.is_first(annotation)
             if feedback is not None and published:
                 await asyncio.to_thread(self._producer.publish_feedback, [feedback])
@@ -160,7 +163,9 @@ class AnnotationSession:
                 raise ConfigurationError(str(error)) from None
             if annotation.skipped:
                 return "skipped"
-            return "published" if published else "selected" if annotation.selected else "second"
+            if annotation.selected:
+                return "selected"
+            return "published" if published else "graded" if feedback is None else "second"
 
         self._counts[with_redis(self._settings, body)] += 1
 
@@ -171,10 +176,11 @@ class AnnotationSession:
             total: items that were to be annotated before the session.
         """
         counts = self._counts
-        annotated = counts["published"] + counts["selected"] + counts["second"]
+        annotated = counts["published"] + counts["selected"] + counts["second"] + counts["graded"]
         parts = [f"{annotated:,} annotated"]
         parts += [f"{counts['published']:,} of the sample, published as feedback"] * bool(counts["published"])
         parts += [f"{counts['second']:,} of the sample that another person annotated first"] * bool(counts["second"])
+        parts += [f"{counts['graded']:,} of the sample that came with gold scores"] * bool(counts["graded"])
         parts += [f"{counts['selected']:,} selected, in no estimate"] * bool(counts["selected"])
         parts += [f"{counts['skipped']:,} skipped"] * bool(counts["skipped"])
         return f"{'; '.join(parts)}; {total - counts.total():,} left for you"
