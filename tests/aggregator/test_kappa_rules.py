@@ -12,9 +12,10 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule, MetricEvent
 from ragtide_aggregator.alerts.kappa_state import line_of
 from ragtide_aggregator.events.clusters import ClusterOptions
-from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of
+from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of, repartitioned
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.notify.messages import guarantee
+from ragtide_runtime.redis.layout import Layout
 
 METRIC = "trace.adherence"
 
@@ -142,6 +143,24 @@ def test_a_removed_rule_withdraws_its_alert_and_its_state_moves_with_its_pipelin
     changed = AggregatorState.from_fields(StateOptions(), fields).take_changes()
     assert [alert.status for alert in changed.alerts] == ["resolved"]
     assert name in changed.gone
+
+
+def test_another_number_of_partitions_changes_no_alert() -> None:
+    """The state moves in the middle of a couple, and goes on where it was."""
+    options = StateOptions(rules=(rule(target=0.7),))
+    before, after = Layout("ragtide", 1), Layout("ragtide", 3)
+    events = [*GOOD[:100], *BAD]
+    state = AggregatorState(options)
+    for one in events[:109]:
+        state.apply(one)
+    moved = repartitioned(before, after, {0: dict(state.take_changes().rows)})
+    (fields,) = [fields for fields in moved.values() if any("people" in name for name in fields)]
+    state = AggregatorState.from_fields(options, fields)
+    for one in events[109:]:
+        state.apply(one)
+    expected = run(events, rule(target=0.7))
+    assert len(expected) == 1
+    assert state.take_changes().alerts == expected
 
 
 def test_of_one_session_in_a_row_the_first_gold_score_counts() -> None:

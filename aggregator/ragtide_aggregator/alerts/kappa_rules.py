@@ -9,9 +9,10 @@ from ragtide_schemas import Alert, AlertRule
 
 from ..events.batch import EventBatch
 from ..events.keys import GOLD_LABELER, PairKey
+from ..statistics.batches import grouped
 from ..statistics.drift import DetectorTable
 from .evaluator import Raised
-from .kappa_state import JoinedPair, KappaState
+from .kappa_state import JoinedPairs, KappaState
 
 
 class KappaRules:
@@ -55,25 +56,28 @@ class KappaRules:
         if not self._states or not batch.pairs.size:
             return []
         known = batch.pairs < self._ruled.size
-        places = np.flatnonzero(known & self._ruled[np.where(known, batch.pairs, 0)])
+        ruled = np.flatnonzero(known & self._ruled[np.where(known, batch.pairs, 0)])
+        by_row = grouped(batch.pairs[ruled])
         raised = []
-        for place in places.tolist():
-            part = int(batch.pairs_of[place])
-            at = int(batch.places[part])
-            pair = JoinedPair(
-                score=float(batch.scores[1, place]),
-                gold=float(batch.scores[0, place]),
-                time_ms=int(batch.times_ms[part]),
-                cluster=int(batch.clusters[part]) if self._sessions and batch.clusters is not None else 0,
-                interaction_id=batch.source.interaction_id(at),
+        for row, start, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
+            places = ruled[by_row.order[start : start + count]]
+            parts = batch.pairs_of[places]
+            sessions = self._sessions and batch.clusters is not None
+            pairs = JoinedPairs(
+                scores=batch.scores[1, places],
+                gold=batch.scores[0, places],
+                times_ms=batch.times_ms[parts],
+                clusters=batch.clusters[parts] if sessions else np.zeros(count, dtype=np.int64),  # type: ignore[index]
+                places=batch.places[parts],
+                source=batch.source,
             )
-            row, states = self._states[int(batch.pairs[place])]
+            proxy_row, states = self._states[row]
             for state in states:
                 self._changed[state.field] = state
-                alert = state.take(pair, lambda at=at: batch.source.event(at))  # type: ignore[misc]
-                if alert is not None:
-                    raised.append(Raised(part, row, alert))
-        return raised
+                raised += [(int(places[one.position]), proxy_row, one) for one in state.take(pairs)]
+        # In the order of the pairs, whatever the numbers of their rows.
+        raised.sort(key=lambda one: one[0])
+        return [Raised(int(batch.pairs_of[place]), row, one.alert) for place, row, one in raised]
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""

@@ -6,40 +6,54 @@ couple is one bet of the e-detector that counts as two values (`statistics.kappa
 
 import base64
 import json
-from collections.abc import Callable
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, MetricEvent
 
+from ..events.batch import EventSource
 from ..events.keys import PairKey
+from ..statistics.batches import Floats, Rows
 from ..statistics.drift import Alarm, DetectorTable
-from ..statistics.kappa import Couple, CoupleSums, couple, limit_of, packed, scaled, unpacked
+from ..statistics.kappa import Couple, CoupleSums, disagreements, limit_of, packed, scaled, unpacked
 from .baseline import BASELINE_CONFIDENCE
-from .contributors import Contributor, Contributors
+from .contributors import Contributor, Contributors, contenders
 from .kappa_messages import KappaDecision, kappa_alert
 from .rule_state import Phase
 
 
-class JoinedPair(NamedTuple):
-    """A score and a gold score of one interaction, both scaled to [0, 1]."""
+class JoinedPairs(NamedTuple):
+    """Scores and gold scores of the same interactions, both scaled to [0, 1], in the order of joining; shape (n,)."""
 
-    score: float
-    gold: float
-    time_ms: int
-    cluster: int
-    """Code of its session; 0 for an interaction by itself."""
-    interaction_id: str
+    scores: Floats
+    gold: Floats
+    times_ms: Rows
+    clusters: NDArray[np.int64]
+    """Code of the session of each; 0 for an interaction by itself."""
+    places: Rows
+    """Place of each one's event in the source."""
+    source: EventSource
+
+
+class Turn(NamedTuple):
+    """An alert that fires or resolves, and the position of the pair that decided it."""
+
+    position: int
+    alert: Alert
 
 
 class _Waiting(NamedTuple):
-    """The first pair of a couple."""
+    """The first pair of a couple whose second has not come."""
 
-    verdicts: tuple[bool, bool]
+    judge: bool
+    people: bool
     time_ms: int
+    excess: float
+    interaction_id: str
 
 
 class KappaState:
@@ -111,59 +125,87 @@ class KappaState:
         run_length = self.rule.resolve_run_length
         self._table.configure(self._row, limit=limit_of(self._compared), direction="fall", run_length=run_length)
 
-    def take(self, pair: JoinedPair, event: Callable[[], MetricEvent]) -> Alert | None:
-        """Take a pair; return the alert that fires or resolves because of it.
+    def take(self, pairs: JoinedPairs) -> list[Turn]:
+        """Take pairs; return the alerts that fire or resolve because of them, in order.
 
         Of pairs of one session in a row the first counts, because the two of a couple must be independent.
-
-        Args:
-            pair: score and gold score.
-            event: returns the event of the pair.
         """
-        if pair.cluster and pair.cluster == self._cluster:
-            return None
-        self._cluster = pair.cluster
-        self._n += 1
-        verdicts = self._is_good(pair.score), self._is_good(pair.gold)
-        if verdicts[0] is not verdicts[1] and self._phase == "watching":
-            self._contributors.add(Contributor(self._n, abs(pair.score - pair.gold), pair.interaction_id))
-        if self._waiting is None:
-            self._waiting = _Waiting(verdicts, pair.time_ms)
-            return None
-        first, self._waiting = self._waiting, None
-        found = couple(first.verdicts, verdicts)
-        if self._phase == "learning":
-            self._learn(found)
-            return None
-        return self._bet(found, first.time_ms, event)
+        before = np.concatenate([[self._cluster], pairs.clusters[:-1]])
+        self._cluster = int(pairs.clusters[-1])
+        positions = np.flatnonzero((pairs.clusters == 0) | (pairs.clusters != before))
+        judge, people = self._are_good(pairs.scores[positions]), self._are_good(pairs.gold[positions])
+        times_ms, excess = pairs.times_ms[positions], np.abs(pairs.scores - pairs.gold)[positions]
+        first, number = self._waiting, self._n
+        if first is not None:
+            positions = np.concatenate([[-1], positions])
+            judge, people = np.concatenate([[first.judge], judge]), np.concatenate([[first.people], people])
+            times_ms, excess = np.concatenate([[first.time_ms], times_ms]), np.concatenate([[first.excess], excess])
+            number -= 1
 
-    def _is_good(self, score: float) -> bool:
-        return score >= self._scaled_line if self._good_above else score <= self._scaled_line
+        def name(item: int) -> str:
+            if first is not None and item == 0:
+                return first.interaction_id
+            return pairs.source.interaction_id(int(pairs.places[positions[item]]))
 
-    def _learn(self, one: Couple) -> None:
-        self._sums.add(one)
-        if 2 * self._sums.n < self.rule.learn_n:
-            return
-        # A one-sided end: the interval has the other half of its risk on the other side.
-        lowest = self._sums.lowest(BASELINE_CONFIDENCE)
-        if lowest - self.rule.min_effect > -1:  # no kappa is lower; until then learning continues
-            self._learned_n = 2 * self._sums.n
-            self._look_for_fall(lowest)
+        self._n = number + positions.size
+        self._waiting = None
+        if positions.size % 2:
+            last = positions.size - 1
+            self._waiting = _Waiting(
+                bool(judge[last]), bool(people[last]), int(times_ms[last]), float(excess[last]), name(last)
+            )
+        couples = _Couples(*disagreements(judge, people), times_ms[: positions.size // 2 * 2 : 2])
+        turns = []
+        start = self._learn(couples)
+        while start < couples.own.size:
+            alarm = self._bet(couples.part(start))
+            stop = couples.own.size if alarm is None else start + alarm.position + 1
+            if self._phase == "watching":
+                items = np.arange(2 * start, 2 * stop)
+                items = items[judge[items] != people[items]]
+                for item in items[contenders(excess[items])].tolist():
+                    self._contributors.add(Contributor(number + item + 1, float(excess[item]), name(item)))
+            if alarm is not None:
+                position = int(positions[2 * stop - 1])
+                event = pairs.source.event(int(pairs.places[position]))
+                turns.append(Turn(position, self._alarmed(alarm, event, number + 2 * stop)))
+            start = stop
+        return turns
 
-    def _bet(self, one: Couple, time_ms: int, event: Callable[[], MetricEvent]) -> Alert | None:
-        own, crossed = np.array([one.own]), np.array([one.crossed])
-        values = scaled(own, crossed, self._compared)
+    def _are_good(self, scores: Floats) -> NDArray[np.bool_]:
+        return scores >= self._scaled_line if self._good_above else scores <= self._scaled_line
+
+    def _learn(self, couples: "_Couples") -> int:
+        """Learn from couples as long as the rule learns; return how many it took."""
+        taken = 0
+        for own, crossed in zip(couples.own.tolist(), couples.crossed.tolist(), strict=True):
+            if self._phase != "learning":
+                break
+            taken += 1
+            self._sums.add(Couple(own, crossed))
+            if 2 * self._sums.n < self.rule.learn_n:
+                continue
+            lowest = self._sums.lowest(BASELINE_CONFIDENCE)
+            if lowest - self.rule.min_effect > -1:  # no kappa is lower; until then learning continues
+                self._learned_n = 2 * self._sums.n
+                self._look_for_fall(lowest)
+        return taken
+
+    def _bet(self, couples: "_Couples") -> Alarm | None:
+        """Add couples to the detector, up to its alarm, and return the alarm."""
+        values = scaled(couples.own, couples.crossed, self._compared)
+        n = values.size
         alarms, _ = self._table.update(
-            np.array([self._row]),
+            np.full(n, self._row),
             values,
-            np.array([time_ms], dtype=np.int64),
-            sizes=np.array([2]),
+            couples.times_ms,
+            sizes=np.full(n, 2),
             # The mean of an alarm then tells both disagreements.
-            centers=values - packed(own, crossed),
+            centers=values - packed(couples.own, couples.crossed),
         )
-        return self._alarmed(alarms[0], event()) if alarms else None
+        return alarms[0] if alarms else None
 
-    def _alarmed(self, alarm: Alarm, event: MetricEvent) -> Alert:
+    def _alarmed(self, alarm: Alarm, event: MetricEvent, number: int) -> Alert:
         fired = self._fired
         decision = KappaDecision(
             rule=self.rule,
@@ -176,8 +218,8 @@ class KappaState:
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
             run_length=self._run_length,
-            total=self._n,
-            contributors=[one.interaction_id for one in self._contributors.since(self._n - alarm.change_n + 1)],
+            total=number,
+            contributors=[one.interaction_id for one in self._contributors.since(number - alarm.change_n + 1)],
         )
         if fired is not None:
             alert = kappa_alert(decision, event, alert_id=fired.alert_id, fired=fired)
@@ -218,13 +260,26 @@ class KappaState:
         self._phase, self._reference = state["phase"], float(state["reference"])
         self._learned_n, self._sums = state["learned_n"], CoupleSums.read(state["sums"])
         waiting = state["waiting"]
-        self._waiting = None if waiting is None else _Waiting((waiting[0][0], waiting[0][1]), waiting[1])
+        self._waiting = None if waiting is None else _Waiting(*waiting)
         self._cluster, self._n = state["cluster"], state["n"]
         self._contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if state["detector"] is not None:
             self._table.load(self._row, base64.b64decode(state["detector"]))
+
+
+class _Couples(NamedTuple):
+    """Couples in their order; shape (n,)."""
+
+    own: Floats
+    crossed: Floats
+    times_ms: Rows
+    """Time of the first of the two."""
+
+    def part(self, start: int) -> "_Couples":
+        """Return the couples from a number on."""
+        return _Couples(self.own[start:], self.crossed[start:], self.times_ms[start:])
 
 
 def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:

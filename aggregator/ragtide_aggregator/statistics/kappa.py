@@ -15,6 +15,7 @@ from math import sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .batches import Floats
 from .running import FIRST_GUESS, running_interval
@@ -35,15 +36,19 @@ class Couple(NamedTuple):
     """Share of the two crossings whose verdicts differ: one side's on an item, the other side's on the other item."""
 
 
-def couple(first: tuple[bool, bool], second: tuple[bool, bool]) -> Couple:
-    """Return the disagreements of two items, each with the verdicts of both sides.
+def disagreements(judge: NDArray[np.bool_], people: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Return own and crossed disagreements of the couples of items in a row, each of shape (n // 2,).
 
-    >>> couple((True, True), (False, False))
-    Couple(own=0.0, crossed=1.0)
+    >>> disagreements(np.array([True, False, True]), np.array([True, False, True]))
+    (array([0.]), array([1.]))
+
+    Args:
+        judge: verdicts of one side, shape (n,); the last of an odd number is left out.
+        people: verdicts of the other side on the same items, shape (n,).
     """
-    own = (first[0] is not first[1]) + (second[0] is not second[1])
-    crossed = (first[0] is not second[1]) + (second[0] is not first[1])
-    return Couple(own / 2, crossed / 2)
+    even = judge.size // 2 * 2
+    mine, theirs = judge[:even].reshape(-1, 2), people[:even].reshape(-1, 2)
+    return (mine != theirs).mean(axis=1), (mine != theirs[:, ::-1]).mean(axis=1)
 
 
 def scaled(own: Floats, crossed: Floats, kappa: Any) -> Floats:
