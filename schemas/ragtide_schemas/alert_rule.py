@@ -145,6 +145,12 @@ class AlertRule(WireModel):
                 "a rule on kappa needs run_length, the mean number of gold scores between false alarms, such as 1000: "
                 "it has no share of the deployment's budget"
             )
+        given, (lowest, highest) = self.given_baseline if self.target is None else self.target, KAPPA_RANGE
+        if given is not None and not lowest < (line := alarm_line(given, "fall", self.min_effect)) < highest:
+            raise ValueError(
+                f"the rule could never fire: its alarm limit {line:g} is not inside kappa's range {lowest:g} to "
+                f"{highest:g}; choose another target, baseline or min_effect"
+            )
 
     def _check_reference(self) -> None:
         if self.kind == "threshold" and self.target is None:
@@ -217,8 +223,8 @@ class AlertRule(WireModel):
             )
         if self.compares_errors:
             lower, upper = 0.0, upper - lower
-        elif self.compares_verdicts:
-            lower, upper = KAPPA_RANGE
+        elif self.compares_verdicts:  # kappa has a range of its own
+            return
         for value, mean in (self.baselines or {}).items():
             ends = [alarm_line(mean, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
             if not all(lower < end < upper for end in ends):
@@ -232,11 +238,6 @@ class AlertRule(WireModel):
             return
         lines = [alarm_line(given, movement, self.min_effect) for movement in self.movements_of(definition.direction)]
         if not any(lower < line < upper for line in lines):
-            if self.compares_verdicts:
-                raise ValueError(
-                    f"the rule could never fire: its alarm limit {lines[0]:g} is not inside kappa's range -1 to 1; "
-                    "choose another target, baseline or min_effect"
-                )
             raise ValueError(
                 f"the rule could never fire: its alarm limit {lines[0]:g} is not inside the metric's range "
                 f"{lower:g} to {upper:g}; choose another target, baseline or min_effect"

@@ -16,6 +16,7 @@ from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of, rep
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.notify.messages import guarantee
 from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Direction, MetricDeclaration
 
 METRIC = "trace.adherence"
 
@@ -195,6 +196,7 @@ def test_the_error_by_the_name_of_agreement_is_that_of_the_kind_rmse() -> None:
         ({"target": 0.5, "baseline": 0.5}, "exclude each other"),
         ({"target": 1.5}, "kappa's range -1 to 1"),
         ({"baseline": -0.99}, "kappa's range -1 to 1"),
+        ({"metric": "mine.words", "target": 1.0, "min_effect": 0.0}, "kappa's range -1 to 1"),
         ({"threshold": 1.5}, "all scores of trace.adherence are on one side"),
         ({"statistic": "rmse", "threshold": 0.5}, 'set statistic = "kappa"'),
         ({"metric": "rmse.trace.adherence"}, "is an estimate"),
@@ -232,6 +234,18 @@ def test_a_score_at_the_line_is_good_in_either_direction() -> None:
             for number in range(100)
         ]
         assert len(run(opposed, rule(metric=metric, target=0.9, min_effect=0.0))) == 1
+
+
+def test_a_metric_of_ones_own_has_its_middle_as_the_line() -> None:
+    declared = {"mine.words": MetricDeclaration(lower=0, upper=50, direction=Direction.LOWER)}
+    events = [
+        event(number, {"mine.words": 50 * one.scores[METRIC]}, declared=declared, gold_scores={"mine.words": 50 * gold})
+        for number, one in enumerate([*GOOD, *BAD])
+        for gold in one.gold_scores.values()
+    ]
+    (alert,) = run(events, rule(metric="mine.words", target=0.7))
+    assert (alert.metric, alert.metric_version, alert.quantity) == ("mine.words", "1", "kappa")
+    assert "good is 25 or better" in alert.message
 
 
 def test_the_state_is_small() -> None:
