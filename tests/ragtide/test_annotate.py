@@ -247,6 +247,27 @@ async def test_answers_reach_the_estimates_of_the_people(async_redis: Any, redis
     assert await letters(async_redis) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--gold", "trace.adherence=1", "--probability", "0"), "inclusion_probability"),
+        (("--gold", "trace.adherence=1", "--probability", "1.5"), "inclusion_probability"),
+        (("--gold", "trace.adherence=1", "--probability", "nan"), "inclusion_probability"),
+    ],
+)
+def test_a_probability_out_of_its_range_is_refused(
+    options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run_command(capsys, "feedback", "--pipeline", "shop", "--interaction", "i-0", *options)
+    assert (done.code, words in done.told) == (2, True)
+
+
+def test_feedback_of_the_command_line_has_its_probability(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--pipeline", "shop", "--interaction", "i-0", "--gold", "trace.adherence=1", "--probability", "0.05")
+    assert run_command(capsys, "feedback", *options).code == 0
+    assert [one.inclusion_probability for one in published(redis)] == [0.05]
+
+
 async def test_a_pinned_specimen_leaves_the_sample_when_its_neighbours_are_gone(async_redis: Any) -> None:
     await worked(async_redis, [interaction(number) for number in range(4)], sample=1.0)
     specimens = KeptSpecimens(async_redis, Layout("ragtide"))
