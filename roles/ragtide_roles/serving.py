@@ -17,6 +17,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_schemas.alert_rule import duration_ms
 
 from .experiment_workers import join_experiment, wait_for_workspace
 from .gc_tuning import collect_rarely
@@ -156,6 +157,7 @@ async def aggregate(
 ) -> None:
     """Aggregate every partition until told to stop."""
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
+    from ragtide_aggregator.service.low_traffic import TrafficLimit  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
     from ragtide_aggregator.service.quality import QualityOptions  # noqa: PLC0415
@@ -184,7 +186,14 @@ async def aggregate(
             interactions_bytes=settings.interactions_bytes,
             dead_letters_bytes=settings.dead_letters_bytes,
         ),
-        health=HealthLimits(**settings.stall.model_dump()),
+        health=HealthLimits(
+            **settings.stall.model_dump(exclude={"low_traffic"}),
+            low_traffic=tuple(
+                TrafficLimit(one.pipeline, one.below, duration_ms(one.period), one.severity)
+                for one in settings.stall.low_traffic
+            ),
+            split=frozenset(settings.splits),
+        ),
         specimens_ms=int(settings.specimens.keep_s * 1000) if settings.keeps_specimens else None,
         quality=QualityOptions(**settings.prometheus.model_dump(), labelers=("judge", *settings.services))
         if settings.is_scraped

@@ -46,7 +46,7 @@ class Turn(NamedTuple):
     alert: Alert
 
 
-class _Waiting(NamedTuple):
+class _WaitingPairs(NamedTuple):
     """The first pair of a couple whose second has not come."""
 
     judge: bool
@@ -79,7 +79,7 @@ class KappaState:
         self._reference = 0.0
         self._learned_n = 0
         self._sums = CoupleSums()
-        self._waiting: _Waiting | None = None
+        self._waiting: _WaitingPairs | None = None
         self._cluster = 0
         self._n = 0
         self._contributors = Contributors()
@@ -151,7 +151,7 @@ class KappaState:
         self._waiting = None
         if positions.size % 2:
             last = positions.size - 1
-            self._waiting = _Waiting(
+            self._waiting = _WaitingPairs(
                 bool(judge[last]), bool(people[last]), int(times_ms[last]), float(excess[last]), name(last)
             )
         couples = _Couples(*disagreements(judge, people), times_ms[: positions.size // 2 * 2 : 2])
@@ -260,7 +260,7 @@ class KappaState:
         self._phase, self._reference = state["phase"], float(state["reference"])
         self._learned_n, self._sums = state["learned_n"], CoupleSums.read(state["sums"])
         waiting = state["waiting"]
-        self._waiting = None if waiting is None else _Waiting(*waiting)
+        self._waiting = None if waiting is None else _WaitingPairs(*waiting)
         self._cluster, self._n = state["cluster"], state["n"]
         self._contributors.load(state["worst"])
         self._times_fired = state["times_fired"]

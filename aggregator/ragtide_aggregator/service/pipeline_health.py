@@ -13,6 +13,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
 from ..errors import reading
+from .low_traffic import TrafficLimit
 from .trimming import StreamStatus
 
 Symptom = Literal["labeling", "traffic", "dropped"]
@@ -36,6 +37,10 @@ class HealthLimits:
     """Seconds without a dropped interaction after which the alert resolves; every dropped interaction fires it."""
     absent_share: float | None = 0.2
     """Rise of the share of interactions in which a metric is absent (`absent_share.py`)."""
+    low_traffic: tuple[TrafficLimit, ...] = ()
+    """The least traffic of pipelines (`low_traffic.py`)."""
+    split: frozenset[str] = frozenset()
+    """Pipelines in several partitions, whose traffic has no limit."""
 
 
 class PipelineHealth:

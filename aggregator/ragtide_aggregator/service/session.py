@@ -17,6 +17,7 @@ from .applying import EventApplier, Positions
 from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit_timing import CommitTiming
 from .halving import Halving, StepFailedError, countable
+from .low_traffic import LowTraffic
 from .options import ServiceOptions
 from .pace import StepPace
 from .pipeline_health import PipelineHealth
@@ -99,6 +100,9 @@ class PartitionSession:
         )
         self._health = PipelineHealth.from_fields(options.health, streams.partition, checkpoint.fields)
         self._absences = AbsentShares.from_fields(options.health.absent_share, streams.partition, checkpoint.fields)
+        self._traffic = LowTraffic.from_fields(
+            options.health.low_traffic, streams.partition, checkpoint.fields, split=options.health.split
+        )
         self._writer = StepWriter(
             redis,
             streams,
@@ -106,7 +110,7 @@ class PartitionSession:
             token=ownership.tokens[streams.partition],
             checkpoint=checkpoint,
             applier=self._applier,
-            parts=(self._health, self._absences),
+            parts=(self._health, self._absences, self._traffic),
             telemetry=telemetry,
         )
         self._quality = None
@@ -261,7 +265,10 @@ class PartitionSession:
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
-        alerts = [*self._health.check(status), *self._absences.check(status.now_ms, self._applier.state)]
+        lag_s, state = status.lag_s(self._applier.positions.metrics), self._applier.state
+        alerts = [*self._health.check(status), *self._absences.check(status.now_ms, state)]
+        caught_up = status.oldest_waiting_ms is None and not lag_s
+        alerts += self._traffic.check(status.now_ms, state, caught_up=caught_up)
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True
@@ -282,7 +289,7 @@ class PartitionSession:
             return
         state = self._applier.state
 
-        others = (*self._health.alerts, *self._absences.alerts, *self._spend.alerts)
+        others = (*self._health.alerts, *self._absences.alerts, *self._traffic.alerts, *self._spend.alerts)
 
         def compute() -> PartitionQuality:
             return quality.compute(state, [*state.firing(), *state.capped_firing(), *others])

@@ -272,6 +272,8 @@ class CheckpointField(StrEnum):
     HEALTH_DROPPED = "stall:dropped"
     HEALTH_ABSENT = "stall:absent:"
     HEALTH_ABSENT_FIRED = "stall:absent-fired:"
+    HEALTH_TRAFFIC = "stall:traffic:"
+    HEALTH_TRAFFIC_FIRED = "stall:traffic-fired:"
     ESTIMATES_OWED = "owed"
     REPLAY_COUNTS = "replay"
     REPLAY_SCORED = "scored:"

@@ -5,7 +5,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ragtide_schemas import AlertRule
-from ragtide_schemas.alert_rule import Duration
+from ragtide_schemas.alert_rule import Duration, Severity
+from ragtide_schemas.base import Name
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -59,6 +60,21 @@ class ClusterSettings(BaseModel):
     """Most open clusters of a pipeline; beyond it the cluster without an interaction for longest counts at once."""
 
 
+class LowTrafficSettings(BaseModel):
+    """The least traffic of pipelines: a table `[[stall.low_traffic]]`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
+
+    pipeline: Name = "*"
+    """Shell-style pattern of the names of pipelines."""
+    below: Annotated[int, Field(ge=1, le=1_000_000_000)]
+    """Number of scored interactions; an alert fires for fewer."""
+    period: Annotated[Duration, Field(alias="for")]
+    """Time for which there are fewer, such as `30m`; in the file `for`."""
+    severity: Severity = "ticket"
+    """Severity of the alert: page, ticket or info."""
+
+
 class StallSettings(BaseModel):
     """The limits of pipeline health alerts."""
 
@@ -72,6 +88,8 @@ class StallSettings(BaseModel):
     """Every dropped interaction fires an alert, which resolves after so many seconds without one; None never alerts."""
     absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
     """Rise of the share of interactions without a metric at which an alert fires; None never alerts."""
+    low_traffic: tuple[LowTrafficSettings, ...] = ()
+    """Least traffic of pipelines: tables `[[stall.low_traffic]]` with `pipeline`, `below`, `for` and `severity`."""
 
     @classmethod
     def none(cls) -> Self:
