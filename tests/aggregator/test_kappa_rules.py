@@ -248,6 +248,41 @@ def test_a_metric_of_ones_own_has_its_middle_as_the_line() -> None:
     assert "good is 25 or better" in alert.message
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 333])
+def test_an_alert_knows_nothing_of_gold_scores_after_it(at_once: int) -> None:
+    events = [*GOOD[:99], *BAD]
+    state = AggregatorState(StateOptions(rules=(rule(target=0.7),)))
+    for number, one in enumerate(events):
+        bare = one.model_copy(update={"gold_scores": {}})
+        state.apply(bare)
+        state.apply_gold(bare, one.gold_scores, 0.5 if number > 250 else 1.0)
+        if number % at_once == 0:
+            state.firing()
+    (alert,) = state.take_changes().alerts
+    assert alert.n is not None
+    assert alert.n < 250
+    assert "different probabilities" not in alert.message
+    assert alert == run(events, rule(target=0.7))[0]
+
+
+@pytest.mark.parametrize(("probability", "told"), [(1.0, False), (0.1, True)])
+def test_an_alert_tells_that_gold_scores_were_drawn_with_different_probabilities(
+    probability: float, told: bool
+) -> None:
+    """It tells so after a restart, too: the first gold score alone has another probability."""
+    options = StateOptions(rules=(rule(target=0.7),))
+    state = AggregatorState(options)
+    first, *rest = [*GOOD[:50], *BAD]
+    for one in [first, *rest]:
+        bare = one.model_copy(update={"gold_scores": {}})
+        state.apply(bare)
+        state.apply_gold(bare, one.gold_scores, probability if one is first else 1.0)
+        if one is rest[0]:
+            state = AggregatorState.from_fields(options, dict(state.take_changes().rows))
+    (alert,) = state.take_changes().alerts
+    assert ("different probabilities" in alert.message) is told
+
+
 def test_the_state_is_small() -> None:
     state = AggregatorState(StateOptions(rules=(rule(target=0.7),)))
     for one in [*GOOD, *BAD]:

@@ -1,12 +1,18 @@
 """Makes the alert of a rule on Cohen's kappa, with a message for people. No state."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from ragtide_schemas import Alert, AlertRule, MetricEvent, from_milliseconds
 
 from ..events.keys import EstimateKey
 from ..statistics.kappa import Couple, kappa_interval, kappa_of
+
+MIXED_SENTENCE: Final = (
+    " Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a"
+    " change of the drawing may move its kappa."
+)
+"""Added to an alert whose gold scores have different probabilities."""
 
 KappaSource = Literal["given", "learned", "target"]
 
@@ -34,6 +40,8 @@ class KappaDecision:
     total: int
     """Number of gold scores so far."""
     contributors: list[str]
+    mixed: bool
+    """Whether gold scores so far were drawn with different probabilities."""
 
     @property
     def source(self) -> KappaSource:
@@ -98,6 +106,7 @@ def _firing(decision: KappaDecision) -> str:
         f"gold scores, since about {from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC; good is "
         f"{decision.line:g} or better, and {since.own:.0%} of verdicts differ, {since.crossed:.0%} by chance. {normal} "
         f"Expect at most one false alarm per {decision.run_length:,.0f} gold scores, on average."
+        + (MIXED_SENTENCE if decision.mixed else "")
     )
 
 

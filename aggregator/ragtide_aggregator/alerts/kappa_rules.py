@@ -66,6 +66,7 @@ class KappaRules:
             pairs = JoinedPairs(
                 scores=batch.scores[1, places],
                 gold=batch.scores[0, places],
+                probabilities=batch.scores[2, places],
                 times_ms=batch.times_ms[parts],
                 clusters=batch.clusters[parts] if sessions else np.zeros(count, dtype=np.int64),  # type: ignore[index]
                 places=batch.places[parts],

@@ -31,6 +31,8 @@ class JoinedPairs(NamedTuple):
 
     scores: Floats
     gold: Floats
+    probabilities: Floats
+    """Probability with which each was drawn for a gold score, of all traffic."""
     times_ms: Rows
     clusters: NDArray[np.int64]
     """Code of the session of each; 0 for an interaction by itself."""
@@ -82,6 +84,8 @@ class KappaState:
         self._waiting: _WaitingPairs | None = None
         self._cluster = 0
         self._n = 0
+        # The lowest and the highest probability of a gold score.
+        self._probabilities = (1.0, 0.0)
         self._contributors = Contributors()
         self._fired: Alert | None = None
         self._times_fired = 0
@@ -133,6 +137,11 @@ class KappaState:
         before = np.concatenate([[self._cluster], pairs.clusters[:-1]])
         self._cluster = int(pairs.clusters[-1])
         positions = np.flatnonzero((pairs.clusters == 0) | (pairs.clusters != before))
+        # The lowest and the highest probability up to each item, and before the first.
+        drawn = pairs.probabilities[positions]
+        lowest = np.minimum.accumulate(np.concatenate([[self._probabilities[0]], drawn]))
+        highest = np.maximum.accumulate(np.concatenate([[self._probabilities[1]], drawn]))
+        self._probabilities = float(lowest[-1]), float(highest[-1])
         judge, people = self._are_good(pairs.scores[positions]), self._are_good(pairs.gold[positions])
         times_ms, excess = pairs.times_ms[positions], np.abs(pairs.scores - pairs.gold)[positions]
         first, number = self._waiting, self._n
@@ -141,6 +150,7 @@ class KappaState:
             judge, people = np.concatenate([[first.judge], judge]), np.concatenate([[first.people], people])
             times_ms, excess = np.concatenate([[first.time_ms], times_ms]), np.concatenate([[first.excess], excess])
             number -= 1
+            lowest, highest = (np.concatenate([ends[:1], ends]) for ends in (lowest, highest))
 
         def name(item: int) -> str:
             if first is not None and item == 0:
@@ -168,7 +178,8 @@ class KappaState:
             if alarm is not None:
                 position = int(positions[2 * stop - 1])
                 event = pairs.source.event(int(pairs.places[position]))
-                turns.append(Turn(position, self._alarmed(alarm, event, number + 2 * stop)))
+                mixed = bool(lowest[2 * stop] < highest[2 * stop])
+                turns.append(Turn(position, self._alarmed(alarm, event, number + 2 * stop, mixed=mixed)))
             start = stop
         return turns
 
@@ -205,7 +216,7 @@ class KappaState:
         )
         return alarms[0] if alarms else None
 
-    def _alarmed(self, alarm: Alarm, event: MetricEvent, number: int) -> Alert:
+    def _alarmed(self, alarm: Alarm, event: MetricEvent, number: int, *, mixed: bool) -> Alert:
         fired = self._fired
         decision = KappaDecision(
             rule=self.rule,
@@ -219,6 +230,7 @@ class KappaState:
             log_evidence=alarm.log_evidence,
             run_length=self._run_length,
             total=number,
+            mixed=mixed,
             contributors=[one.interaction_id for one in self._contributors.since(number - alarm.change_n + 1)],
         )
         if fired is not None:
@@ -243,6 +255,7 @@ class KappaState:
             "waiting": self._waiting,
             "cluster": self._cluster,
             "n": self._n,
+            "probabilities": self._probabilities,
             "worst": self._contributors.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
@@ -262,6 +275,7 @@ class KappaState:
         waiting = state["waiting"]
         self._waiting = None if waiting is None else _WaitingPairs(*waiting)
         self._cluster, self._n = state["cluster"], state["n"]
+        self._probabilities = (state["probabilities"][0], state["probabilities"][1])
         self._contributors.load(state["worst"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])

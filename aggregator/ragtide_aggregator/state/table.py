@@ -304,7 +304,9 @@ class StateTable:
         if alert.status == "resolved":
             return alert if kappa else self.causes.end(one.row, alert)
         alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
-        alert = alert if kappa else self._with_dependence(alert, one.row)
+        if kappa:
+            return alert
+        alert = self._with_dependence(alert, one.row)
         if self.weights.mixed(one.row, self.moments.n(one.row)):
             alert = alert.model_copy(update={"message": alert.message + MIXED_SENTENCE})
         if not self.causes.wanted(one.row, alert):
