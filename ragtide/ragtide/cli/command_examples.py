@@ -85,7 +85,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "worker": ("ragtide worker", "ragtide worker --workspace try"),
     "aggregator": ("ragtide aggregator",),
     "rules check": ("ragtide rules check ragtide.toml --strict",),
-    "rules template": ("ragtide rules template", "ragtide rules template falls --pipeline shop >> ragtide.toml"),
+    "rules template": ("ragtide rules template", "ragtide rules template falls --pipeline shop"),
     "rules test": ("ragtide rules test ragtide.toml --recording recording --since 2026-10-01",),
     "notify": ("ragtide notify", "ragtide notify --dry-run"),
     "notify test": ("ragtide notify test", "ragtide notify test ops --dry-run"),
