@@ -12,7 +12,8 @@ from ..events.keys import GOLD_LABELER, PairKey
 from ..statistics.batches import grouped
 from ..statistics.drift import DetectorTable
 from .evaluator import Raised
-from .kappa_state import JoinedPairs, KappaState
+from .kappa_items import JoinedPairs
+from .kappa_state import KappaState
 
 
 class KappaRules:

@@ -15,30 +15,15 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, MetricEvent
 
-from ..events.batch import EventSource
 from ..events.keys import PairKey
-from ..statistics.batches import Floats, Rows
+from ..statistics.batches import Floats
 from ..statistics.drift import Alarm, DetectorTable
-from ..statistics.kappa import Couple, CoupleSums, disagreements, limit_of, packed, scaled, unpacked
+from ..statistics.kappa import Couple, CoupleSums, limit_of, packed, scaled, unpacked
 from .baseline import BASELINE_CONFIDENCE
 from .contributors import Contributor, Contributors, contenders
+from .kappa_items import Couples, GradedItems, JoinedPairs, WaitingItem
 from .kappa_messages import KappaDecision, kappa_alert
 from .rule_state import Phase
-
-
-class JoinedPairs(NamedTuple):
-    """Scores and gold scores of the same interactions, both scaled to [0, 1], in the order of joining; shape (n,)."""
-
-    scores: Floats
-    gold: Floats
-    probabilities: Floats
-    """Probability with which each was drawn for a gold score, of all traffic."""
-    times_ms: Rows
-    clusters: NDArray[np.int64]
-    """Code of the session of each; 0 for an interaction by itself."""
-    places: Rows
-    """Place of each one's event in the source."""
-    source: EventSource
 
 
 class Turn(NamedTuple):
@@ -46,16 +31,6 @@ class Turn(NamedTuple):
 
     position: int
     alert: Alert
-
-
-class _WaitingPairs(NamedTuple):
-    """The first pair of a couple whose second has not come."""
-
-    judge: bool
-    people: bool
-    time_ms: int
-    excess: float
-    interaction_id: str
 
 
 class KappaState:
@@ -81,7 +56,7 @@ class KappaState:
         self._reference = 0.0
         self._learned_n = 0
         self._sums = CoupleSums()
-        self._waiting: _WaitingPairs | None = None
+        self._waiting: WaitingItem | None = None
         self._cluster = 0
         self._n = 0
         # The lowest and the highest probability of a gold score.
@@ -130,63 +105,39 @@ class KappaState:
         self._table.configure(self._row, limit=limit_of(self._compared), direction="fall", run_length=run_length)
 
     def take(self, pairs: JoinedPairs) -> list[Turn]:
-        """Take pairs; return the alerts that fire or resolve because of them, in order.
-
-        Of pairs of one session in a row the first counts, because the two of a couple must be independent.
-        """
-        before = np.concatenate([[self._cluster], pairs.clusters[:-1]])
-        self._cluster = int(pairs.clusters[-1])
-        positions = np.flatnonzero((pairs.clusters == 0) | (pairs.clusters != before))
-        # The lowest and the highest probability up to each item, and before the first.
-        drawn = pairs.probabilities[positions]
-        lowest = np.minimum.accumulate(np.concatenate([[self._probabilities[0]], drawn]))
-        highest = np.maximum.accumulate(np.concatenate([[self._probabilities[1]], drawn]))
-        self._probabilities = float(lowest[-1]), float(highest[-1])
-        judge, people = self._are_good(pairs.scores[positions]), self._are_good(pairs.gold[positions])
-        times_ms, excess = pairs.times_ms[positions], np.abs(pairs.scores - pairs.gold)[positions]
-        first, number = self._waiting, self._n
-        if first is not None:
-            positions = np.concatenate([[-1], positions])
-            judge, people = np.concatenate([[first.judge], judge]), np.concatenate([[first.people], people])
-            times_ms, excess = np.concatenate([[first.time_ms], times_ms]), np.concatenate([[first.excess], excess])
-            number -= 1
-            lowest, highest = (np.concatenate([ends[:1], ends]) for ends in (lowest, highest))
-
-        def name(item: int) -> str:
-            if first is not None and item == 0:
-                return first.interaction_id
-            return pairs.source.interaction_id(int(pairs.places[positions[item]]))
-
-        self._n = number + positions.size
-        self._waiting = None
-        if positions.size % 2:
-            last = positions.size - 1
-            self._waiting = _WaitingPairs(
-                bool(judge[last]), bool(people[last]), int(times_ms[last]), float(excess[last]), name(last)
-            )
-        couples = _Couples(*disagreements(judge, people), times_ms[: positions.size // 2 * 2 : 2])
+        """Take pairs, at least one; return the alerts that fire or resolve because of them, in order."""
+        items = GradedItems(pairs, self._are_good, self._waiting, self._cluster, self._probabilities)
+        before = self._n - (self._waiting is not None)
+        self._n = before + len(items)
+        self._cluster, self._probabilities, self._waiting = (
+            int(pairs.clusters[-1]),
+            items.probabilities,
+            items.waiting(),
+        )
+        couples = items.couples()
         turns = []
         start = self._learn(couples)
         while start < couples.own.size:
             alarm = self._bet(couples.part(start))
             stop = couples.own.size if alarm is None else start + alarm.position + 1
             if self._phase == "watching":
-                items = np.arange(2 * start, 2 * stop)
-                items = items[judge[items] != people[items]]
-                for item in items[contenders(excess[items])].tolist():
-                    self._contributors.add(Contributor(number + item + 1, float(excess[item]), name(item)))
+                differing, excess = items.differing(2 * start, 2 * stop)
+                for one in contenders(excess).tolist():
+                    item = int(differing[one])
+                    name = items.interaction_id(item)
+                    self._contributors.add(Contributor(before + item + 1, float(excess[one]), name))
             if alarm is not None:
-                position = int(positions[2 * stop - 1])
+                last = 2 * stop - 1
+                position = items.position(last)
                 event = pairs.source.event(int(pairs.places[position]))
-                mixed = bool(lowest[2 * stop] < highest[2 * stop])
-                turns.append(Turn(position, self._alarmed(alarm, event, number + 2 * stop, mixed=mixed)))
+                turns.append(Turn(position, self._alarmed(alarm, event, before + 2 * stop, mixed=items.mixed(last))))
             start = stop
         return turns
 
     def _are_good(self, scores: Floats) -> NDArray[np.bool_]:
         return scores >= self._scaled_line if self._good_above else scores <= self._scaled_line
 
-    def _learn(self, couples: "_Couples") -> int:
+    def _learn(self, couples: Couples) -> int:
         """Learn from couples as long as the rule learns; return how many it took."""
         taken = 0
         for own, crossed in zip(couples.own.tolist(), couples.crossed.tolist(), strict=True):
@@ -202,7 +153,7 @@ class KappaState:
                 self._look_for_fall(lowest)
         return taken
 
-    def _bet(self, couples: "_Couples") -> Alarm | None:
+    def _bet(self, couples: Couples) -> Alarm | None:
         """Add couples to the detector, up to its alarm, and return the alarm."""
         values = scaled(couples.own, couples.crossed, self._compared)
         n = values.size
@@ -273,7 +224,7 @@ class KappaState:
         self._phase, self._reference = state["phase"], float(state["reference"])
         self._learned_n, self._sums = state["learned_n"], CoupleSums.read(state["sums"])
         waiting = state["waiting"]
-        self._waiting = None if waiting is None else _WaitingPairs(*waiting)
+        self._waiting = None if waiting is None else WaitingItem(*waiting)
         self._cluster, self._n = state["cluster"], state["n"]
         self._probabilities = (state["probabilities"][0], state["probabilities"][1])
         self._contributors.load(state["worst"])
@@ -281,19 +232,6 @@ class KappaState:
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if state["detector"] is not None:
             self._table.load(self._row, base64.b64decode(state["detector"]))
-
-
-class _Couples(NamedTuple):
-    """Couples in their order; shape (n,)."""
-
-    own: Floats
-    crossed: Floats
-    times_ms: Rows
-    """Time of the first of the two."""
-
-    def part(self, start: int) -> "_Couples":
-        """Return the couples from a number on."""
-        return _Couples(self.own[start:], self.crossed[start:], self.times_ms[start:])
 
 
 def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:
