@@ -1,9 +1,14 @@
 """The rules for Prometheus and the dashboard for Grafana use metrics and labels that ragtide has."""
 
+import json
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from tests.support.monitoring_files import DASHBOARD, TESTS, dashboard, queries, rules
 
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
@@ -51,6 +56,34 @@ def test_every_rule_has_a_severity_of_ragtide_and_a_test_in_which_it_fires_and_o
         assert rule["alert"] == "RagtideQuality" or rule["labels"]["severity"] in severities
         assert {bool(check["exp_alerts"]) for check in checks if check["alertname"] == rule["alert"]} == {True, False}
         assert rule["annotations"]["summary"]
+
+
+NOT_IN_THE_MODELS = {"definition", "titleFormat", "textFormat", "step", "maxPerRow"}
+"""Fields of variables, of annotations by Prometheus, and of repeated panels: Grafana has them, its models do not."""
+
+
+def lost(given: Any, kept: Any, path: str = "") -> Iterator[str]:
+    """Yield the places of a dashboard that Grafana's models have changed or left out."""
+    if isinstance(given, dict) and isinstance(kept, dict):
+        for name, value in given.items():
+            if name in kept:
+                yield from lost(value, kept[name], f"{path}/{name}")
+            elif name not in NOT_IN_THE_MODELS:
+                yield f"{path}/{name}"
+    elif isinstance(given, list) and isinstance(kept, list) and len(given) == len(kept):
+        for number, pair in enumerate(zip(given, kept, strict=True)):
+            yield from lost(*pair, f"{path}/{number}")
+    elif given != kept:
+        yield path
+
+
+def test_the_dashboard_is_one_by_the_models_of_grafana() -> None:
+    board = dashboard()
+    kept = json.loads(JSONEncoder().encode(Dashboard.from_json(board)))
+    assert list(lost(board, kept)) == []
+    board["panels"][1]["fieldConfig"]["unheard_of"] = 1
+    board["time"]["until"] = "now"
+    assert sorted(lost(board, kept)) == ["/panels/1/fieldConfig/unheard_of", "/time/until"]
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap_and_all_ask_the_chosen_prometheus() -> None:
