@@ -37,7 +37,7 @@ def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | A
 
     A sentence without a verdict in one of the answers makes the value absent.
 
-    >>> labels = SentenceLabels(support={"a": ["0a"], "b": []}, n_document_sentences=1)
+    >>> labels = SentenceLabels(relevant=(), utilized=(), support={"a": ["0a"], "b": []}, n_document_sentences=1)
     >>> self_consistency(labels, labels.model_copy(update={"support": {"a": ["0a"], "b": ["0a"]}}))
     0.5
     """
