@@ -72,6 +72,7 @@ async def exact(redis: Any, events: Sequence[MetricEvent]) -> None:
     assert alerts == list(changes.alerts)
 
 
+@pytest.mark.heavy
 async def test_an_owner_paused_at_any_point_of_a_commit_is_refused_and_the_numbers_are_exact(
     async_redis: Any, paused: Paused
 ) -> None:

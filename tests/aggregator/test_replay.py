@@ -319,6 +319,7 @@ async def test_who_was_silent_for_too_long_begins_again_from_the_last_commit(
     assert (await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)) == expected
 
 
+@pytest.mark.heavy
 async def test_two_do_not_replay_one_run_at_once(async_redis: Any, recording: Recording) -> None:
     stop = asyncio.Event()
     begun = asyncio.Event()

@@ -210,6 +210,7 @@ def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() 
 BUDGET = AlertBudget(1.0, 7 * 24 * HOUR * 1000)
 
 
+@pytest.mark.heavy
 def test_with_a_budget_every_key_has_its_share_and_the_alert_says_so() -> None:
     quiet = run(FALL, rule(baseline=0.85), budget=BUDGET)
     (alert,) = quiet

@@ -66,7 +66,15 @@ async def outcome(redis: Any, rules: tuple[AlertRule, ...], change_at: int, *, a
     return await stored_rows(redis), alerts
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("a rule is added", marks=pytest.mark.heavy),
+        "a rule changes",
+        "a rule is removed",
+        pytest.param("all rules are removed", marks=pytest.mark.heavy),
+    ],
+)
 async def test_new_rules_give_what_a_restart_gives(name: str, async_redis: Any) -> None:
     change_at = 270 if "removed" in name else 150
     restarted = await outcome(async_redis, CHANGES[name], change_at, anew=False)

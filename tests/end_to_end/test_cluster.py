@@ -115,6 +115,7 @@ def test_a_master_that_dies_and_a_slot_that_moves_cost_nothing_that_was_replicat
         assert {partition_of(one.pipeline, PARTITIONS) for one in published} == set(range(PARTITIONS))
 
 
+@pytest.mark.heavy
 async def test_a_client_that_only_reads_follows_although_the_node_dies_that_it_asks_for_keys(
     tmp_path: Path,
 ) -> None:

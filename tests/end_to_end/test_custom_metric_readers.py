@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.roles import STREAMS, command, interactions, running, wait_for_aggregation, wait_for_events
 
 from ragtide import InteractionProducer
@@ -36,6 +37,7 @@ def replayed(redis: Any, run: str) -> None:
     redis.copy(STREAMS.checkpoint, Streams(workspace_prefix("ragtide", run), 0).checkpoint)
 
 
+@pytest.mark.heavy
 def test_every_reader_shows_a_custom_metric_in_its_own_unit(redis: Any, redis_url: str, tmp_path: Path) -> None:
     (tmp_path / "my_metrics.py").write_text(MODULE)
     with InteractionProducer(redis_url) as producer:

@@ -239,6 +239,7 @@ def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
     assert adherence() == [10] * 12
 
 
+@pytest.mark.heavy
 def test_workers_go_on_after_somebody_flushed_redis(redis: Any, redis_url: str, tmp_path: Path) -> None:
     with running("up", redis_url, tmp_path / "up.log"):
         publish(redis_url, interactions(20))

@@ -148,6 +148,7 @@ def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redi
             kill(process)
 
 
+@pytest.mark.heavy
 def test_an_experiment_is_begun_in_one_folder_and_goes_on_from_another(redis_url: str, tmp_path: Path) -> None:
     place = folder(tmp_path / "here")
     (place / "questions.jsonl").write_text('{"question": "one"}\n{"question": "two"}\n')

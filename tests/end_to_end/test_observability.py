@@ -116,6 +116,7 @@ def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_ur
     assert [one.question for one in interactions(60) if one.question in said] == []
 
 
+@pytest.mark.heavy
 def test_while_redis_hangs_a_role_is_alive_and_not_ready(tmp_path: Path) -> None:
     log = tmp_path / "up.log"
     with EmbeddedRedis.open(tmp_path / "redis") as server, connect(server.url) as redis:

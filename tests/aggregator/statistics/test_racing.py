@@ -86,7 +86,8 @@ def test_the_level_is_made_use_of() -> None:
     assert wrongly_stopped("binary") >= 0.05
 
 
-@pytest.mark.parametrize("missing", ["items", pytest.param("moments", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("missing", ["items", "moments"])
+@pytest.mark.heavy
 def test_missing_scores_do_not_raise_the_error_whatever_they_belong_to(missing: str) -> None:
     assert wrongly_stopped("binary", missing) <= 0.2
 
