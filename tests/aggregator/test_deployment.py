@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from tests.support.alerts import alert
 from tests.support.metric_events import event
+from tests.support.owners import owners
 from tests.support.redis_processes import cluster
 
 from ragtide import ConfigurationError, Deployment, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.alerts import AlertLog
-from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.state_options import reader_options
-from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
@@ -28,35 +25,6 @@ from ragtide_schemas import DeadLetter, Reason, Workspace
 PARTITIONS = 4
 SETTINGS = Settings(partitions=PARTITIONS)
 SCORES = {"trace.adherence": 0.8, "trace.context_relevance": 0.5}
-
-
-class Owner:
-    """Commits events to one partition, as an aggregator does."""
-
-    def __init__(self, redis: Any, streams: Streams, settings: Settings = SETTINGS) -> None:
-        self._redis = redis
-        self._streams = streams
-        self.state = AggregatorState(reader_options(settings))
-        self._committer = Committer(redis, streams, estimates_cap=10)
-        self._steps = 0
-        self._token = ""
-
-    async def commit(self, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
-        if not self._token:
-            acquired = await Lease(self._redis, self._streams, holder="test", lease_s=60).acquire()
-            assert acquired.token is not None
-            self._token = acquired.token
-        for one in events:
-            entry = await self._redis.xadd(self._streams.metrics, {DATA_FIELD: one.encode()})
-            self.state.apply(one)
-        self._steps += 1
-        rows = self.state.take_changes().rows
-        position = entry.decode() if events else "0-0"
-        await self._committer.commit(Step(self._steps - 1, position, rows=rows, alerts=alerts), self._token)
-
-
-def owners(redis: Any, settings: Settings = SETTINGS) -> list[Owner]:
-    return [Owner(redis, streams, settings) for streams in settings.layout.all()]
 
 
 def of(partition: int, number: int = 0) -> MetricEvent:
@@ -85,7 +53,7 @@ async def counted(redis: Any) -> AsyncIterator[Commands]:
 
 
 async def test_a_look_without_news_costs_one_round_trip_for_all_partitions(async_redis: Any) -> None:
-    for place, owner in enumerate(owners(async_redis)):
+    for place, owner in enumerate(owners(async_redis, SETTINGS)):
         await owner.commit(of(place), alerts=(alert(f"a{place}"),))
     deployment = Deployment(async_redis, SETTINGS)
     first = await deployment.estimates(), await deployment.alerts(), await deployment.backlog()
@@ -101,7 +69,7 @@ async def test_a_look_without_news_costs_one_round_trip_for_all_partitions(async
 
 
 async def test_only_partitions_with_a_commit_are_loaded_again(async_redis: Any) -> None:
-    committing = owners(async_redis)
+    committing = owners(async_redis, SETTINGS)
     for place, owner in enumerate(committing):
         await owner.commit(of(place))
     deployment = Deployment(async_redis, SETTINGS)
@@ -262,7 +230,7 @@ async def test_workspaces_that_cannot_be_read_are_counted(async_redis: Any) -> N
 async def test_a_cluster_is_read_in_the_same_way(tmp_path: Path) -> None:
     with cluster(tmp_path, masters=3, replicas=0) as nodes:
         async with connect_async(nodes.url) as redis:
-            for place, owner in enumerate(owners(redis)):
+            for place, owner in enumerate(owners(redis, SETTINGS)):
                 await owner.commit(of(place), alerts=(alert(f"a{place}"),))
                 dead = Streams("ragtide", place).dead_letters
                 await redis.xadd(dead, {DATA_FIELD: letter(place).encode()}, id=f"{place + 1}-0")

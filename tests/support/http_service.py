@@ -61,7 +61,8 @@ async def http_service(
     found = Settings(**{"serve": ServeSettings(**{"port": 0, **(serve or {})}), **settings})
     process, stop = ProcessTelemetry(Health("serve")), asyncio.Event()
     listening = listen(found.serve)
-    async with observing(found, url, process) as endpoints, aiohttp.ClientSession() as session:
+    jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address without a name, too
+    async with observing(found, url, process) as endpoints, aiohttp.ClientSession(cookie_jar=jar) as session:
         port = listening.getsockname()[1]
         task = asyncio.create_task(
             serve_http(found, url, stop, endpoints=endpoints, process=process, listening=listening)

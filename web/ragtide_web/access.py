@@ -82,6 +82,7 @@ class Clients:
 
     def __init__(self, settings: ServeSettings) -> None:
         self._known = [(token.digest, _client(token, settings)) for token in settings.tokens]
+        self._behind_proxy = settings.trusted_header is not None
         self._anybody = Client(
             "anybody",
             ("read", "write"),
@@ -93,7 +94,7 @@ class Clients:
     @property
     def need_tokens(self) -> bool:
         """Whether a client needs a token."""
-        return bool(self._known)
+        return bool(self._known) or self._behind_proxy
 
     def has_token(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request has a token, known or not."""
@@ -105,7 +106,7 @@ class Clients:
         Raises:
             HttpProblem: 401, no token of the request is known.
         """
-        if not self._known:
+        if not self.need_tokens:
             return self._anybody
         found = None
         given = [token_digest(token) for token in _tokens_in(headers)]

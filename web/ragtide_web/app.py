@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
@@ -14,7 +14,10 @@ from ragtide_schemas.printable import printable
 
 from .context import Context
 from .guard import Guard
-from .problems import HttpProblem, answer
+from .page.rendering import HEADERS, render
+from .page.routes import ROUTERS
+from .page.viewers import LoginNeededError
+from .problems import HttpProblem, answer, drain
 from .routes import health, reading, traces, writing
 
 DESCRIPTION = (
@@ -35,29 +38,57 @@ def application(context: Context) -> ASGIApp:
     # The pages that FastAPI offers load scripts from another site, so they are off.
     app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.context = context
-    for router in (writing.router, traces.router, reading.router, health.router):
+    app.state.screens = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
+    for router in (writing.router, traces.router, reading.router, health.router, *ROUTERS):
         app.include_router(router)
-    app.add_exception_handler(HttpProblem, answer)
+    app.add_exception_handler(HttpProblem, _problem)
+    app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
     return Guard(app, telemetry=context.telemetry, need_tokens=context.clients.need_tokens)
 
 
-def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _problem(request: Request, error: Exception) -> Response:
+    """Return the answer to a request that is not served: a page for a browser, JSON for a client of the API."""
+    assert isinstance(error, HttpProblem)  # noqa: S101 - registered for this class
+    if not _wants_page(request):
+        return await answer(request, error)
+    if error.close:
+        await drain(request)
+    found = render(request, None, "problem.html", status=error.status, detail=error.detail)
+    found.headers.update(error.headers())
+    return found
+
+
+async def _login(_: Request, error: Exception) -> Response:
+    """Lead a browser to the form for a token."""
+    assert isinstance(error, LoginNeededError)  # noqa: S101 - registered for this class
+    return RedirectResponse(error.location, 303, headers=HEADERS)
+
+
+def _wants_page(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1/")
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
     """Return the answer to a wrong parameter, in the form of all other answers."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     found = "; ".join(f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors()[:5])
+    if _wants_page(request):
+        return render(request, None, "problem.html", status=422, detail=printable(found)[:1000])
     return JSONResponse({"detail": printable(found)[:1000]}, 422)
 
 
-def _unknown(request: Request, error: Exception) -> JSONResponse:
+async def _unknown(request: Request, error: Exception) -> Response:
     """Return the answer to an unknown path or method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     detail = OTHER_SIGNALS.get(request.url.path) or {
         404: f"there is no {printable(request.url.path[:200])}: GET /openapi.json lists every path",
         405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
     }.get(error.status_code, str(error.detail))
+    if _wants_page(request):
+        return render(request, None, "problem.html", status=error.status_code, detail=detail)
     return JSONResponse({"detail": detail}, error.status_code, headers=dict(error.headers or {}))
 
 

@@ -17,6 +17,8 @@ from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 from .access import Client, Clients
 from .capturing import Capture
+from .page.attempts import Attempts
+from .page.live import LiveHub
 from .telemetry import HttpTelemetry
 
 
@@ -32,8 +34,11 @@ class Context:
     deployment: Deployment
     endpoints: RoleEndpoints
     telemetry: HttpTelemetry
+    hub: LiveHub
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
+    attempts: Attempts = field(default_factory=Attempts)
+    """Limits attempts to guess a token on the login page."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One large body is decoded at a time, because decoded it takes several times its bytes."""
 

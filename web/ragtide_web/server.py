@@ -18,6 +18,7 @@ from ragtide_producers.ingest.service import run_ingest
 from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.publishing.publish_command import Routing
+from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
@@ -31,6 +32,7 @@ from .access import Clients
 from .app import application
 from .capturing import Capture
 from .context import Context
+from .page.live import LiveHub
 from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
@@ -90,15 +92,18 @@ async def serve_http(
     async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
         ingest = IngestTelemetry(process)
         store = SpanStore(redis, settings.layout, settings.ingest)
+        deployment = Deployment(redis, settings)
+        hub = LiveHub(deployment, redis, settings)
         context = Context(
             settings=settings,
             redis=redis,
             clients=Clients(settings.serve),
             routing=Routing.of(settings),
             receiver=TraceReceiver(store, ingest),
-            deployment=Deployment(redis, settings),
+            deployment=deployment,
             endpoints=endpoints,
             telemetry=HttpTelemetry(process),
+            hub=hub,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -117,10 +122,14 @@ async def serve_http(
             reading = asyncio.create_task(run_ingest(settings, redis, ended, ingest))
             answering = asyncio.create_task(server.serve([listening]))
             stopping = asyncio.create_task(stop.wait())
+            watching = asyncio.create_task(hub.run())
             try:
                 await asyncio.wait((reading, answering, stopping), return_when=asyncio.FIRST_COMPLETED)
             finally:
                 server.should_exit = True
+                # Open pages would hold the server up: their connections never end by themselves.
+                hub.close()
+                await end(watching)
                 stopping.cancel()
                 await asyncio.wait((answering,))
                 ended.set()

@@ -150,6 +150,10 @@ class Streams:
     endpoint_state = _Family(
         "judge-states", "string", "state of a judge or a service in one process", place="partition 0"
     )
+    orders = _Key("orders", "stream", "orders that users of the page gave: name, time, reason", place="partition 0")
+    web_session = _Family(
+        "web-session", "string", "login of a browser, by a digest of its cookie; it expires", place="partition 0"
+    )
     labeler_cache = _LabelerFamily(
         "cache", "string", "answer to a labeler such as `judge`, by a digest of the question", place="no partition"
     )

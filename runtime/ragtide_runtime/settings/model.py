@@ -35,6 +35,7 @@ from .recorder import RecorderSettings
 from .remote import ServiceName, ServiceSettings
 from .serve import ServeSettings
 from .specimens import SpecimenSettings
+from .web import WebSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
 
@@ -189,6 +190,8 @@ class Settings(BaseSettings):
     """Seconds between two looks whether the TOML file has changed, to take new `alerts` and `budget`; 0 never looks."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
+    web: WebSettings = WebSettings()
+    """The page: the table `[web]`."""
     prometheus: PrometheusSettings = PrometheusSettings()
     """Estimates and alerts for Prometheus: the table `[prometheus]`."""
     log_level: Annotated[str, StringConstraints(pattern=r"^(debug|info|warning|error)$")] = "info"

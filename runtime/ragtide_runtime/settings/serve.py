@@ -13,8 +13,9 @@ TOKEN_MAX_CHARS = 1000
 DEFAULT_PORT: Final = 8080
 """Port of `ragtide serve` without a setting."""
 
-Access = Literal["read", "write"]
-"""`write` sends interactions, feedback and traces; `read` gets estimates, alerts and dead letters."""
+Access = Literal["read", "write", "operate"]
+"""`write` sends interactions, feedback and traces; `read` gets estimates, alerts and dead letters, and sees the page;
+`operate` gives orders on the page."""
 
 
 class TokenSettings(BaseModel):
@@ -29,7 +30,7 @@ class TokenSettings(BaseModel):
     sha256: SecretStr | None = None
     """SHA-256 of the token in hexadecimal, in place of the token, so that the file holds no secret."""
     access: tuple[Access, ...] = ("read", "write")
-    """What the token allows: `read`, `write`, or both."""
+    """What the token allows: `read`, `write` and `operate` (orders on the page, such as a silence)."""
     pipelines: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] = ("*",)
     """Names of the pipelines that the token is for, with `*` and `?` as wildcards."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
@@ -93,6 +94,11 @@ class ServeSettings(BaseModel):
         tuple[Annotated[TokenSettings, BeforeValidator(_token_is_a_table)], ...], BeforeValidator(_nothing_is_none)
     ] = ()
     """Tokens of the clients: `[[serve.tokens]]` in the TOML file; in the environment JSON, or tokens with commas."""
+    trusted_header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,99}$")] | None = None
+    """Header in which a proxy such as oauth2-proxy names the user of the page, such as `X-Forwarded-User`; None trusts
+    no header."""
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    """Addresses of the proxies whose header is trusted."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
     """Most requests of one token a second, in each process; None for no limit."""
     bytes_per_s: Annotated[float, Field(gt=0)] | None = None
@@ -118,7 +124,7 @@ class ServeSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_protected(self) -> Self:
-        if not self.tokens and not is_loopback(self.host):
+        if not self.tokens and self.trusted_header is None and not is_loopback(self.host):
             raise ValueError(
                 f"host is {self.host!r} and there are no tokens, so every machine could read and write: set "
                 "serve.tokens, or listen on 127.0.0.1"

@@ -35,6 +35,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "segments": "Estimates, keys and windows",
     "budget.false_alarms": "Alert rules",
     "notify.allow_private": "Notifications",
+    "web.operators": "The page",
     "prometheus.segments": "Prometheus",
     "log_level": "Logs and HTTP",
 }

@@ -1,0 +1,42 @@
+"""Commits of an aggregator without its loop."""
+
+from typing import Any
+
+from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.state_options import reader_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import MetricEvent
+
+
+class Owner:
+    """Commits events to one partition, as an aggregator does."""
+
+    def __init__(self, redis: Any, streams: Streams, settings: Settings) -> None:
+        self._redis = redis
+        self._streams = streams
+        self.state = AggregatorState(reader_options(settings))
+        self._committer = Committer(redis, streams, estimates_cap=10)
+        self._steps = 0
+        self._token = ""
+
+    async def commit(self, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
+        """Add events to the stream, apply them, and commit the step."""
+        if not self._token:
+            acquired = await Lease(self._redis, self._streams, holder="test", lease_s=60).acquire()
+            assert acquired.token is not None
+            self._token = acquired.token
+        for one in events:
+            entry = await self._redis.xadd(self._streams.metrics, {DATA_FIELD: one.encode()})
+            self.state.apply(one)
+        self._steps += 1
+        rows = self.state.take_changes().rows
+        position = entry.decode() if events else "0-0"
+        await self._committer.commit(Step(self._steps - 1, position, rows=rows, alerts=alerts), self._token)
+
+
+def owners(redis: Any, settings: Settings) -> list[Owner]:
+    """Return the owner of each partition."""
+    return [Owner(redis, streams, settings) for streams in settings.layout.all()]

@@ -1,0 +1,61 @@
+"""Every text of the page has a Russian translation, and nothing else is translated."""
+
+import json
+import re
+from importlib.resources import files
+
+import pytest
+
+from ragtide_web.page.fleet import STATES
+from ragtide_web.page.rendering import _environment
+from ragtide_web.page.words import LANGUAGES, words
+
+PAGE = files("ragtide_web.page")
+TEMPLATES = sorted(one.name for one in PAGE.joinpath("templates").iterdir() if one.name.endswith(".html"))
+PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def texts_of(template: str) -> set[tuple[str, bool]]:
+    """Return the texts of a template, and whether each has plural forms."""
+    source = PAGE.joinpath("templates", template).read_text(encoding="utf-8")
+    found: set[tuple[str, bool]] = set()
+    for _, function, message in _environment(LANGUAGES[0]).extract_translations(source):
+        first = message[0] if isinstance(message, tuple) else message
+        if first is not None:  # None is a value that the screen gives
+            found.add((first, function == "ngettext"))
+    return found
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_text_of_a_template_has_a_translation(template: str) -> None:
+    known = words("ru").catalogue
+    missing = [
+        text
+        for text, plural in texts_of(template)
+        if not (isinstance(known.get(text), list) if plural else isinstance(known.get(text), str))
+    ]
+    assert missing == []
+
+
+def test_every_state_has_a_translation() -> None:
+    assert [state for state in (*STATES, "resolved") if state not in words("ru").catalogue] == []
+
+
+def test_a_translation_has_the_places_of_its_text() -> None:
+    for text, found in words("ru").catalogue.items():
+        for one in found if isinstance(found, list) else [found]:
+            assert set(PLACE.findall(str(one))) == set(PLACE.findall(text)), text
+        assert not isinstance(found, list) or len(found) == 3, text
+
+
+def test_no_text_is_translated_in_two_ways() -> None:
+    seen: dict[str, object] = {}
+    for one in PAGE.joinpath("locale", "ru").iterdir():
+        for text, found in json.loads(one.read_text(encoding="utf-8")).items():
+            assert seen.setdefault(text, found) == found, f"{one.name}: {text}"
+
+
+def test_plural_forms() -> None:
+    said = {n: words("ru").ngettext("%(num)s alert", "%(num)s alerts", n) % {"num": n} for n in (0, 1, 2, 5, 11, 21)}
+    assert said == {0: "0 тревог", 1: "1 тревога", 2: "2 тревоги", 5: "5 тревог", 11: "11 тревог", 21: "21 тревога"}
+    assert words("en").ngettext("%(num)s alert", "%(num)s alerts", 1) == "%(num)s alert"

@@ -1,0 +1,216 @@
+"""The fleet: one row for each pipeline, with the interval of each chosen metric. No clock, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_schemas import METRICS, Alert, Direction, Estimate
+
+COLUMNS: Final = 6
+"""Metrics that the fleet shows unless the address names others."""
+COLUMNS_MAX: Final = 20
+PREFERRED: Final = (
+    "adherence",
+    "supported_fraction",
+    "context_relevance",
+    "context_utilization",
+    "completeness",
+    "faithfulness",
+    "claim_recall",
+    "hallucination",
+    "rmse",
+)
+"""Metrics by their importance for the screen; others follow by name."""
+
+STATES: Final = ("firing", "suspicious", "falling", "rising", "steady", "too few", "silent")
+"""States of a pipeline or a metric, the worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One metric of one pipeline, with positions on the metric's whole range from 0 to 100."""
+
+    key: str
+    """Identifies the cell on the page."""
+    metric: str
+    estimate: float
+    lower: float
+    upper: float
+    n: int
+    at: tuple[float, float, float]
+    """Positions of lower end, estimate and upper end."""
+    target: float | None
+    """Position of the target of a rule, or of the edge of the band `good`; None without one."""
+    state: str
+    band: str
+    labeler: str
+
+    def patch(self) -> list[object]:
+        """Return the numbers that change, as `live.js` reads them."""
+        return [f"{self.estimate:z.3f}", f"{self.lower:z.3f} – {self.upper:z.3f}", *self.at, self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRow:
+    """One pipeline."""
+
+    pipeline: str
+    state: str
+    n: int
+    updated_at: datetime | None
+    cells: Mapping[str, Cell]
+    alerts: int
+    """Alerts that fire."""
+
+    @property
+    def key(self) -> str:
+        """Identifies the row on the page."""
+        return f"row:{self.pipeline}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The rows of the fleet, the worst state first, and the shown metrics."""
+
+    rows: Sequence[FleetRow]
+    metrics: Sequence[str]
+    known_metrics: Sequence[str]
+    """All metrics that any pipeline has."""
+
+    def patches(self) -> dict[str, list[object]]:
+        """Return all numbers of the screen by the key of their place."""
+        found: dict[str, list[object]] = {}
+        for row in self.rows:
+            found[row.key] = [row.state, f"{row.n:,}"]
+            found |= {cell.key: cell.patch() for cell in row.cells.values()}
+        return found
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """The places on the screen: patches fit until the shape changes."""
+        return tuple((row.pipeline, row.state, tuple(row.cells)) for row in self.rows), tuple(self.metrics)
+
+
+def fleet(
+    estimates: Iterable[Estimate],
+    alerts: Iterable[Alert],
+    *,
+    metrics: Sequence[str] = (),
+    state: str = "",
+    text: str = "",
+    targets: Mapping[tuple[str, str], float] | None = None,
+) -> Fleet:
+    """Return the fleet.
+
+    Args:
+        estimates: of the pipelines that the viewer may see.
+        alerts: in their latest state.
+        metrics: to show; the most important ones unless given.
+        state: only pipelines in this state; all unless given.
+        text: only pipelines whose name contains this text.
+        targets: value of a target by pipeline (or `*`) and metric.
+    """
+    firing: defaultdict[str, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.status != "resolved":
+            firing[alert.pipeline].append(alert)
+    by_pipeline: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
+    for one in estimates:
+        if not _shown(one):
+            continue
+        known = by_pipeline[one.pipeline].get(one.metric)
+        # Labelers are never mixed: the cell has the labeler with the newest value.
+        if known is None or _newness(one) > _newness(known):
+            by_pipeline[one.pipeline][one.metric] = one
+    known_metrics = sorted({name for of in by_pipeline.values() for name in of}, key=_importance)
+    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _important(known_metrics)
+    rows = [
+        _row(pipeline, of, firing.get(pipeline, []), shown, targets or {})
+        for pipeline, of in by_pipeline.items()
+        if text.lower() in pipeline.lower()
+    ]
+    order = {name: place for place, name in enumerate(STATES)}
+    chosen = [row for row in rows if state in ("", row.state)]
+    return Fleet(sorted(chosen, key=lambda row: (order[row.state], row.pipeline)), shown, known_metrics)
+
+
+def _shown(one: Estimate) -> bool:
+    return one.segment is None and one.run is None and one.window == ALL_TIME and one.estimator == "mean"
+
+
+def _newness(one: Estimate) -> tuple[float, int]:
+    return (0.0 if one.updated_at is None else one.updated_at.timestamp(), one.n)
+
+
+def _important(names: Sequence[str]) -> Sequence[str]:
+    """Return the metrics that the fleet shows by itself: those with bands, so that a reader can tell what is good."""
+    banded = [name for name in names if (known := METRICS.get(name)) is not None and known.bands is not None]
+    return (banded or names)[:COLUMNS]
+
+
+def _importance(name: str) -> tuple[int, str]:
+    short = name.removeprefix("trace.")
+    return (PREFERRED.index(short) if short in PREFERRED else len(PREFERRED), name)
+
+
+def _row(
+    pipeline: str,
+    of: Mapping[str, Estimate],
+    firing: Sequence[Alert],
+    shown: Sequence[str],
+    targets: Mapping[tuple[str, str], float],
+) -> FleetRow:
+    alarmed = {alert.metric for alert in firing}
+    cells = {
+        name: cell for name in shown if name in of and (cell := _cell(pipeline, of[name], alarmed, targets)) is not None
+    }
+    states = [cell.state for cell in cells.values()] or ["too few"]
+    return FleetRow(
+        pipeline,
+        "firing" if firing else min(states, key=STATES.index),
+        max((one.n for one in of.values()), default=0),
+        max((one.updated_at for one in of.values() if one.updated_at is not None), default=None),
+        cells,
+        len(firing),
+    )
+
+
+def _cell(pipeline: str, one: Estimate, alarmed: set[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
+    if one.estimate is None or one.lower is None or one.upper is None:
+        return None
+    lowest, highest = one.value_range
+    span = (highest - lowest) or 1.0
+
+    def place(value: float) -> float:
+        return round(100 * min(max((value - lowest) / span, 0.0), 1.0), 1)
+
+    target = targets.get((pipeline, one.metric), targets.get(("*", one.metric), _good(one.metric)))
+    state = "firing" if one.metric in alarmed else "too few" if one.upper - one.lower > NARROW * span else "steady"
+    return Cell(
+        key=f"{pipeline}\n{one.metric}",
+        metric=one.metric,
+        estimate=one.estimate,
+        lower=one.lower,
+        upper=one.upper,
+        n=one.n,
+        at=(place(one.lower), place(one.estimate), place(one.upper)),
+        target=None if target is None else place(target),
+        state=state,
+        band=one.band or "",
+        labeler=one.labeler,
+    )
+
+
+NARROW: Final = 0.2
+"""Width of an interval, as a share of the metric's range, below which its metric has enough values."""
+
+
+def _good(metric: str) -> float | None:
+    """Return the edge of the band `good` of a metric; None without bands."""
+    definition = METRICS.get(metric)
+    if definition is None or definition.bands is None or definition.direction is Direction.NEITHER:
+        return None
+    return definition.bands.good

@@ -1,0 +1,226 @@
+"""Tells open pages what changed: one reader of the deployment for all viewers, and only differences on the wire."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from redis.asyncio import Redis
+
+from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.settings.model import Settings
+
+from ..items import REDIS_ERRORS
+
+SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "system")
+"""Sources of changes that a page may follow."""
+HEARTBEAT_S: Final = 15.0
+"""Seconds after which an idle connection gets a comment, so that proxies keep it open."""
+LOADING_S: Final = 15.0
+"""Longest time from the rendering of a page to its connection."""
+SYSTEM_S: Final = 5.0
+"""Seconds after which a page about the system is new again: most of its numbers have no place where a change shows."""
+
+Patches = Mapping[str, Sequence[object]]
+Draw = Callable[[], Awaitable[tuple[object, Patches]]]
+"""Returns the shape of a screen and its numbers by the key of their place."""
+
+log = structlog.get_logger("ragtide.web")
+
+
+@dataclass(eq=False, slots=True)
+class Subscriber:
+    """An open page. News wait here until its connection takes them, merged, so a slow viewer skips old numbers."""
+
+    follows: frozenset[str]
+    topic: str | None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    patches: dict[str, Sequence[object]] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+    status: str = ""
+    """`ok`, or the reason why numbers are old; empty if the page knows it already."""
+    closed: bool = False
+
+    def tell(self, *, patches: Patches | None = None, changed: set[str] | None = None, status: str = "") -> None:
+        """Add news."""
+        if patches:
+            self.patches.update(patches)
+        if changed:
+            self.changed |= changed
+        self.status = status or self.status
+        if self.patches or self.changed or self.status:
+            self.news.set()
+
+
+class LiveHub:
+    """Looks at the deployment a few times a second while pages are open, and tells each page its news.
+
+    Args:
+        deployment: read model.
+        redis: client.
+        settings: of the deployment.
+    """
+
+    def __init__(self, deployment: Deployment, redis: Redis, settings: Settings) -> None:
+        self._deployment = deployment
+        self._redis = redis
+        self._partitions = settings.layout.all()
+        self._orders = Streams(settings.prefix, 0).orders
+        self._pause_s = 1 / settings.web.updates_per_s
+        self._subscribers: set[Subscriber] = set()
+        self._topics: dict[str, Draw] = {}
+        self._drawn: dict[str, tuple[object, dict[str, Sequence[object]]]] = {}
+        self._seen: dict[str, object] = {}
+        self._wake = asyncio.Event()
+        self._failed: set[str] = set()
+        self._changed_at: dict[str, float] = {}
+        self._away = False
+
+    @contextmanager
+    def subscribed(
+        self, follows: Sequence[str], topic: str | None = None, draw: Draw | None = None
+    ) -> Iterator[Subscriber]:
+        """Return a context with a subscriber that gets news until the context ends.
+
+        Args:
+            follows: sources of `SOURCES`.
+            topic: name of numbers that several pages share; None without them.
+            draw: coroutine function that returns the shape and the patches of the topic.
+        """
+        one = Subscriber(frozenset(follows) & frozenset(SOURCES), topic)
+        if topic is not None and draw is not None:
+            self._topics[topic] = draw
+            known = self._drawn.get(topic)
+            # A new page gets everything once: the page may be older than the newest numbers.
+            one.tell(patches=None if known is None else known[1])
+        # The page was rendered before it connected: it fetches again if a source changed about that time.
+        now = asyncio.get_running_loop().time()
+        one.tell(changed={name for name in one.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
+        self._subscribers.add(one)
+        self._wake.set()
+        if self._away:
+            one.tell(status="away")
+        try:
+            yield one
+        finally:
+            self._subscribers.discard(one)
+            if topic is not None and all(other.topic != topic for other in self._subscribers):
+                self._topics.pop(topic, None)
+                self._drawn.pop(topic, None)
+
+    def close(self) -> None:
+        """End all connections: the service stops."""
+        for one in self._subscribers:
+            one.closed = True
+            one.news.set()
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._subscribers:
+                self._wake.clear()
+                await self._wake.wait()
+            began = loop.time()
+            try:
+                await self._look(int(began / SYSTEM_S))
+                self._say_away(away=False)
+            except (*REDIS_ERRORS, CheckpointError):
+                self._say_away(away=True)
+            except Exception:  # a defect of one screen must not end the updates of the others
+                log.exception("an update of the page failed")
+            await asyncio.sleep(max(self._pause_s - (loop.time() - began), self._pause_s / 4))
+
+    def _say_away(self, *, away: bool) -> None:
+        if away != self._away:
+            self._away = away
+            for one in self._subscribers:
+                # After an outage every page is fetched again.
+                one.tell(status="away" if away else "ok", changed=set() if away else set(one.follows))
+
+    async def _look(self, system: int) -> None:
+        revisions = {**await self._revisions(), "system": system}
+        changed = {name for name, revision in revisions.items() if self._seen.get(name, revision) != revision}
+        fresh = not self._seen
+        self._seen = revisions
+        if fresh:
+            # Nothing tells whether a source changed before this first look and after the page was rendered.
+            changed = set(revisions)
+        self._changed_at |= dict.fromkeys(changed, asyncio.get_running_loop().time())
+        if changed or self._topics.keys() - self._drawn.keys():
+            await self._draw()
+        for one in self._subscribers:
+            one.tell(changed=changed & one.follows)
+
+    async def _draw(self) -> None:
+        for topic, draw in list(self._topics.items()):
+            try:
+                shape, patches = await draw()
+            except (*REDIS_ERRORS, CheckpointError):
+                raise
+            except Exception:  # a defect of one screen must not end the updates of the others
+                if topic not in self._failed:
+                    log.exception("an update of the page failed")
+                self._failed.add(topic)
+                continue
+            self._failed.discard(topic)
+            known = self._drawn.get(topic)
+            self._drawn[topic] = shape, dict(patches)
+            reshaped = known is not None and known[0] != shape
+            new = {key: patch for key, patch in patches.items() if known is None or known[1].get(key) != patch}
+            for one in self._subscribers:
+                if one.topic == topic:
+                    one.tell(patches=new, changed={"shape"} if reshaped else None)
+
+    async def _revisions(self) -> dict[str, object]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for streams in self._partitions:
+                pipe.hmget(streams.checkpoint, CheckpointField.STEPS)
+                pipe.xrevrange(streams.alerts, count=1)
+                pipe.xrevrange(streams.dead_letters, count=1)
+                pipe.xlen(streams.dead_letters)
+            pipe.xrevrange(self._orders, count=1)
+            replies = await pipe.execute()
+        count = len(self._partitions)
+        of = [replies[place::4][:count] for place in range(4)]
+        return {
+            "estimates": [reply[0] for reply in of[0]],
+            "alerts": _ids(of[1]),
+            "dead_letters": (_ids(of[2]), of[3]),
+            "orders": _ids(replies[-1:]),
+            "experiments": int(asyncio.get_running_loop().time()),
+        }
+
+
+def _ids(replies: Sequence[Any]) -> list[Any]:
+    return [reply[0][0] if reply else None for reply in replies]
+
+
+async def events(one: Subscriber) -> AsyncGenerator[bytes]:
+    """Yield the server-sent events of a page until its connection or the service ends."""
+    yield b"retry: 1000\n\n"
+    while not one.closed:
+        try:
+            async with asyncio.timeout(HEARTBEAT_S):
+                await one.news.wait()
+        except TimeoutError:
+            yield b": still here\n\n"
+            continue
+        one.news.clear()
+        patches, changed, status = one.patches, one.changed, one.status
+        one.patches, one.changed, one.status = {}, set(), ""
+        if status:
+            yield _event("status", status)
+        if patches:
+            yield _event("patch", patches)
+        if changed:
+            yield _event("changed", sorted(changed))
+
+
+def _event(name: str, data: object) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=True, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,104 @@
+"""Orders of users of the page: each is in a stream with its user, time and reason before it is carried out."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+from urllib.parse import parse_qsl
+
+from fastapi import Request
+from pydantic import Field, JsonValue, StringConstraints
+
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas import utc_now
+from ragtide_schemas.base import UtcTime, WireModel
+from ragtide_schemas.printable import printable
+
+from ..context import Context
+from ..problems import HttpProblem
+from .viewers import Viewer
+
+KEPT: Final = 100_000
+"""Newest orders that the stream keeps."""
+FORM_BYTES: Final = 65_536
+"""Most bytes of a form."""
+FORM_FIELDS: Final = 100
+REASON_CHARS: Final = 500
+
+Text = Annotated[str, StringConstraints(max_length=1000)]
+
+
+class PageOrder(WireModel):
+    """An order that a user gave on the page."""
+
+    at: UtcTime
+    """Time of the order."""
+    user: Text
+    """Name of the user: of the token, or the name in the trusted header."""
+    action: Text
+    """The order, such as `silence` or `retry`."""
+    subject: Text
+    """The object of the order, such as `alert A-1`."""
+    reason: Text = ""
+    """The reason that the user gave."""
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of the order."""
+
+
+async def record_order(
+    shared: Context,
+    viewer: Viewer,
+    *,
+    action: str,
+    subject: str,
+    reason: str = "",
+    details: Mapping[str, JsonValue] | None = None,
+) -> str:
+    """Add an order to the stream of orders, and return its id there. Call it before the order is carried out.
+
+    Raises:
+        redis.RedisError: Redis failed; do not carry the order out.
+    """
+    order = PageOrder(
+        at=utc_now(),
+        user=viewer.name,
+        action=action,
+        subject=printable(subject)[:1000],
+        reason=printable(reason)[:1000],
+        details=dict(details or {}),
+    )
+    key = Streams(shared.settings.prefix, 0).orders
+    entry_id = await shared.redis.xadd(key, {DATA_FIELD: order.encode()}, maxlen=KEPT, approximate=True)
+    return entry_id.decode() if isinstance(entry_id, bytes) else entry_id
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form as a browser sends it; of a field that comes twice, the last.
+
+    Raises:
+        HttpProblem: 413 or 422, the body is too large, or it is no form.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > FORM_BYTES:
+            raise HttpProblem(413, f"the form has more than {FORM_BYTES:,} bytes: shorten its texts", close=True)
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS, errors="strict")
+    except ValueError:
+        raise HttpProblem(
+            422, f"the form is not UTF-8, or has more than {FORM_FIELDS} fields: load the page again"
+        ) from None
+    return {name: value.replace("\r\n", "\n").strip() for name, value in pairs}
+
+
+def reason_in(fields: Mapping[str, str]) -> str:
+    """Return the reason in a form.
+
+    Raises:
+        HttpProblem: 422, there is none, or it is too long.
+    """
+    reason = fields.get("reason", "")
+    if not reason:
+        raise HttpProblem(422, "the order has no reason: write a short reason, so that colleagues understand it later")
+    if len(reason) > REASON_CHARS:
+        raise HttpProblem(422, f"the reason has {len(reason):,} characters: write at most {REASON_CHARS}")
+    return reason

@@ -1,0 +1,131 @@
+"""Renders a screen as HTML, with the headers that keep foreign text from doing anything."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ragtide_offline.report.pages import number, seconds, usd
+from ragtide_runtime.version import __version__
+from ragtide_schemas import utc_now
+from ragtide_schemas.printable import printable
+
+from .viewers import Viewer
+from .words import LANGUAGES, words
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Headers of every screen: no script or style inside of the page, nothing from other sites, no frame, no copy kept."""
+
+THEME_COOKIE: Final = "ragtide_theme"
+
+
+def render(
+    request: Request, viewer: Viewer | None, template: str, *, status: int = 200, **content: Any
+) -> HTMLResponse:
+    """Return a screen.
+
+    Args:
+        request: the request.
+        viewer: its user; None before a login.
+        template: name of the template, such as `fleet.html`.
+        status: HTTP status.
+        content: values for the template; texts are escaped.
+    """
+    language = LANGUAGES[0] if viewer is None else viewer.language
+    theme = request.cookies.get(THEME_COOKIE)
+    text = (
+        _environment(language)
+        .get_template(template)
+        .render(
+            **content,
+            status=status,
+            viewer=viewer,
+            language=language,
+            languages=LANGUAGES,
+            theme=theme if theme in ("dark", "light") else "auto",
+            path=request.url.path,
+            screens=request.app.state.screens,
+            version=__version__,
+            done=request.query_params.get("done", "")[:200],
+        )
+    )
+    return HTMLResponse(text, status, headers=HEADERS)
+
+
+@cache
+def _environment(language: str) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("ragtide_web.page", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+        extensions=["jinja2.ext.i18n"],
+    )
+    environment.install_gettext_translations(words(language), newstyle=True)  # type: ignore[attr-defined]  # by the extension
+    filters: dict[str, Callable[..., object]] = {
+        "number": number,
+        "usd": usd,
+        "seconds": seconds,
+        "share": lambda value: f"{value:.1%}",
+        "count": lambda value: f"{value:,}",
+        "when": when,
+        "ago": ago,
+    }
+    environment.filters |= filters
+    environment.globals["now"] = utc_now
+    return environment
+
+
+def _visible(value: Any) -> Any:
+    """Make control characters visible: they hide text."""
+    return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def when(value: datetime | None) -> Markup:
+    """Return a time in UTC; a browser with JavaScript shows it in its own time zone.
+
+    >>> when(None)
+    Markup('–')
+    >>> when(datetime(2026, 11, 23, 9, 5, 7, tzinfo=UTC))
+    Markup('<time datetime="2026-11-23T09:05:07+00:00">2026-11-23 09:05:07 UTC</time>')
+    """
+    if value is None:
+        return Markup("–")
+    value = value.astimezone(UTC)
+    return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M:%S} UTC</time>').format(
+        value.isoformat(timespec="seconds"), value
+    )
+
+
+def ago(value: datetime | None) -> str:
+    """Return how long ago a time was, in the largest whole unit."""
+    if value is None:
+        return "–"
+    return lasting((utc_now() - value).total_seconds())
+
+
+def lasting(value_s: float) -> str:
+    """Return a duration in its largest whole unit.
+
+    >>> lasting(0.4), lasting(59), lasting(60), lasting(7200), lasting(200_000)
+    ('0 s', '59 s', '1 min', '2 h', '2 d')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if value_s >= size:
+            return f"{value_s / size:.0f} {unit}" if value_s < size * 10 else f"{value_s // size:.0f} {unit}"
+    return f"{max(value_s, 0):.0f} s"

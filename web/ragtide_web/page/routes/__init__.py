@@ -1,0 +1,8 @@
+"""The routes of the screens."""
+
+from typing import Final
+
+from . import fleet, live, login, static
+
+ROUTERS: Final = (static.router, login.router, live.router, fleet.router)
+"""Routers of the page, in the order in which they are asked."""

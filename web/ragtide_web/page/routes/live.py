@@ -1,0 +1,45 @@
+"""`GET /live`: server-sent events about changes, for open pages."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from ...context import Shared
+from ..live import SOURCES, events
+from ..rendering import HEADERS
+from ..viewers import Reader
+from .fleet import FleetFilter, filter_of, fleet_of
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/live")
+async def get_live(
+    shared: Shared,
+    viewer: Reader,
+    chosen: FleetFilter,
+    follow: Annotated[str, Query(max_length=200)] = "",
+    view: Annotated[str, Query(max_length=40)] = "",
+) -> StreamingResponse:
+    """Stream changes of the sources in `follow`, and with `view=fleet` the numbers of the fleet."""
+    follows = [name for name in follow.split(",") if name in SOURCES]
+    topic, draw = None, None
+    if view == "fleet":
+        # Viewers with the same rights and filters share one drawing.
+        topic = repr((viewer.patterns, filter_of(chosen)))
+
+        async def draw_fleet() -> tuple[object, dict[str, list[object]]]:
+            drawn = await fleet_of(shared, viewer, chosen)
+            return drawn.shape, drawn.patches()
+
+        draw = draw_fleet
+
+    async def stream() -> AsyncGenerator[bytes]:
+        with shared.hub.subscribed(follows, topic, draw) as subscriber:
+            async for event in events(subscriber):
+                yield event
+
+    headers = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    return StreamingResponse(stream(), headers=headers)

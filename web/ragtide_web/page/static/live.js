@@ -1,0 +1,173 @@
+// Keeps an open page up to date. The server renders every screen whole; this module changes numbers in place.
+// @ts-check
+
+/** @typedef {string | number | null} Part */
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const connection = document.getElementById("connection");
+const PAUSE_MS = 1000; // between two fetches of the same page
+
+/** @type {Map<string, Element>} */
+let places = new Map();
+
+/** Remembers where each number is, so that an update looks nothing up in the document. */
+function index() {
+  places = new Map();
+  for (const place of main.querySelectorAll("[data-key]")) {
+    places.set(/** @type {HTMLElement} */ (place).dataset.key ?? "", place);
+  }
+}
+
+/** @param {string} state */
+function say(state) {
+  if (!connection || connection.dataset.state === state) return;
+  connection.dataset.state = state;
+  connection.textContent = document.body.dataset[state] ?? state;
+}
+
+/** @param {Element | null} element @param {string} text */
+function write(element, text) {
+  if (element && element.textContent !== text) element.textContent = text;
+}
+
+/** @type {Record<string, (place: HTMLElement, parts: Part[]) => void>} */
+const kinds = {
+  /** An estimate: number, ends, three positions, state. */
+  cell(place, [value, ends, low, mid, high, state]) {
+    write(place.firstElementChild, String(value));
+    write(place.lastElementChild, String(ends));
+    const drawing = place.children[1];
+    const span = drawing.children[1];
+    const middle = drawing.lastElementChild;
+    span.setAttribute("x1", String(low));
+    span.setAttribute("x2", String(high));
+    middle?.setAttribute("x", String(Number(mid) - 1.6));
+    if (place.dataset.state !== state) place.dataset.state = String(state);
+  },
+  /** A pipeline: its state has a region of its own, so only n changes. */
+  row(place, [, n]) {
+    write(place.children[2], String(n));
+  },
+  text(place, [text]) {
+    write(place, String(text));
+  },
+};
+
+/** @param {Record<string, Part[]>} patches */
+function apply(patches) {
+  const began = performance.now();
+  for (const [key, parts] of Object.entries(patches)) {
+    const place = /** @type {HTMLElement | undefined} */ (places.get(key));
+    if (place) kinds[place.dataset.kind ?? "text"]?.(place, parts);
+  }
+  performance.measure("ragtide-update", { start: began, end: performance.now() });
+}
+
+let fetching = false;
+let wanted = false;
+let lastFetch = 0;
+
+/** Fetches this page again and replaces the regions that differ. */
+async function refresh() {
+  wanted = true;
+  if (fetching) return;
+  fetching = true;
+  try {
+    while (wanted) {
+      const wait = lastFetch + PAUSE_MS - performance.now();
+      if (wait > 0) await new Promise((done) => setTimeout(done, wait));
+      wanted = false;
+      lastFetch = performance.now();
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+      if (answer.redirected && new URL(answer.url).pathname === "/login") location.assign(answer.url);
+      if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    }
+  } catch {
+    // The connection is away; the event source says so and comes back by itself.
+  } finally {
+    fetching = false;
+  }
+}
+
+/** @param {Document} fresh */
+function replace(fresh) {
+  localTimes(fresh);
+  for (const region of main.querySelectorAll("[data-region]")) {
+    const next = fresh.getElementById(region.id);
+    if (!next || next.innerHTML === region.innerHTML || busy(region)) continue;
+    const open = new Set([...region.querySelectorAll("details[open]")].map((one) => one.id));
+    const focused = region.contains(document.activeElement) ? document.activeElement?.id : "";
+    region.replaceChildren(...next.childNodes);
+    for (const one of region.querySelectorAll("details")) if (one.id && open.has(one.id)) one.open = true;
+    if (focused) document.getElementById(focused)?.focus();
+    region.dispatchEvent(new CustomEvent("ragtide:replaced", { bubbles: true }));
+  }
+  document.title = fresh.title;
+  index();
+}
+
+/** A region with a form that the user fills in stays as it is. @param {Element} region */
+function busy(region) {
+  const active = document.activeElement;
+  return active !== null && region.contains(active) && active.matches("input:not([type=hidden]), select, textarea");
+}
+
+/** Shows times in the viewer's time zone; the exact time in UTC is the title. @param {Document | Element} within */
+function localTimes(within) {
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, {
+    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  });
+  for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
+    const at = new Date(time.getAttribute("datetime") ?? "");
+    if (Number.isNaN(at.valueOf())) continue;
+    time.setAttribute("title", time.textContent ?? "");
+    time.textContent = format.format(at);
+  }
+}
+
+/** @type {EventSource | undefined} */
+let source;
+
+function connect() {
+  const asked = new URLSearchParams(main.dataset.view ? location.search : "");
+  asked.set("follow", main.dataset.follow ?? "");
+  if (main.dataset.view) asked.set("view", main.dataset.view);
+  source = new EventSource(`/live?${asked}`);
+  let before = false;
+  source.addEventListener("open", () => {
+    say("live");
+    if (before) refresh();
+    before = true;
+  });
+  source.addEventListener("error", () => {
+    say("lost");
+    if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+  });
+  source.addEventListener("patch", (event) => apply(JSON.parse(event.data)));
+  source.addEventListener("changed", refresh);
+  source.addEventListener("status", (event) => say(JSON.parse(event.data) === "away" ? "away" : "live"));
+}
+
+function disconnect() {
+  source?.close();
+  source = undefined;
+}
+
+index();
+localTimes(document);
+if (main.dataset.follow !== undefined) {
+  say("connecting");
+  connect();
+  // A hidden tab costs nothing; when it is shown again, it is fetched again.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) disconnect();
+    else if (!source) {
+      connect();
+      refresh();
+    }
+  });
+  window.addEventListener("pagehide", disconnect);
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted && !source) connect();
+  });
+}

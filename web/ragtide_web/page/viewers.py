@@ -1,0 +1,170 @@
+"""Users of the page: how they are known, and what they may see and order."""
+
+import hmac
+import json
+import secrets
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Annotated, Final, cast
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.serve import TokenSettings, token_digest
+from ragtide_schemas.printable import printable
+
+from ..access import Client
+from ..context import Context, context_of
+from ..problems import HttpProblem
+from .words import COOKIE, language_of
+
+SESSION_COOKIE: Final = "ragtide_session"
+LOCAL: Final = "local user"
+"""Name of the user of a service without tokens, which answers to its own machine only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A user of the page."""
+
+    name: str
+    is_operator: bool
+    """Whether the user may give orders, such as a silence or a retry."""
+    sees_texts: bool
+    """Whether the user may see questions, documents and answers."""
+    patterns: tuple[str, ...]
+    """Patterns of the pipelines that the user may see; empty for all."""
+    language: str
+    """Language of the words of the page."""
+    session: bool = False
+    """Whether the user has logged in with a token, and so can log out."""
+
+    def may_use(self, pipeline: str) -> bool:
+        """Return whether the user may see a pipeline."""
+        return not self.patterns or any(fnmatchcase(pipeline, pattern) for pattern in self.patterns)
+
+
+class LoginNeededError(Exception):
+    """A request of a browser without a login.
+
+    Attributes:
+        location: the login page, which leads back.
+    """
+
+    def __init__(self, request: Request) -> None:
+        super().__init__("the page needs a login")
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        self.location = "/login" + (f"?next={quote(path[:1000])}" if request.method == "GET" and path != "/" else "")
+
+
+class Sessions:
+    """Logins with a token. Redis holds them, so any process of the service knows them, and each ends in time.
+
+    Args:
+        redis: client.
+        settings: tokens, and the life of a session.
+    """
+
+    def __init__(self, redis: Redis, settings: Settings) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._streams = Streams(settings.prefix, 0)
+
+    def token_of(self, token: str) -> TokenSettings | None:
+        """Return the settings of a token; None for an unknown token."""
+        digest, found = token_digest(token), None
+        # Every token is compared, so that the time does not tell which one was nearly right.
+        for known in self._settings.serve.tokens:
+            if hmac.compare_digest(known.digest, digest):
+                found = known
+        return found
+
+    async def begin(self, token: TokenSettings) -> str:
+        """Begin a session, and return the content of its cookie."""
+        cookie = secrets.token_urlsafe(32)
+        content = json.dumps({"token": token.digest.hex()})
+        await self._redis.set(self._key(cookie), content, px=int(self._settings.web.session_s * 1000))
+        return cookie
+
+    async def find(self, cookie: str) -> TokenSettings | None:
+        """Return the token of a session; None if the session has ended, or its token is no longer in the settings."""
+        stored = cast("bytes | None", await self._redis.get(self._key(cookie[:200])))
+        if stored is None:
+            return None
+        digest = json.loads(stored)["token"]
+        return next((one for one in self._settings.serve.tokens if one.digest.hex() == digest), None)
+
+    async def end(self, cookie: str) -> None:
+        """End a session."""
+        await self._redis.delete(self._key(cookie[:200]))
+
+    def _key(self, cookie: str) -> str:
+        return self._streams.web_session(sha256(cookie.encode("utf-8", "replace")).hexdigest())
+
+
+async def viewer_of(request: Request, shared: Context) -> Viewer | None:
+    """Return the user of a request; None if the request names none.
+
+    A header of a trusted proxy counts first, then a login, then a token. A service without tokens and without such a
+    header answers to its own machine only, whose user may do everything.
+    """
+    settings = shared.settings
+    language = language_of(request.cookies.get(COOKIE), request.headers.get("accept-language", ""))
+    header = settings.serve.trusted_header
+    if header is not None:
+        name = request.headers.get(header, "").strip()
+        if name and request.client is not None and request.client.host in settings.serve.trusted_proxies:
+            is_operator = any(fnmatchcase(name, pattern) for pattern in settings.web.operators)
+            return Viewer(printable(name)[:200], is_operator, _sees(settings, is_operator=is_operator), (), language)
+    cookie = request.cookies.get(SESSION_COOKIE)
+    token = None if cookie is None else await Sessions(shared.redis, settings).find(cookie)
+    if token is not None:
+        is_operator = "operate" in token.access
+        patterns = () if "*" in token.pipelines else token.pipelines
+        sees = _sees(settings, is_operator=is_operator)
+        return Viewer(token.name, is_operator, sees, patterns, language, session=True)
+    if header is None and not shared.clients.need_tokens:
+        return Viewer(LOCAL, True, settings.web.texts != "nobody", (), language)
+    if settings.serve.tokens and shared.clients.has_token(request.headers):
+        return _with_token(shared.clients.admitted(request.headers, "read"), settings, language)
+    return None
+
+
+def _with_token(client: Client, settings: Settings, language: str) -> Viewer:
+    is_operator = "operate" in client.access
+    return Viewer(client.name, is_operator, _sees(settings, is_operator=is_operator), client.patterns, language)
+
+
+def _sees(settings: Settings, *, is_operator: bool) -> bool:
+    return settings.web.texts == "viewer" or (settings.web.texts == "operator" and is_operator)
+
+
+async def reader(request: Request, shared: Annotated[Context, Depends(context_of)]) -> Viewer:
+    """Return the user of a request.
+
+    Raises:
+        LoginNeededError: the request names none.
+    """
+    found = await viewer_of(request, shared)
+    if found is None:
+        raise LoginNeededError(request)
+    return found
+
+
+async def operator(viewer: Annotated[Viewer, Depends(reader)]) -> Viewer:
+    """Return the user of an order.
+
+    Raises:
+        HttpProblem: 403, the user may only look.
+    """
+    if not viewer.is_operator:
+        raise HttpProblem(403, f"{viewer.name!r} may look and give no orders: add 'operate' to the token's access")
+    return viewer
+
+
+Reader = Annotated[Viewer, Depends(reader)]
+Operator = Annotated[Viewer, Depends(operator)]
