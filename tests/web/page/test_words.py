@@ -3,6 +3,7 @@
 import json
 import re
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from ragtide_web.page.words import LANGUAGES, words
 
 PAGE = files("ragtide_web.page")
 TEMPLATES = sorted(one.name for one in PAGE.joinpath("templates").iterdir() if one.name.endswith(".html"))
+GETTEXT: Any = _environment(LANGUAGES[0])  # the extension adds a method to it
 PLACE = re.compile(r"%\((\w+)\)s")
 
 
@@ -19,7 +21,7 @@ def texts_of(template: str) -> set[tuple[str, bool]]:
     """Return the texts of a template, and whether each has plural forms."""
     source = PAGE.joinpath("templates", template).read_text(encoding="utf-8")
     found: set[tuple[str, bool]] = set()
-    for _, function, message in _environment(LANGUAGES[0]).extract_translations(source):
+    for _, function, message in GETTEXT.extract_translations(source):
         first = message[0] if isinstance(message, tuple) else message
         if first is not None:  # None is a value that the screen gives
             found.add((first, function == "ngettext"))
