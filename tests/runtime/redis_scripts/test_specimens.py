@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.conditions import wait_until
 from tests.support.metric_events import event
 
 from ragtide_aggregator.reading.specimens import drop_missing_specimens, forget_specimen
@@ -48,6 +49,12 @@ def deliver(
 
 def worst(value: float, most: int = 2, name: str = "worst:a.b:test") -> ListPlace:
     return ListPlace(name, most, value)
+
+
+def wait_a_millisecond(redis: Any) -> None:
+    """Wait until the clock of Redis shows the next millisecond, which orders the list of the latest."""
+    before = redis.time()[1] // 1000
+    wait_until(lambda: redis.time()[1] // 1000 != before)
 
 
 def latest(most: int = 2, name: str = "sample") -> ListPlace:
@@ -95,6 +102,7 @@ def test_of_equal_values_the_latest_stay(redis: Any) -> None:
 def test_the_latest_of_a_sample_stay(redis: Any) -> None:
     for number in range(4):
         deliver(redis, number, latest())
+        wait_a_millisecond(redis)
     assert kept(redis) == [2, 3]
 
 
