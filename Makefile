@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -27,8 +27,11 @@ instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Hay
 monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py tests/monitoring/prometheus.py $(ARGS)
 
-programs: ## install Alertmanager and Prometheus from Debian's packages, where it is missing; as root
-	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus; }
+browser: .venv/.dev ## try every screen of the page in a real Chromium, after make programs; CI runs both
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/browser/screen_*.py $(ARGS)
+
+programs: ## install Chromium, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
+	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)
@@ -45,7 +48,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types wheel test test-heavy instrumentations programs monitoring ## everything CI looks at
+check: lint layers types wheel test test-heavy instrumentations programs monitoring browser ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)

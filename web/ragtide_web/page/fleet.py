@@ -9,7 +9,7 @@ from typing import Final
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 
-COLUMNS: Final = 6
+COLUMNS: Final = 5
 """Metrics that the fleet shows unless the address names others."""
 COLUMNS_MAX: Final = 20
 PREFERRED: Final = (
@@ -125,7 +125,9 @@ def fleet(
         # Labelers are never mixed: the cell has the labeler with the newest value.
         if known is None or _newness(one) > _newness(known):
             by_pipeline[one.pipeline][one.metric] = one
-    known_metrics = sorted({name for of in by_pipeline.values() for name in of}, key=_importance)
+    known_metrics = sorted(
+        {name for of in by_pipeline.values() for name, one in of.items() if one.estimate is not None}, key=_importance
+    )
     shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _important(known_metrics)
     rows = [
         _row(pipeline, of, firing.get(pipeline, []), shown, targets or {})

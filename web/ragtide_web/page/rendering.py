@@ -83,6 +83,7 @@ def _environment(language: str) -> Environment:
         "seconds": seconds,
         "share": lambda value: f"{value:.1%}",
         "count": lambda value: f"{value:,}",
+        "title_of": title_of,
         "when": when,
         "ago": ago,
     }
@@ -94,6 +95,17 @@ def _environment(language: str) -> Environment:
 def _visible(value: Any) -> Any:
     """Make control characters visible: they hide text."""
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def title_of(metric: str) -> str:
+    """Return the short title of a metric.
+
+    >>> title_of("trace.context_relevance"), title_of("ragchecker.context_utilization")
+    ('Context relevance', 'Context utilization · ragchecker')
+    """
+    group, _, name = metric.rpartition(".")
+    title = name.replace("_", " ")
+    return title[:1].upper() + title[1:] + ("" if group in ("", "trace") else f" · {group}")
 
 
 def when(value: datetime | None) -> Markup:

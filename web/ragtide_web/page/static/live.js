@@ -114,14 +114,17 @@ function busy(region) {
 
 /** Shows times in the viewer's time zone; the exact time in UTC is the title. @param {Document | Element} within */
 function localTimes(within) {
-  const format = new Intl.DateTimeFormat(document.documentElement.lang, {
-    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  const language = document.documentElement.lang;
+  const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const date = new Intl.DateTimeFormat(language, {
+    year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
   });
+  const today = new Date().toDateString();
   for (const time of within.querySelectorAll("time[datetime]:not([title])")) {
     const at = new Date(time.getAttribute("datetime") ?? "");
     if (Number.isNaN(at.valueOf())) continue;
     time.setAttribute("title", time.textContent ?? "");
-    time.textContent = format.format(at);
+    time.textContent = (at.toDateString() === today ? clock : date).format(at);
   }
 }
 
