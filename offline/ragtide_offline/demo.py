@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib.resources import files
@@ -97,7 +97,11 @@ def traffic() -> Iterator[RagInteraction]:
 
 
 async def run_demo(
-    settings: Settings, *, paced: bool, publishing: Callable[[int], None] = lambda _: None
+    settings: Settings,
+    *,
+    paced: bool,
+    publishing: Callable[[int], None] = lambda _: None,
+    finished: Callable[[DemoResult], Awaitable[None]] | None = None,
 ) -> DemoResult:
     """Run the demo, and return its result.
 
@@ -105,6 +109,7 @@ async def run_demo(
         settings: of a Redis of its own.
         paced: whether interactions come at a visible pace, instead of as fast as possible.
         publishing: called with the number of each interaction before it is published.
+        finished: awaited with the result while the roles still run.
     """
     assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
     started = time.monotonic()
@@ -122,7 +127,10 @@ async def run_demo(
             published += 1
             if paced:
                 await asyncio.sleep(max(started + published / PACE_PER_S - time.monotonic(), 0.0))
-        return await _finished(Deployment(redis, settings), published, started)
+        result = await _finished(Deployment(redis, settings), published, started)
+        if finished is not None:
+            await finished(result)
+        return result
 
 
 async def _finished(deployment: Deployment, published: int, started: float) -> DemoResult:

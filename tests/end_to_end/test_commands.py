@@ -1,9 +1,12 @@
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from tests.support.conditions import wait_until
@@ -72,6 +75,31 @@ def test_what_the_demo_keeps_can_be_looked_into(tmp_path: Path) -> None:
         check=True,
     )
     assert {json.loads(line)["rule"] for line in shown.stdout.splitlines()} >= {"adherence-drift"}
+
+
+@pytest.mark.heavy
+def test_the_page_of_the_demo_stays_until_a_signal(tmp_path: Path) -> None:
+    log = tmp_path / "demo.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ragtide", "demo", "--fast", "--open", "--keep", "--json"],
+            stdout=file,
+            stderr=file,
+            cwd=tmp_path,
+            env=os.environ | {"BROWSER": "true"},  # the program that does nothing
+        )
+    try:
+        wait_until(lambda: process.poll() is not None or b"The page stays at " in log.read_bytes())
+        found = re.search(r"The page stays at (\S+) until", log.read_text())
+        assert found is not None, log.read_text()
+        with urlopen(found[1], timeout=60) as reply:
+            assert "480" in reply.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0, log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+    assert '"published": 480' in log.read_text()
 
 
 def test_a_file_is_published_scored_estimated_and_watched(redis: Any, redis_url: str, tmp_path: Path) -> None:

@@ -67,6 +67,14 @@ def listen(settings: ServeSettings) -> socket.socket:
     return listening
 
 
+def address_of(listening: socket.socket) -> str:
+    """Return the URL at which a browser of this machine reaches the service."""
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared only
+        host = "localhost"
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
 async def serve_http(
     settings: Settings,
     url: str,

@@ -3,8 +3,10 @@
 import asyncio
 import shutil
 import tempfile
+import threading
+import webbrowser
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +17,7 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.demo import HALF, DemoResult, demo_settings, run_demo
+from ragtide_roles.running import on_signal
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -25,6 +28,7 @@ from .alert_views import alerts_view
 from .common import JsonOption
 from .console import err, out, print_json
 from .screen import Screen
+from .serving import needs_web, say_page
 from .tables import estimates_table
 
 REDRAWN_S = 0.25
@@ -34,6 +38,9 @@ REDRAWN_S = 0.25
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="As fast as possible, without the live table.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data, so that other commands can show them.")] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="Show the page in a browser; with --keep it stays until Ctrl-C.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run all roles over example data until an alert fires.
@@ -47,13 +54,13 @@ def demo(
             settings = demo_settings(server.url, data_dir)
             if not as_json:
                 out.print(Text.assemble(("ragtide demo", "bold cyan"), f" on {server.binary}"))
-            result = asyncio.run(_run(settings, fast=fast, live=not as_json))
+            result = asyncio.run(_run(settings, fast=fast, live=not as_json, open_page=open_page, keep=keep))
     finally:
         if not keep:
             shutil.rmtree(data_dir, ignore_errors=True)
     if as_json:
         print_json({**result.as_dict(), "data_dir": str(data_dir) if keep else None})
-    else:
+    elif not (open_page and keep):
         _print(result)
     if keep:
         command = f"ragtide --data-dir {data_dir} estimates"
@@ -62,16 +69,43 @@ def demo(
         raise typer.Exit(1)
 
 
-async def _run(settings: Settings, *, fast: bool, live: bool) -> DemoResult:
-    if live and not fast and out.is_terminal:
-        async with _drawn(settings):
-            return await run_demo(settings, paced=True)
+async def _run(settings: Settings, *, fast: bool, live: bool, open_page: bool, keep: bool) -> DemoResult:
+    async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(_page(settings)) if open_page else None
+        table = await stack.enter_async_context(AsyncExitStack())
 
-    def tell(number: int) -> None:
-        if live and number in (0, HALF):
-            out.print(_phase(number))
+        def tell(number: int) -> None:
+            if live and number in (0, HALF):
+                out.print(_phase(number))
 
-    return await run_demo(settings, paced=not fast, publishing=tell)
+        async def stay(result: DemoResult) -> None:
+            await table.aclose()  # the live table ends before the result is printed
+            if live:
+                _print(result)
+            err.print(f"The page stays at {address} until Ctrl-C.", highlight=False, soft_wrap=True)
+            stop = asyncio.Event()
+            with on_signal(stop.set):
+                await stop.wait()
+
+        finished = stay if address is not None and keep else None
+        if live and not fast and out.is_terminal:
+            await table.enter_async_context(_drawn(settings))
+            return await run_demo(settings, paced=True, finished=finished)
+        return await run_demo(settings, paced=not fast, publishing=tell, finished=finished)
+
+
+@asynccontextmanager
+async def _page(settings: Settings) -> AsyncIterator[str]:
+    try:
+        from ragtide_web.beside import page_beside  # noqa: PLC0415 - an extra of its own
+    except ModuleNotFoundError as error:
+        raise needs_web(error) from None
+    assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it
+    async with page_beside(settings, settings.redis_url) as address:
+        say_page(address)
+        # A browser that runs in a terminal does not return before it is closed.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        yield address
 
 
 @asynccontextmanager

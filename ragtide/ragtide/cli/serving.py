@@ -176,6 +176,8 @@ def run_until_signal(settings: Settings, *names: Role, capture: Path | None = No
         resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle,
     ):
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
+        if Role.AGGREGATOR in names and Role.WORKER in names and Role.SERVE not in names:
+            err.print("there is no page: RAGTIDE_SERVE_PORT=8080 serves it", style="bright_black", highlight=False)
         asyncio.run(run(handle.url))
 
 
@@ -184,10 +186,26 @@ def _http_role(
 ) -> Callable[[Settings], Coroutine[Any, Any, None]]:
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
-        from ragtide_web.server import listen, serve_http  # noqa: PLC0415
+        from ragtide_web.server import address_of, listen, serve_http  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise ConfigurationError(f"the HTTP service needs {error.name}: pip install 'ragtide[service,web]'") from None
+        raise needs_web(error) from None
     capture = None if folder is None else Capture(folder)
-    return lambda settings: serve_http(
-        settings, url, stop, endpoints=endpoints, process=process, listening=listen(settings.serve), capture=capture
-    )
+
+    def serve_page(settings: Settings) -> Coroutine[Any, Any, None]:
+        listening = listen(settings.serve)
+        say_page(address_of(listening))
+        return serve_http(
+            settings, url, stop, endpoints=endpoints, process=process, listening=listening, capture=capture
+        )
+
+    return serve_page
+
+
+def say_page(address: str) -> None:
+    """Print the address of the page."""
+    err.print(f"the page is at {address}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
+
+
+def needs_web(error: ModuleNotFoundError) -> ConfigurationError:
+    """Return the error about an extra that is not installed."""
+    return ConfigurationError(f"the HTTP service needs {error.name}: pip install 'ragtide[service,web]'")
