@@ -18,6 +18,8 @@ from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 from .access import Client, Clients
 from .capturing import Capture
 from .page.attempts import Attempts
+from .page.hiding import TextHiding
+from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import HttpTelemetry
 
@@ -35,6 +37,8 @@ class Context:
     endpoints: RoleEndpoints
     telemetry: HttpTelemetry
     hub: LiveHub
+    letters: LetterIndex
+    hiding: TextHiding
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

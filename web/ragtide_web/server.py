@@ -32,6 +32,8 @@ from .access import Clients
 from .app import application
 from .capturing import Capture
 from .context import Context
+from .page.hiding import TextHiding
+from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import ROLE, HttpTelemetry
 
@@ -102,6 +104,7 @@ async def serve_http(
         store = SpanStore(redis, settings.layout, settings.ingest)
         deployment = Deployment(redis, settings)
         hub = LiveHub(deployment, redis, settings)
+        hiding = TextHiding(settings)
         context = Context(
             settings=settings,
             redis=redis,
@@ -112,12 +115,15 @@ async def serve_http(
             endpoints=endpoints,
             telemetry=HttpTelemetry(process),
             hub=hub,
+            letters=LetterIndex(redis, settings.layout.all()),
+            hiding=hiding,
             capture=capture,
         )
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")
         async with AsyncExitStack() as stack:
             stack.callback(listening.close)
+            stack.callback(hiding.close)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import fleet, live, login, static
+from . import dead_letters, fleet, live, login, static
 
-ROUTERS: Final = (static.router, login.router, live.router, fleet.router)
+ROUTERS: Final = (static.router, login.router, live.router, fleet.router, dead_letters.router)
 """Routers of the page, in the order in which they are asked."""

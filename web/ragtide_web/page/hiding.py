@@ -1,0 +1,86 @@
+"""Removes from texts the parts that must not be stored, before the page shows texts that no worker has redacted.
+
+A dead letter holds the entry as it was sent. The page redacts it as workers redact specimens and texts for a judge, and
+as a recorder redacts its files, so that a screen shows no more than these copies do.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from pydantic_core import from_json, to_json
+
+from ragtide_consumers.redaction.errors import NotRedactedError, RedactionAbortedError, RedactionError
+from ragtide_consumers.redaction.redaction import Redaction
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+REDACTION_ERRORS: Final = (RedactionError, NotRedactedError, RedactionAbortedError, ConfigurationError)
+
+
+class TextHiding:
+    """The redactions of specimens, of the recorder and of the judge, one after the other.
+
+    Args:
+        settings: of the deployment.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._redactions: list[Redaction] | None = None
+
+    @property
+    def hides(self) -> bool:
+        """Whether the settings name anything that must not be stored."""
+        tables = (self._settings.specimens, self._settings.recorder, self._settings.judge)
+        return any(table.redact or table.redact_function for table in tables)
+
+    async def payload(self, payload: bytes) -> bytes | None:
+        """Return the payload of an entry without the parts that must not be stored; None if it cannot be redacted."""
+        return await asyncio.to_thread(self._payload, payload)
+
+    async def texts(self, texts: Sequence[str]) -> list[str] | None:
+        """Return texts without the parts that must not be stored; None if they cannot be redacted."""
+        return await asyncio.to_thread(self._texts, list(texts))
+
+    def close(self) -> None:
+        """End the processes that redact."""
+        for one in self._redactions or ():
+            one.close()
+
+    def _payload(self, payload: bytes) -> bytes | None:
+        found: bytes | None = payload
+        try:
+            for redaction in self._used():
+                if found is not None:
+                    found = redaction.unreadable(found)
+        except REDACTION_ERRORS:
+            return None
+        return found
+
+    def _texts(self, texts: list[str]) -> list[str] | None:
+        try:
+            for redaction in self._used():
+                texts = redaction.texts(texts)
+        except REDACTION_ERRORS:
+            return None
+        return texts
+
+    def _used(self) -> list[Redaction]:
+        if self._redactions is None:
+            made, settings = partial(Redaction.of, patterns_here=True), self._settings
+            self._redactions = [
+                made("specimens", settings.specimens),
+                made("recorder", settings.recorder),
+                made("judge", settings.judge),
+            ]
+        return self._redactions
+
+
+def indented(payload: bytes) -> str | None:
+    """Return JSON on several lines; None for a payload that is not JSON."""
+    try:
+        return to_json(from_json(payload), indent=2).decode()
+    except ValueError:
+        return None
