@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -96,6 +96,9 @@ steady: .venv/.dev ## measure an aggregator at a steady rate: processor, Redis i
 
 alertdelay: .venv/.dev ## measure how soon an alert about swapped answers reaches a webhook
 	$(BIN)/python benchmarks/alert_delay.py $(ARGS)
+
+pagespeed: .venv/.dev ## measure what 20 open pages cost, beside pages that poll JSON, and how soon a number is on the screen
+	$(BIN)/python benchmarks/page.py $(ARGS)
 
 specimens: .venv/.dev ## measure what specimens cost a worker
 	$(BIN)/python benchmarks/specimens.py $(ARGS)

@@ -16,7 +16,7 @@ class Owner:
 
     def __init__(self, redis: Any, streams: Streams, settings: Settings) -> None:
         self._redis = redis
-        self._streams = streams
+        self.streams = streams
         self.state = AggregatorState(reader_options(settings))
         self._committer = Committer(redis, streams, estimates_cap=10)
         self._steps = 0
@@ -25,11 +25,11 @@ class Owner:
     async def commit(self, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
         """Add events to the stream, apply them, and commit the step."""
         if not self._token:
-            acquired = await Lease(self._redis, self._streams, holder="test", lease_s=60).acquire()
+            acquired = await Lease(self._redis, self.streams, holder="test", lease_s=60).acquire()
             assert acquired.token is not None
             self._token = acquired.token
         for one in events:
-            entry = await self._redis.xadd(self._streams.metrics, {DATA_FIELD: one.encode()})
+            entry = await self._redis.xadd(self.streams.metrics, {DATA_FIELD: one.encode()})
             self.state.apply(one)
         self._steps += 1
         rows = self.state.take_changes().rows

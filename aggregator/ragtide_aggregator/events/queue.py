@@ -37,6 +37,8 @@ class EventQueue:
         self._segments: dict[Hashable, int] = {}
         self._codes: list[tuple[int, int, int]] = []
         self._seen: set[tuple[int, int, int]] = set()
+        self.is_empty = True
+        """Read at every look at a number, so it is no method."""
         self.most_keys = 0
         """Upper bound of the number of keys that the queue changes."""
 
@@ -45,6 +47,7 @@ class EventQueue:
 
     def add(self, event: MetricEvent, processed_ms: int) -> None:
         """Add an event that `values.check` has accepted, with its time of scoring."""
+        self.is_empty = False
         self._events.append(event)
         self._times.append((to_milliseconds(event.occurred_at), processed_ms))
         run = event.pipeline, event.run
@@ -65,6 +68,7 @@ class EventQueue:
 
     def add_gold(self, part: EventPart) -> None:
         """Add later gold scores."""
+        self.is_empty = False
         self._gold.append((len(self._events), part))
         self._expect(part.event)
 

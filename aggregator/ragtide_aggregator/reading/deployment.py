@@ -23,6 +23,7 @@ from ..state.state import AggregatorState
 from ..statistics.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
+from .overview import Overview
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates, Revision
 
@@ -47,6 +48,7 @@ class Deployment:
         self._partitions = settings.layout.all()
         self._options = reader_options(settings)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
+        self._overview = Overview(redis, self._partitions, self._options, split=bool(settings.splits))
         self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
@@ -106,6 +108,16 @@ class Deployment:
             ]
             known = self._estimates[wanted] = revisions, found
         return known[1]
+
+    async def overview(self) -> list[Estimate]:
+        """Return the estimates of whole live pipelines over all time, without quantiles.
+
+        It is made for several reads a second: a read costs the same however many segments, runs and windows there are.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        return await self._overview.read(self.settings.confidence)
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
         """Return the states of the partitions that hold a pipeline, or of all; merged if pipelines are split.

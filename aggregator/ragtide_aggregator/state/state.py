@@ -60,7 +60,8 @@ class AggregatorState:
     @property
     def _applied(self) -> StateTable:
         """The table, after applying the queue."""
-        self._apply_queue()
+        if not self._queue.is_empty:
+            self._apply_queue()
         return self._table
 
     def __len__(self) -> int:
@@ -303,5 +304,14 @@ class AggregatorState:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
-        state._gone = [*gone, *load(state._table, fields)]
+        state._gone = list(gone)
+        state.set_fields(fields)
         return state
+
+    def set_fields(self, fields: Mapping[str, bytes]) -> None:
+        """Set the numbers in these fields of a checkpoint to those of the fields, which may be set again and again.
+
+        Raises:
+            DamagedFieldError: a field cannot be read, or was written by another version.
+        """
+        self._gone += load(self._table, fields)

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import structlog
@@ -33,6 +34,22 @@ Draw = Callable[[], Awaitable[tuple[object, Patches]]]
 log = structlog.get_logger("ragtide.web")
 
 
+@dataclass(eq=False)
+class PatchSet:
+    """Numbers that changed. All pages that get the same ones share them, and the event is written once."""
+
+    patches: Patches
+
+    @cached_property
+    def event(self) -> bytes:
+        """The event that tells a page."""
+        return _event("patch", self.patches)
+
+    def followed_by(self, later: "PatchSet") -> "PatchSet":
+        """Return these numbers with later ones, which replace them."""
+        return PatchSet({**self.patches, **later.patches})
+
+
 @dataclass(eq=False, slots=True)
 class Subscriber:
     """An open page. News wait here until its connection takes them, merged, so a slow viewer skips old numbers."""
@@ -40,16 +57,16 @@ class Subscriber:
     follows: frozenset[str]
     topic: str | None
     news: asyncio.Event = field(default_factory=asyncio.Event)
-    patches: dict[str, Sequence[object]] = field(default_factory=dict)
+    patches: PatchSet | None = None
     changed: set[str] = field(default_factory=set)
     status: str = ""
     """`ok`, or the reason why numbers are old; empty if the page knows it already."""
     closed: bool = False
 
-    def tell(self, *, patches: Patches | None = None, changed: set[str] | None = None, status: str = "") -> None:
+    def tell(self, *, patches: PatchSet | None = None, changed: set[str] | None = None, status: str = "") -> None:
         """Add news."""
-        if patches:
-            self.patches.update(patches)
+        if patches is not None and patches.patches:
+            self.patches = patches if self.patches is None else self.patches.followed_by(patches)
         if changed:
             self.changed |= changed
         self.status = status or self.status
@@ -74,7 +91,7 @@ class LiveHub:
         self._pause_s = 1 / settings.web.updates_per_s
         self._subscribers: set[Subscriber] = set()
         self._topics: dict[str, Draw] = {}
-        self._drawn: dict[str, tuple[object, dict[str, Sequence[object]]]] = {}
+        self._drawn: dict[str, tuple[object, PatchSet]] = {}
         self._seen: dict[str, object] = {}
         self._wake = asyncio.Event()
         self._failed: set[str] = set()
@@ -170,9 +187,10 @@ class LiveHub:
                 continue
             self._failed.discard(topic)
             known = self._drawn.get(topic)
-            self._drawn[topic] = shape, dict(patches)
+            self._drawn[topic] = shape, PatchSet(patches)
             reshaped = known is not None and known[0] != shape
-            new = {key: patch for key, patch in patches.items() if known is None or known[1].get(key) != patch}
+            before = {} if known is None else known[1].patches
+            new = PatchSet({key: patch for key, patch in patches.items() if before.get(key) != patch})
             for one in self._subscribers:
                 if one.topic == topic:
                     one.tell(patches=new, changed={"shape"} if reshaped else None)
@@ -213,11 +231,11 @@ async def events(one: Subscriber) -> AsyncGenerator[bytes]:
             continue
         one.news.clear()
         patches, changed, status = one.patches, one.changed, one.status
-        one.patches, one.changed, one.status = {}, set(), ""
+        one.patches, one.changed, one.status = None, set(), ""
         if status:
             yield _event("status", status)
-        if patches:
-            yield _event("patch", patches)
+        if patches is not None:
+            yield patches.event
         if changed:
             yield _event("changed", sorted(changed))
 

@@ -44,7 +44,7 @@ def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
 
 async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Fleet:
     """Return the fleet that a viewer may see."""
-    estimates = await shared.deployment.estimates(windows=False)
+    estimates = await shared.deployment.overview()
     alerts = await visible_alerts(shared, viewer)
     return fleet(
         (one for one in estimates if viewer.may_use(one.pipeline)),
