@@ -18,6 +18,7 @@ from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 from .access import Client, Clients
 from .capturing import Capture
 from .page.attempts import Attempts
+from .page.checks import BackgroundChecks
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
@@ -39,6 +40,7 @@ class Context:
     hub: LiveHub
     letters: LetterIndex
     hiding: TextHiding
+    checks: BackgroundChecks
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from typing import Final
 
 import h11
@@ -18,9 +19,11 @@ from ragtide_producers.ingest.service import run_ingest
 from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.publishing.publish_command import Routing
+from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
 from ragtide_runtime.telemetry.health import Heartbeat
@@ -32,6 +35,7 @@ from .access import Clients
 from .app import application
 from .capturing import Capture
 from .context import Context
+from .page.checks import BackgroundChecks
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
@@ -105,6 +109,7 @@ async def serve_http(
         deployment = Deployment(redis, settings)
         hub = LiveHub(deployment, redis, settings)
         hiding = TextHiding(settings)
+        checks = BackgroundChecks(partial(examine, redis, settings, redact(url), check_labeler=False))
         context = Context(
             settings=settings,
             redis=redis,
@@ -117,6 +122,7 @@ async def serve_http(
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
             hiding=hiding,
+            checks=checks,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -124,6 +130,7 @@ async def serve_http(
         async with AsyncExitStack() as stack:
             stack.callback(listening.close)
             stack.callback(hiding.close)
+            stack.push_async_callback(checks.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 

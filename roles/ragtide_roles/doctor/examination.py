@@ -27,13 +27,14 @@ from .server import server_findings
 from .swings import swing_findings
 
 
-async def examine(redis: Redis, settings: Settings, description: str) -> list[Finding]:
+async def examine(redis: Redis, settings: Settings, description: str, *, check_labeler: bool = True) -> list[Finding]:
     """Return the findings about Redis, its durability, roles, alert rules, the judge, and every partition.
 
     Args:
         redis: client.
         settings: of the deployment.
         description: of the Redis in use, for the first finding.
+        check_labeler: whether to load the labeler, which takes as long and as much memory as in a worker.
     """
     deployment = Deployment(redis, settings)
     partitions = await deployment.partitions()
@@ -43,7 +44,7 @@ async def examine(redis: Redis, settings: Settings, description: str) -> list[Fi
         await known_ids_finding(redis, settings),
         _roles(partitions),
         *await _aggregators(redis, settings),
-        *await labeler_findings(redis, settings, max(status.backlog.workers for status in partitions)),
+        *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
         *_rules(settings),
         *await notification_findings(settings),
         *await false_alarm_findings(deployment),

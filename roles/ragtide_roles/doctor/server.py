@@ -15,13 +15,14 @@ from .finding import Finding
 async def server_findings(redis: Redis) -> list[Finding]:
     """Return findings about every server that takes writes: the server, or each master of a cluster by name."""
     found: list[Finding] = []
-    for name, info in await _servers(redis):
+    for name, info in await servers(redis):
         about = [_version(info), _durability(info), *_replicas(info), _memory(info)]
         found += [replace(finding, subject=name + finding.subject) for finding in about]
     return found
 
 
-async def _servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
+async def servers(redis: Redis) -> list[tuple[str, dict[str, Any]]]:
+    """Return the reply to INFO of every server that takes writes, with its name in a cluster, else an empty name."""
     if isinstance(redis, RedisCluster):
         found = await redis.info(target_nodes=RedisCluster.PRIMARIES)
         return [(f"{name}: ", info) for name, info in sorted(found.items())]

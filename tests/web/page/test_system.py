@@ -1,0 +1,165 @@
+"""The screen of the system: owners, workers, streams, Redis, checks, notifications, and orders with pages."""
+
+from html import unescape
+from typing import Any
+
+from tests.support.http_service import http_service
+from tests.support.metric_events import START, adherence
+from tests.support.owners import owners
+from tests.web.page.test_page import SCRIPT, page
+
+from ragtide_consumers.notify.destination_state import DestinationState
+from ragtide_consumers.notify.failing import failing_alert
+from ragtide_consumers.notify.grouping import NotificationGroup
+from ragtide_roles.doctor.finding import Finding
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+from ragtide_web.page.checks import BackgroundChecks
+from ragtide_web.page.orders import PageOrder
+from ragtide_web.page.system import system_view
+from ragtide_web.page.system_reading import read_orders, read_system, redis_server, told_destinations
+
+STREAMS = Streams("ragtide", 0)
+NOTIFY = NotifySettings(
+    allow_private=True,
+    destinations=(DestinationSettings(name="hook", kind="webhook", url="http://127.0.0.1:9/x"),),
+)
+TOKENS = [
+    {"name": "viewer", "token": "viewer-0123456789", "access": ["read"]},
+    {"name": "shop", "token": "shop-0123456789", "access": ["read", "operate"], "pipelines": ["shop*"]},
+]
+
+
+async def order(redis: Any, number: int, **fields: Any) -> None:
+    one = PageOrder(at=START, user="ann", action="retry", subject=f"dead letter {number}", **fields)
+    await redis.xadd(STREAMS.orders, {DATA_FIELD: one.encode()})
+
+
+async def test_owners_workers_and_streams_are_those_of_redis(async_redis: Any) -> None:
+    settings = Settings(partitions=2, interactions_cap=10, lease_s=60)
+    first, _ = owners(async_redis, settings)
+    await first.commit(*adherence([0.5] * 5))
+    for _ in range(9):
+        await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"{}"})
+    await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
+    await async_redis.xreadgroup(LABEL_GROUP, "host-1", {STREAMS.interactions: ">"}, count=4)
+    await async_redis.hset(STREAMS.dropped, mapping={"full": 3, "old": 5})
+    now_ms = int((await async_redis.time())[0]) * 1000
+    await async_redis.hset(
+        STREAMS.aggregators, mapping={"here": f"{now_ms + 60_000} 1", "gone": f"{now_ms - 60_000} 9"}
+    )
+    facts = await read_system(async_redis, settings)
+    view = system_view(facts, settings)
+    assert [(one.name, one.pending, one.partitions) for one in facts.workers] == [("host-1", 4, 1)]
+    assert view.present == 1
+    assert [(one.name, one.partitions) for one in facts.aggregators] == [("here", 1)]
+    owner, other = facts.partitions
+    assert owner.aggregator is not None
+    assert ":test:" in owner.aggregator.name
+    assert owner.aggregator.renewed_s is not None
+    assert -0.5 <= owner.aggregator.renewed_s < 60
+    assert (other.aggregator, other.recorder, other.notifier) == (None, None, None)
+    assert (view.owned, view.waiting, view.oldest_s >= 0) == (1, 9, True)
+    fill = {one.name: one for one in view.fills}["interactions"]
+    assert (fill.entries, fill.largest, fill.cap, fill.share, fill.is_full) == (9, 9, 10, 0.9, True)
+    assert list(view.dropped) == [("old", 5), ("full", 3)]
+    (server,) = facts.servers
+    assert server.version.count(".") == 2
+    assert server.used_bytes > 0
+
+
+def test_facts_that_a_service_leaves_out_are_unknown() -> None:
+    server = redis_server("", {})
+    assert (server.version, server.snapshot_s, server.max_bytes, server.append_works) == ("?", None, 0, True)
+
+
+def test_destinations_are_shown_as_the_outbox_has_them() -> None:
+    failing = failing_alert("hook", 0, "it answers 500", 1_000)
+    stored = {
+        b"group:hook:a": NotificationGroup(
+            destination="hook", key="a", pipeline="shop", due_ms=5, tries=3, answer="it answers 500", told_ms=7_000
+        )
+        .model_dump_json()
+        .encode(),
+        b"destination:hook": DestinationState(name="hook", sent_ms=(9_000,), failing=failing)
+        .model_dump_json()
+        .encode(),
+        b"group:gone:b": b"no group",
+    }
+    (found,) = told_destinations([stored], Settings(notify=NOTIFY))
+    assert found.told_at is not None
+    assert found.told_at.timestamp() == 9
+    assert (found.retried, found.answer, found.failing) == (1, "it answers 500", failing.message)
+    (unknown,) = told_destinations([], Settings(notify=NOTIFY))
+    assert (unknown.told_at, unknown.waiting, unknown.failing) == (None, 0, "")
+
+
+async def test_orders_have_pages_and_unreadable_ones_are_counted(async_redis: Any) -> None:
+    for number in range(7):
+        await order(async_redis, number)
+    await async_redis.xadd(STREAMS.orders, {DATA_FIELD: b"no order"})
+    settings, seen, before, unreadable = Settings(), [], None, 0
+    while True:
+        found = await read_orders(async_redis, settings, before=before, count=3)
+        seen += [one.subject for _, one in found.orders]
+        unreadable += found.unreadable
+        before = found.older
+        if before is None:
+            break
+    assert seen == [f"dead letter {number}" for number in reversed(range(7))]
+    assert unreadable == 1
+
+
+async def test_checks_are_kept_for_a_while_and_a_failure_is_told() -> None:
+    made = 0
+
+    async def examine() -> list[Finding]:
+        nonlocal made
+        made += 1
+        return [Finding("ok", "a", "b"), Finding("problem", "c", "d")]
+
+    checks = BackgroundChecks(examine)
+    found = [await checks.read() for _ in range(3)]
+    assert made == 1
+    assert [one.level for one in found[0].findings] == ["problem", "ok"]
+    assert found[2].at == found[0].at
+
+    async def broken() -> list[Finding]:
+        raise OSError("no Redis")
+
+    checks = BackgroundChecks(broken)
+    assert (await checks.read()).failed
+    await checks.aclose()
+
+
+async def test_the_screen_shows_checks_settings_and_orders(async_redis: Any, redis_url: str) -> None:
+    await order(async_redis, 1, reason=f"because {SCRIPT}", details={"count": 4})
+    await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"{}"})
+    async with http_service(redis_url, notify=NOTIFY, judge={"api_key": "sk-very-secret", "model": "m"}) as service:
+        status, text = await page(service, "/system")
+        assert status == 200, text
+        assert "no worker and no aggregator is running" in text
+        assert "start both: ragtide up" in text
+        assert "sk-very-secret" not in text
+        assert "judge.api_key" in text
+        assert "hook" in text
+        assert f"because {SCRIPT}" in unescape(text)
+        assert "<script>alert" not in text
+        status, text = await page(service, "/system/orders")
+        assert (status, "dead letter 1" in text) == (200, True)
+        assert "No user has given an order yet" in (await page(service, "/system/orders?before=1-1"))[1]
+        assert (await page(service, "/system/orders?before=x"))[0] == 422
+
+
+async def test_settings_are_for_operators_and_the_screen_for_tokens_of_all_pipelines(
+    async_redis: Any, redis_url: str
+) -> None:
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        status, text = await page(service, "/system", Authorization="Bearer viewer-0123456789")
+        assert status == 200
+        assert "Settings are for operators." in text
+        assert "worker_min_idle_s" not in text
+        for path in ("/system", "/system/orders"):
+            status, text = await page(service, path, Authorization="Bearer shop-0123456789")
+            assert (status, "is for some pipelines" in text) == (403, True)

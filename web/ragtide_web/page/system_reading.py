@@ -1,0 +1,303 @@
+"""Reads the system from Redis: processes, leases, streams, servers, notifications and orders of users."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_consumers.notify.destination_state import DestinationState
+from ragtide_consumers.notify.grouping import NotificationGroup
+from ragtide_consumers.notify.outbox import GROUP, STATE
+from ragtide_roles.doctor.server import servers
+from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.settings.model import Settings
+
+from .orders import PageOrder
+
+OUTBOX_FIELDS: Final = 2_000
+"""Fields of an outbox above which only their number is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """A process that owns a partition for a role."""
+
+    name: str
+    renewed_s: float | None
+    """Seconds since the lease was renewed; None if the lease has another length than the settings say."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOwners:
+    """The owners of one partition by role; None without an owner."""
+
+    partition: int
+    backlog: Backlog
+    aggregator: LeaseHolder | None
+    recorder: LeaseHolder | None
+    notifier: LeaseHolder | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A worker in the consumer groups."""
+
+    name: str
+    idle_s: float
+    """Seconds since its last read."""
+    pending: int
+    """Interactions that it has taken and not finished."""
+    partitions: int
+    """Partitions from which it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAggregator:
+    """An aggregator that said that it runs."""
+
+    name: str
+    partitions: int
+    """Partitions that it owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """A server that takes writes."""
+
+    name: str
+    """Name in a cluster; empty for a single server."""
+    version: str
+    uptime_s: float
+    used_bytes: int
+    max_bytes: int
+    """Limit of its memory; 0 without a limit."""
+    policy: str
+    append_only: bool
+    append_works: bool
+    snapshot_s: float | None
+    """Seconds since the last snapshot; None if there was none since the server started."""
+    changes: int
+    """Changes since the last snapshot."""
+    clients: int
+    replicas: int
+    commands_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ToldDestination:
+    """What the outboxes hold about one destination."""
+
+    name: str
+    kind: str
+    told_at: datetime | None
+    """Time of the newest message that is still known; None if none is."""
+    waiting: int
+    """Alerts of which a change waits to be told, or is told now."""
+    retried: int
+    """Messages that failed and are tried again."""
+    answer: str
+    """Reason of the last failure of a message that is tried again."""
+    failing: str
+    """Message of the alert that it fails; empty if it works."""
+    withheld: int
+    """Messages that the next summary replaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFacts:
+    """The system at one moment."""
+
+    partitions: Sequence[PartitionOwners]
+    workers: Sequence[SeenWorker]
+    aggregators: Sequence[RunningAggregator]
+    servers: Sequence[RedisServer]
+    destinations: Sequence[ToldDestination]
+    outboxes_too_large: int
+    """Outboxes with so many fields that they were not read."""
+
+
+async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
+    """Return the state of the system.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    partitions = settings.layout.all()
+    stored, too_large = await _outboxes(redis, partitions)
+    return SystemFacts(
+        await _owners(redis, partitions, settings.lease_s),
+        await _workers(redis, partitions),
+        await _aggregators(redis, settings),
+        [redis_server(name, info) for name, info in await servers(redis)],
+        told_destinations(stored, settings),
+        too_large,
+    )
+
+
+async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -> list[PartitionOwners]:
+    backlogs = await read_backlogs(redis, partitions)
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            for key in (streams.lease, streams.recorder_lease, streams.notifier_lease):
+                pipe.get(key)
+                pipe.pttl(key)
+        replies: list[Any] = await pipe.execute()
+    found = []
+    for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
+        of = replies[6 * place : 6 * place + 6]
+        holders = [_holder(of[2 * role], of[2 * role + 1], lease_s) for role in range(3)]
+        found.append(PartitionOwners(streams.partition, backlog, *holders))
+    return found
+
+
+def _holder(token: bytes | None, left_ms: int, lease_s: float) -> LeaseHolder | None:
+    if token is None:
+        return None
+    # A token is a rising number, the name of the process, and random letters.
+    name = token.decode(errors="replace")
+    renewed_s = lease_s - left_ms / 1000
+    return LeaseHolder(name, renewed_s if left_ms >= 0 and renewed_s >= -0.5 else None)
+
+
+async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWorker]:
+    found: dict[str, SeenWorker] = {}
+    for streams in partitions:
+        try:
+            consumers: list[dict[str, Any]] = await redis.xinfo_consumers(streams.interactions, LABEL_GROUP)
+        except ResponseError:  # no stream or no group yet
+            continue
+        for one in consumers:
+            name, idle_s = one["name"].decode(errors="replace"), one["idle"] / 1000
+            known = found.get(name, SeenWorker(name, idle_s, 0, 0))
+            found[name] = SeenWorker(
+                name, min(known.idle_s, idle_s), known.pending + one["pending"], known.partitions + 1
+            )
+    return sorted(found.values(), key=lambda one: (one.idle_s >= 60, one.name))
+
+
+async def _aggregators(redis: Redis, settings: Settings) -> list[RunningAggregator]:
+    members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
+    time: Any = await redis.time()
+    times = list(time.values()) if isinstance(time, dict) else [time]
+    now_ms = max(int(seconds) * 1000 for seconds, _ in times)
+    found = [(name.decode(errors="replace"), [int(part) for part in data.split()]) for name, data in members.items()]
+    return [RunningAggregator(name, count) for name, (until_ms, count) in sorted(found) if until_ms >= now_ms]
+
+
+def redis_server(name: str, info: Mapping[str, Any]) -> RedisServer:
+    """Return the facts in a reply to INFO; fields that a service leaves out are 0."""
+    saved, now = int(info.get("rdb_last_save_time", 0)), int(info.get("server_time_usec", 0)) // 1_000_000
+    return RedisServer(
+        name=name.removesuffix(": "),
+        version=str(info.get("valkey_version", info.get("redis_version", "?"))),
+        uptime_s=float(info.get("uptime_in_seconds", 0)),
+        used_bytes=int(info.get("used_memory", 0)),
+        max_bytes=int(info.get("maxmemory", 0)),
+        policy=str(info.get("maxmemory_policy", "?")),
+        append_only=bool(info.get("aof_enabled")),
+        append_works=info.get("aof_last_write_status", "ok") == "ok",
+        snapshot_s=max(0.0, float(now - saved)) if saved and now else None,
+        changes=int(info.get("rdb_changes_since_last_save", 0)),
+        clients=int(info.get("connected_clients", 0)),
+        replicas=int(info.get("connected_slaves", 0)),
+        commands_per_s=float(info.get("instantaneous_ops_per_sec", 0)),
+    )
+
+
+async def _outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[list[dict[bytes, bytes]], int]:
+    """Return the outboxes that are not too large, and how many are."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            pipe.hlen(streams.outbox)
+        sizes: list[int] = await pipe.execute()
+    small = [one for one, size in zip(partitions, sizes, strict=True) if 0 < size <= OUTBOX_FIELDS]
+    stored = [cast("dict[bytes, bytes]", await redis.hgetall(streams.outbox)) for streams in small]
+    return stored, sum(size > OUTBOX_FIELDS for size in sizes)
+
+
+def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Settings) -> list[ToldDestination]:
+    """Return what outboxes hold about each destination of the settings.
+
+    Args:
+        stored: fields of the outbox of each partition.
+        settings: name the destinations.
+    """
+    groups: list[NotificationGroup] = []
+    states: list[DestinationState] = []
+    for name, data in (field for fields in stored for field in fields.items()):
+        try:
+            if name.startswith(GROUP.encode()):
+                groups.append(NotificationGroup.model_validate_json(data))
+            elif name.startswith(STATE.encode()):
+                states.append(DestinationState.model_validate_json(data))
+        except ValidationError:  # the notifier reports it
+            continue
+    return [
+        _told(
+            one.name,
+            one.kind,
+            [group for group in groups if group.destination == one.name],
+            [state for state in states if state.name == one.name],
+        )
+        for one in settings.notify.destinations
+    ]
+
+
+def _told(
+    name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState]
+) -> ToldDestination:
+    times = [one.told_ms for one in groups if one.told_ms is not None]
+    times += [time for one in states for time in one.sent_ms]
+    tried = [one for one in groups if one.tries]
+    return ToldDestination(
+        name,
+        kind,
+        datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
+        sum(len(one.members) for one in groups if one.due_ms is not None),
+        len(tried),
+        max(tried, key=lambda one: one.tries).answer if tried else "",
+        next((one.failing.message for one in states if one.failing is not None), ""),
+        sum(one.summary.n_withheld for one in states if one.summary is not None),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersPage:
+    """Orders of users, the newest first."""
+
+    orders: Sequence[tuple[str, PageOrder]]
+    """Ids in the stream, and the orders."""
+    older: str | None
+    """Id before which the next page begins; None on the last page."""
+    unreadable: int
+
+
+async def read_orders(redis: Redis, settings: Settings, *, before: str | None = None, count: int = 50) -> OrdersPage:
+    """Return a page of the orders that users gave.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        before: id of the order before which the page begins; the newest unless given.
+        count: orders of a page.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    key = Streams(settings.prefix, 0).orders
+    reply: Any = await redis.xrevrange(key, max="+" if before is None else f"({before}", count=count + 1)
+    entries = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
+    unreadable = Unreadable("order")
+    found = [(one.entry_id, unreadable.decode(PageOrder, key, one)) for one in entries[:count]]
+    return OrdersPage(
+        [(entry_id, order) for entry_id, order in found if order is not None],
+        entries[count - 1].entry_id if len(entries) > count else None,
+        unreadable.count,
+    )
