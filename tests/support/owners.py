@@ -32,9 +32,17 @@ class Owner:
             entry = await self._redis.xadd(self.streams.metrics, {DATA_FIELD: one.encode()})
             self.state.apply(one)
         self._steps += 1
-        rows = self.state.take_changes().rows
+        changes = self.state.take_changes()
         position = entry.decode() if events else "0-0"
-        await self._committer.commit(Step(self._steps - 1, position, rows=rows, alerts=alerts), self._token)
+        written = Step(
+            self._steps - 1,
+            position,
+            rows=changes.rows,
+            gone=changes.gone,
+            alerts=alerts,
+            closed=changes.closed,
+        )
+        await self._committer.commit(written, self._token)
 
 
 def owners(redis: Any, settings: Settings) -> list[Owner]:

@@ -32,13 +32,13 @@ REPAIRED: Final = (
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
-    CheckpointField.SEASON,
+    CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
 )  # fmt: skip
 """Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
 
 _BY_KEY: Final = (
     CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS,
-    CheckpointField.DEPENDENCE, CheckpointField.SEASON,
+    CheckpointField.DEPENDENCE, CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
 )  # fmt: skip
 """Beginnings of the names of fields that end with a key."""
 

@@ -16,9 +16,11 @@ Fields = dict[str, bytes]
 _BY_KEY: Final = (
     CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
+    CheckpointField.HISTORY_SERIES,
 )  # fmt: skip
 _AFTER_LENGTH: Final[dict[str, int]] = {
     CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,
+    CheckpointField.HISTORY: 2,
 }  # fmt: skip
 """Number of parts before the key in the name of a field."""
 

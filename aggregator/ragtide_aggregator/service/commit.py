@@ -8,11 +8,11 @@ The script does the following in this order:
 3. The entries that this step has read must still be in the streams. Otherwise Redis lost the end of a stream, the lost
    interactions will be scored again, and nothing is written (`lost`). It is enough to check the last entry of every
    read, because streams are lost from the end. Entries after the position of the checkpoint are never trimmed.
-4. Changed rows and the new positions are written, and gone rows are removed. Graded metrics are remembered. Estimates,
-   alerts and dead letters are added.
+4. Changed rows and the new positions are written, and gone rows are removed. Graded metrics are remembered. Closed
+   panes of the history are added to their lists, which are cut. Estimates, alerts and dead letters are added.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, Literal, NamedTuple, cast
@@ -24,6 +24,8 @@ from ragtide_runtime.redis.entry_ids import START
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, DeadLetter
+
+from ..state.history import ClosedPanes
 
 CHECKPOINT_VERSION: Final = b"3"
 """Version of the content of a checkpoint's fields."""
@@ -60,6 +62,8 @@ class Step:
     """Encoded, so that encoding takes no time of the event loop."""
     alerts: Sequence[Alert] = ()
     dead_letters: Sequence[DeadLetter] = ()
+    closed: Sequence[ClosedPanes] = ()
+    """Panes of the history that closed."""
     capped: int = 0
     """Number of times that a key was counted in `other`; it is not written, because rows hold it."""
 
@@ -118,8 +122,9 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         streams.alerts,
         streams.dead_letters,
         *(key for key, _ in step.graded),
+        *(streams.history(one.series) for one in step.closed),
     )
-    lists: tuple[Sequence[str | bytes], ...] = (
+    lists: tuple[Sequence[Argument], ...] = (
         step.read,
         step.feedback_read,
         step.gone,
@@ -127,6 +132,7 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         step.estimates,
         [alert.encode() for alert in step.alerts],
         [letter.encode() for letter in step.dead_letters],
+        [item for one in step.closed for item in (one.kept, one.expire_ms, joined(one.records))],
     )
     arguments: list[Argument] = [
         token,
@@ -142,6 +148,11 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
     for items in lists:
         arguments += [len(items), *items]
     return ScriptCall(COMMIT, keys, arguments, _outcome)
+
+
+def joined(records: Iterable[bytes]) -> bytes:
+    """Return records as the script reads them: each after its length, in 4 bytes, the highest byte first."""
+    return b"".join(LENGTH.pack(len(record)) + record for record in records)
 
 
 def packed(rows: Mapping[str, bytes]) -> bytes:

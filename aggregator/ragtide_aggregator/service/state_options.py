@@ -7,6 +7,7 @@ from ragtide_schemas.alert_rule import duration_ms
 from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
+from ..state.history import HistoryOptions
 from ..state.state import AlertBudget, StateOptions
 from ..statistics.windows import Panes, window
 
@@ -33,6 +34,7 @@ def state_options(settings: Settings) -> StateOptions:
         ),
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
+        history=_history(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
     )
 
@@ -48,6 +50,7 @@ def reader_options(settings: Settings) -> StateOptions:
         panes=_panes(settings),
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
+        history=_history(settings),
     )
 
 
@@ -59,6 +62,21 @@ def _clusters(settings: Settings) -> ClusterOptions | None:
         # A block ends by its length alone.
         return ClusterOptions(BLOCKS, clusters.block, FOREVER_MS)
     return ClusterOptions(clusters.by, clusters.size, int(clusters.quiet_s * 1000), clusters.open_cap)
+
+
+def _history(settings: Settings) -> HistoryOptions | None:
+    history = settings.history
+    if not history.enabled:
+        return None
+    return HistoryOptions(
+        fine_ms=duration_ms(history.fine),
+        coarse_ms=duration_ms(history.coarse),
+        fine_kept=history.fine_panes,
+        coarse_kept=history.coarse_panes,
+        expire_ms=duration_ms(history.coarse_for),
+        series_max=history.series_max,
+        segments=frozenset(history.segments),
+    )
 
 
 def _panes(settings: Settings) -> Panes:

@@ -104,6 +104,7 @@ class StepWriter:
         owed = checkpoint.state.keys if CheckpointField.ESTIMATES_OWED in checkpoint.fields else ()
         self.estimates = EstimatesStream(options.estimates_interval_s, monotonic(), owed)
         self._parts: tuple[CheckpointPart, ...] = (applier.feedback.pending, applier.seen_ids, self.estimates, *parts)
+        self._told_history = False
         self.steps = checkpoint.steps
         """Number of steps in the checkpoint."""
 
@@ -138,6 +139,13 @@ class StepWriter:
         if self.pins is not None and step.alerts:
             with suppress(RedisError):  # later rounds release them
                 await self.pins.release(step.alerts)
+        if changes.without_history and not self._told_history:
+            self._told_history = True
+            log.warning(
+                "keys have no history: raise history.series_max, or choose fewer history.segments",
+                partition=self._partition,
+                keys=changes.without_history,
+            )
         for alert in changes.alerts:
             log.warning("alert", alert_id=alert.alert_id, status=alert.status, detail=alert.message)
         return WrittenStep(len(changes.keys), build_s + write_s, write_s)
@@ -166,6 +174,7 @@ class StepWriter:
             estimates=published,
             alerts=changes.alerts,
             capped=changes.capped,
+            closed=changes.closed,
             dead_letters=[*uncommitted.dead_letters, *rejected],
         )
         return step, changes, estimates_s

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
+from ..statistics.batches import Floats
 from ..statistics.moments import MomentTable
 from .closed_clusters import ClosedClusters
 from .cluster_rows import ClusterRows
@@ -48,6 +49,11 @@ class BatchAdding:
         # For each value the mean of its key before it, which predicts the first value of a pane.
         self._before = np.empty(batch.values.shape)
         self._parts = 0
+
+    @property
+    def before(self) -> Floats:
+        """For each value that is added the mean of its key before it."""
+        return self._before
 
     def until(self, part: int) -> None:
         """Add the values and the closed clusters up to a part, inclusive, to the moments and the sums."""

@@ -41,6 +41,9 @@ def check_numbers(table: StateTable, rows: Iterable[int], *, everything: bool = 
     pane = None if table.panes is None else table.panes.impossible(table.rows.keys, everything=everything)
     if pane is not None:
         raise _error(f"{CheckpointField.PANE}{pane}")
+    open_pane = None if table.history is None else table.history.impossible(table.rows, everything=everything)
+    if open_pane is not None:
+        raise _error(f"{CheckpointField.HISTORY}{open_pane}")
 
 
 def _error(field: str) -> DamagedFieldError:

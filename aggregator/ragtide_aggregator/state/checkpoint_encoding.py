@@ -48,6 +48,11 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
         fields |= {
             CheckpointField.PROCESSED + name: data for name, data in table.panes.take_processed(table.rows).items()
         }
+    if table.history is not None:
+        opened, closed_panes, series = table.history.take_changes(table.rows)
+        fields |= {CheckpointField.HISTORY + name: data for name, data in opened.items()}
+        fields |= {CheckpointField.HISTORY_SERIES + name: b"1" for name in series}
+        gone += [CheckpointField.HISTORY + name for name in closed_panes]
     if table.changed:
         fields[CheckpointField.ALERT_CLOCK] = table.rules.dump_clock()
     return fields, gone
@@ -95,6 +100,7 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
             with reading(kind + name):
                 if not _load_pane(table, kind, name, data):
                     gone.append(kind + name)
+    gone += _load_history(table, by_kind)
     for _, data in by_kind[CheckpointField.ALERT_CLOCK]:
         with reading(CheckpointField.ALERT_CLOCK):
             table.rules.load_clock(data)
@@ -140,6 +146,23 @@ def _load_pane(table: StateTable, kind: str, name: str, data: bytes) -> bool:
     pane, _, key = rest.partition(":")
     table.panes.load(table.row(EstimateKey.decode(key)), int(pane), data)
     return True
+
+
+def _load_history(table: StateTable, by_kind: Mapping[str, list[tuple[str, bytes]]]) -> list[str]:
+    """Set the open panes of the history; return the fields of series and of lengths that are chosen no more."""
+    gone = []
+    for name, _ in by_kind[CheckpointField.HISTORY_SERIES]:
+        with reading(CheckpointField.HISTORY_SERIES + name):
+            row = table.row(EstimateKey.decode(name))
+            if table.history is None or not table.history.load_series(row):
+                gone.append(CheckpointField.HISTORY_SERIES + name)
+    for name, data in by_kind[CheckpointField.HISTORY]:
+        with reading(CheckpointField.HISTORY + name):
+            length, pane, key = name.split(":", 2)
+            row = table.row(EstimateKey.decode(key))
+            if table.history is None or not table.history.load(row, int(length), int(pane), data):
+                gone.append(CheckpointField.HISTORY + name)
+    return gone
 
 
 def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:

@@ -11,6 +11,7 @@ from ..events.clusters import ClusterOptions
 from ..events.keys import EstimateKey
 from ..statistics.windows import Panes
 from .capping import KeyCaps
+from .history import ClosedPanes, HistoryOptions
 
 NO_WINDOWS: Final = Panes((), 0)
 
@@ -38,6 +39,8 @@ class StateOptions:
     """Makes alert ids of a split pipeline different in each partition."""
     clusters: ClusterOptions | None = None
     """Which interactions depend on each other; None takes each by itself."""
+    history: HistoryOptions | None = None
+    """Which keys have a history; None for no history."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
 
@@ -57,3 +60,7 @@ class Changes:
     alerts: Sequence[Alert] = ()
     capped: int = 0
     """Number of scopes that counted in `other`."""
+    closed: Sequence[ClosedPanes] = ()
+    """Panes of the history that closed."""
+    without_history: int = 0
+    """Number of keys that have no history because their partition has its most series."""

@@ -24,6 +24,7 @@ from .batch_builder import BatchBuilder
 from .checking import check_numbers
 from .checkpoint_encoding import load, written
 from .declarations import Declarations
+from .history import HistoryRows
 from .open_clusters import ScopeClusters
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
@@ -101,6 +102,11 @@ class AggregatorState:
     def panes(self) -> PaneTable | None:
         """Panes of every row; None without windows."""
         return self._applied.panes
+
+    @property
+    def history(self) -> HistoryRows | None:
+        """Open panes of the keys that have a history; None without history."""
+        return self._applied.history
 
     @property
     def pairs(self) -> PairRows:
@@ -287,6 +293,8 @@ class AggregatorState:
             gone=self._gone + gone,
             alerts=[*alerts, *table.alerts],
             capped=table.capped.take_news(),
+            closed=() if table.history is None else table.history.take_closed(),
+            without_history=0 if table.history is None else table.history.refused,
         )
         table.changed, table.alerts, self._gone = set(), [], []
         return changes

@@ -35,6 +35,7 @@ from .capping import Admission
 from .cluster_rows import ClusterRows
 from .declarations import Declarations
 from .dependence_rows import DependenceRows
+from .history import HistoryRows
 from .options import StateOptions
 from .pairs import PairRows
 from .panes import PaneTable
@@ -71,6 +72,7 @@ class StateTable:
         rules: alert rules on every row.
         kappa: alert rules on pairs of scores and gold scores.
         panes: panes of every row; None without windows.
+        history: open panes of the keys that have a history; None without history.
         pairs: pairs of a reference and a proxy score.
         absences: rows that count absences of metrics by reason.
         quantiles: quantiles by row.
@@ -100,6 +102,7 @@ class StateTable:
         sessions = options.clusters is not None and options.clusters.by != BLOCKS
         self.kappa = KappaRules(options.rules, options.origin, sessions=sessions)
         self.panes = PaneTable(options.panes) if options.panes.windows else None
+        self.history = None if options.history is None else HistoryRows(options.history, options.panes.lateness_ms)
         self.pairs = PairRows()
         self.absences = AbsenceRows()
         self.quantiles: dict[int, Quantiles] = {}
@@ -156,6 +159,8 @@ class StateTable:
         if self.dependence is not None:
             self.dependence.add_row(len(self.rows), key)
         self.weights.add_row(len(self.rows), key)
+        if self.history is not None:
+            self.history.add_row(len(self.rows), key)
         self.rules.add_row(key)
         self.swings.add_row(len(self.rows), key, ruled=bool(self.rules.of(len(self.rows))))
         row = self.rows.add(key)
@@ -203,6 +208,8 @@ class StateTable:
         self.pairs.begin_clusters(scope)
         if self.panes is not None:
             self.panes.begin_clusters(rows)
+        if self.history is not None:
+            self.history.begin_clusters(rows)
 
     def take(self, batch: EventBatch) -> None:
         """Add a batch."""
@@ -249,6 +256,9 @@ class StateTable:
                 self.pairs.close(closed, closed.pairs)
             if self.panes is not None:
                 self.panes.take_clusters(closed, batch)
+        if self.history is not None:
+            self.history.take(batch, closed, adding.before)
+            self.history.close(batch, self.rows)
         self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
 
     def _single_values(

@@ -272,6 +272,7 @@ class PartitionReplay:
             rows={**changes.rows, **rows, CheckpointField.REPLAY_COUNTS: self.counts.encode()},
             gone=[*changes.gone, *gone],
             alerts=changes.alerts,
+            closed=changes.closed,
         )
         await self._committer.commit(step, self._token)
         self._halving.passed(self._taken)

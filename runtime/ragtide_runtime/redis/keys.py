@@ -124,6 +124,10 @@ class Streams:
     specimen_pins = _Key("specimen-pins", "hash", "pipeline and specimens that a firing alert names, by alert")
     specimen_pinned = _Key("specimen-pinned", "hash", "number of firing alerts that name a specimen, by specimen")
 
+    history = _Family(
+        "history", "list", "closed panes of the history of one key, by the key's digest and the panes' length"
+    )
+
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
     repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
     next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
@@ -268,6 +272,8 @@ class CheckpointField(StrEnum):
     OPEN_CLUSTER = "open_cluster:"
     RULE_STATE = "watch:"
     DECLARED = "declared:"
+    HISTORY = "history:"
+    HISTORY_SERIES = "series:"
     CAPPED = "capped:"
     PENDING_FEEDBACK = "pending:"
     SEEN_IDS = "recent:"

@@ -25,6 +25,7 @@ from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSetti
 from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
+from .history import HistorySettings
 from .ingest import IngestSettings
 from .judge import JudgeSettings
 from .notify import NotifySettings
@@ -182,6 +183,8 @@ class Settings(BaseSettings):
     """Seconds after the end of a window's pane for which late interactions still count in it."""
     quantiles: bool = True
     """Whether quantiles of scores, labeling time and cost are kept for whole pipelines."""
+    history: HistorySettings = HistorySettings()
+    """Series of estimates over time: the table `[history]`."""
     budget: BudgetSettings = BudgetSettings()
     """The false alarms of the whole deployment, by number or share: the table `[budget]`."""
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES

@@ -33,6 +33,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "clusters.by": "Clusters",
     "stall.labeling_s": "Alerts about the pipeline itself",
     "segments": "Estimates, keys and windows",
+    "history.enabled": "History",
     "budget.false_alarms": "Alert rules",
     "notify.allow_private": "Notifications",
     "web.operators": "The page",

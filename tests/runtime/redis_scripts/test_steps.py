@@ -9,6 +9,7 @@ from tests.support.alerts import alert
 from ragtide.testing import interaction
 from ragtide_aggregator.maintenance.damaged_field import DroppedField, drop_fields
 from ragtide_aggregator.service.commit import CommitLimits, Step, commit_step
+from ragtide_aggregator.state.history import ClosedPanes
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
 from ragtide_offline.experiments.execution_log import record_execution
@@ -64,6 +65,19 @@ def test_a_step_has_any_number_of_fields_with_any_bytes(redis: Any, step: Step) 
     assert run(redis, commit_step(STREAMS, replace(step, rows=rows), TOKEN, LIMITS)) == "committed"
     stored = redis.hgetall(STREAMS.checkpoint)
     assert {name: stored[name.encode()] for name in rows} == rows
+
+
+def test_closed_panes_of_a_step_are_added_once_and_their_list_is_cut(redis: Any, step: Step) -> None:
+    closed = [ClosedPanes("a:1", 3, 60_000, [b"1", b"", b"\x00\xff3"]), ClosedPanes("b:1", 9, 5_000, [b"7"])]
+    call = commit_step(STREAMS, replace(step, closed=closed), TOKEN, LIMITS)
+    assert [run(redis, call), run(redis, call)] == ["committed", "committed"]
+    assert redis.lrange(STREAMS.history("a:1"), 0, -1) == [b"1", b"", b"\x00\xff3"]
+    assert redis.lrange(STREAMS.history("b:1"), 0, -1) == [b"7"]
+    assert 0 < redis.pttl(STREAMS.history("b:1")) <= 5_000 < redis.pttl(STREAMS.history("a:1"))
+    after = replace(step, before=1, closed=[ClosedPanes("a:1", 3, 60_000, [b"4", b"5"])])
+    assert run(redis, commit_step(STREAMS, after, TOKEN, LIMITS)) == "committed"
+    assert redis.lrange(STREAMS.history("a:1"), 0, -1) == [b"\x00\xff3", b"4", b"5"]
+    assert redis.smembers("{0}set") == {b"m 1-0"}
 
 
 @pytest.mark.parametrize(

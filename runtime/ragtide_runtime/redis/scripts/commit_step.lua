@@ -2,11 +2,12 @@
 -- (service/commit.py numbers the steps of the script).
 -- uses: entries, lists
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
---       its interaction.
+--       its interaction, then the lists of series with closed panes.
 -- ARGV: token, steps before, steps after, positions after (metrics, feedback), version, cap of estimates,
---       feedback window in ms, rows (each field and each value after its length, in 4 bytes), then seven lists, each
+--       feedback window in ms, rows (each field and each value after its length, in 4 bytes), then eight lists, each
 --       after its length: ends of reads of metrics and of feedback, gone fields, graded metrics, estimates, alerts,
---       dead letters.
+--       dead letters, closed panes (for each series how many stay, for how many ms, and the new records, each after
+--       its length in 4 bytes).
 -- reply: 'committed', 'fenced', 'moved' or 'lost'. Safe to repeat: the second time it finds its own number of steps.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 'fenced'
@@ -52,6 +53,18 @@ end)
 list(function(i) redis.call('XADD', KEYS[5], 'MAXLEN', '~', ARGV[7], '*', DATA_FIELD, ARGV[i]) return 1 end)
 list(function(i) add_entry(KEYS[6], ARGV[i]) return 1 end)
 list(function(i) add_entry(KEYS[7], ARGV[i]) return 1 end)
+list(function(i)
+    set = set + 1
+    local records, place = ARGV[i + 2], 1
+    while place <= #records do
+        local record
+        record, place = struct.unpack('>I4c0', records, place)
+        redis.call('RPUSH', KEYS[set], record)
+    end
+    redis.call('LTRIM', KEYS[set], -ARGV[i], -1)
+    redis.call('PEXPIRE', KEYS[set], ARGV[i + 1])
+    return 3
+end)
 redis.call('HSET', KEYS[2], CHECKPOINT_STEPS, ARGV[3], CHECKPOINT_POSITION, ARGV[4],
     CHECKPOINT_FEEDBACK_POSITION, ARGV[5], CHECKPOINT_VERSION, ARGV[6])
 return 'committed'

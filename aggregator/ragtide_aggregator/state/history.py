@@ -1,0 +1,262 @@
+"""History: the moments of chosen keys in panes of event time, handed out when they close. No clock, no I/O.
+
+A fine pane closes when the newest interaction of its pipeline is `lateness_ms` beyond its end; later values are in no
+pane, as in windows. The closed pane is handed out once, as a record, and added to its coarse pane. That pane
+closes likewise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+import numpy as np
+
+from ..events.batch import EventBatch
+from ..events.keys import HIDDEN, EstimateKey
+from ..statistics.batches import Floats, Rows
+from ..statistics.tables import doubled
+from ..statistics.windows import Panes, Window
+from .closed_clusters import ClosedClusters
+from .pane_rows import PaneRows
+from .rows import KeyRows
+
+_NUMBER: Final = Struct("<q")
+_NO_SCOPE: Final = -1
+_NEVER, _NOT_YET, _REFUSED, _KEPT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """Lengths of the panes, how many closed panes stay, and which keys have a series."""
+
+    fine_ms: int
+    coarse_ms: int
+    """A whole number of fine panes."""
+    fine_kept: int
+    """Closed fine panes of a series that stay in Redis."""
+    coarse_kept: int
+    expire_ms: int
+    """Milliseconds after its last closed pane for which a series stays in Redis."""
+    series_max: int
+    """Most series of a partition."""
+    segments: frozenset[str] = frozenset()
+    """Names of the segments whose values have series, too."""
+
+    def chosen(self, key: EstimateKey) -> bool:
+        """Return whether a key may have a series: of a whole pipeline or a chosen segment, without a run."""
+        if key.run is not None or key.metric.startswith(HIDDEN):
+            return False
+        return key.segment is None or key.segment.partition("=")[0] in self.segments
+
+    def kept(self, length_ms: int) -> int:
+        """Return how many closed panes of a length stay."""
+        return self.fine_kept if length_ms == self.fine_ms else self.coarse_kept
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedPanes:
+    """Panes of one series and length that closed, for the end of its list in Redis."""
+
+    series: str
+    """The end of the name of the list: `series_name`."""
+    kept: int
+    """Records that the list keeps."""
+    expire_ms: int
+    """Milliseconds after which the list expires."""
+    records: list[bytes] = field(default_factory=list)
+    """In order of their panes."""
+
+
+def series_name(key: str, length_ms: int) -> str:
+    """Return the end of the name of the list of a series' closed panes.
+
+    Args:
+        key: as `EstimateKey.encode` writes it.
+        length_ms: length of the panes.
+    """
+    return f"{blake2b(key.encode(), digest_size=16).hexdigest()}:{length_ms}"
+
+
+def record_of(pane: int, data: bytes) -> bytes:
+    """Return the record of a closed pane, given its number and its bytes."""
+    return _NUMBER.pack(pane) + data
+
+
+def pane_of(record: bytes) -> tuple[int, bytes]:
+    """Return number and bytes of the pane of a record."""
+    (pane,) = _NUMBER.unpack_from(record)
+    return pane, record[_NUMBER.size :]
+
+
+class HistoryRows:
+    """The open panes of all series, and the panes that closed since the last commit.
+
+    Args:
+        options: lengths and choice.
+        lateness_ms: milliseconds after its end for which a pane stays open.
+    """
+
+    def __init__(self, options: HistoryOptions, lateness_ms: int) -> None:
+        self.options = options
+        self._panes = Panes((Window("fine", options.fine_ms, options.fine_ms),), lateness_ms)
+        self._lateness_ms = lateness_ms
+        self.fine, self.coarse = PaneRows(), PaneRows()
+        self._standing = np.zeros(64, dtype=np.int8)
+        self._scope = np.full(64, _NO_SCOPE, dtype=np.intp)
+        self._pipelines: dict[str, int] = {}
+        # By pipeline: its series, and the first fine pane that may be open.
+        self._series: list[list[int]] = []
+        self._first_open: list[int] = []
+        self.count = 0
+        """Number of series."""
+        self.refused = 0
+        """Number of keys that have no series because of `series_max`."""
+        self._new: list[int] = []
+        self._closed: dict[tuple[int, int], ClosedPanes] = {}
+
+    def add_row(self, row: int, key: EstimateKey) -> None:
+        """Add the row of a key."""
+        if row == self._standing.size:
+            self._standing, self._scope = doubled(self._standing), doubled(self._scope, _NO_SCOPE)
+        if key.run is None:
+            self._scope[row] = self._pipelines.setdefault(key.pipeline, len(self._series))
+            if self._scope[row] == len(self._series):
+                self._series.append([])
+                self._first_open.append(0)
+        if self.options.chosen(key):
+            self._standing[row] = _NOT_YET
+
+    def has(self, row: int) -> bool:
+        """Return whether a row has a series."""
+        return bool(self._standing[row] == _KEPT)
+
+    def _admit(self, rows: Rows) -> None:
+        """Give series to rows with their first value, in the order of the values, up to `series_max`."""
+        for row in dict.fromkeys(rows[self._standing[rows] == _NOT_YET].tolist()):
+            if self.count >= self.options.series_max:
+                self._standing[row] = _REFUSED
+                self.refused += 1
+            else:
+                self._keep(row)
+                self._new.append(row)
+
+    def _keep(self, row: int) -> None:
+        self._standing[row] = _KEPT
+        self._series[self._scope[row]].append(row)
+        self.count += 1
+
+    def take(self, batch: EventBatch, closed: ClosedClusters | None, before: Floats) -> None:
+        """Add a batch, and the clusters that it closed, to open panes; values that came too late are in none.
+
+        Args:
+            batch: events.
+            closed: clusters that the batch closed.
+            before: for each value the mean of its key before it, which predicts the first value of a pane.
+        """
+        self._admit(batch.rows)
+        late = self._panes.late(batch.times_ms, batch.newest_ms)
+        some = np.flatnonzero((self._standing[batch.rows] == _KEPT) & ~late[batch.part_of])
+        if some.size:
+            self.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
+        if closed is None:
+            return
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
+        in_time = ~self._panes.late(closed.times_ms, newest_ms)
+        some = np.flatnonzero((self._standing[closed.rows] == _KEPT) & in_time)
+        if some.size:
+            self.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
+
+    def begin_clusters(self, rows: Sequence[int]) -> None:
+        """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
+        kept = [row for row in rows if self.has(row)]
+        self.fine.begin_clusters(kept)
+        self.coarse.begin_clusters(kept)
+
+    def close(self, batch: EventBatch, rows: KeyRows) -> None:
+        """Close the panes whose time is over after a batch.
+
+        Args:
+            batch: events, already added.
+            rows: of the state, for the names of series.
+        """
+        parts = np.flatnonzero(np.diff(batch.starts))
+        scopes = self._scope[batch.rows[batch.starts[parts]]]
+        # Of the batch, because the newest time of the state may be that of later parts.
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
+        for scope in np.unique(scopes[scopes != _NO_SCOPE]).tolist():
+            over_ms = int(newest_ms[scopes == scope].max()) - self._lateness_ms
+            first_open = over_ms // self.options.fine_ms
+            if first_open > self._first_open[scope]:
+                self._first_open[scope] = first_open
+                for series in self._series[scope]:
+                    self._close_series(series, first_open, over_ms // self.options.coarse_ms, rows)
+
+    def _close_series(self, row: int, fine: int, coarse: int, rows: KeyRows) -> None:
+        """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
+        options = self.options
+        ratio = options.coarse_ms // options.fine_ms
+        for pane in sorted(one for one in self.fine.numbers(row) if one < fine):
+            self._hand_out(self.fine, row, pane, options.fine_ms, rows)
+            self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
+            self.fine.drop(row, pane)
+        for pane in sorted(one for one in self.coarse.numbers(row) if one < coarse):
+            self._hand_out(self.coarse, row, pane, options.coarse_ms, rows)
+            self.coarse.drop(row, pane)
+
+    def _hand_out(self, panes: PaneRows, row: int, pane: int, length_ms: int, rows: KeyRows) -> None:
+        kept = self.options.kept(length_ms)
+        closed = self._closed.get((row, length_ms))
+        if closed is None:
+            name = series_name(rows.name(row), length_ms)
+            closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self.options.expire_ms)
+        closed.records.append(record_of(pane, panes.to_bytes(row, pane)))
+        if len(closed.records) > 2 * kept:
+            # A replay may close years of panes in one step.
+            del closed.records[:-kept]
+
+    def take_closed(self) -> list[ClosedPanes]:
+        """Return the panes that closed since the last call."""
+        closed, self._closed = [*self._closed.values()], {}
+        return closed
+
+    def take_changes(self, rows: KeyRows) -> tuple[dict[str, bytes], list[str], list[str]]:
+        """Return open panes to write, names of panes to remove, and keys with a new series, since the last call."""
+        written: dict[str, bytes] = {}
+        gone: list[str] = []
+        for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
+            changed, dropped = panes.take_panes()
+            written |= {f"{length_ms}:{pane}:{rows.name(row)}": panes.to_bytes(row, pane) for row, pane in changed}
+            gone += [f"{length_ms}:{pane}:{rows.name(row)}" for row, pane in dropped]
+        new, self._new = [rows.name(row) for row in self._new], []
+        return written, gone, new
+
+    def load_series(self, row: int) -> bool:
+        """Give a row the series that it had; return False if the settings choose it no more."""
+        if self._standing[row] == _NOT_YET:
+            self._keep(row)
+        return self.has(row)
+
+    def load(self, row: int, length_ms: int, pane: int, data: bytes) -> bool:
+        """Set an open pane to what `take_changes` wrote; return False if panes have other lengths now.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if not self.has(row) or length_ms not in (self.options.fine_ms, self.options.coarse_ms):
+            return False
+        (self.fine if length_ms == self.options.fine_ms else self.coarse).load(row, pane, data)
+        return True
+
+    def impossible(self, rows: KeyRows, *, everything: bool) -> str | None:
+        """Return the name of an open pane with a number that is impossible for any values; None without one.
+
+        Args:
+            rows: of the state, for the names of panes.
+            everything: whether to check all panes, and not only the changed panes.
+        """
+        for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
+            found = panes.impossible_pane(everything=everything)
+            if found is not None:
+                return f"{length_ms}:{found[1]}:{rows.name(found[0])}"
+        return None
