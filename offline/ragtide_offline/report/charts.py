@@ -8,16 +8,25 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Final
 
-from .content import Curve, ExperimentReport
+from ..look.label_places import Box, LabelPlace, LabelSize, place_labels
+from .content import ExperimentReport
 
-WIDTH: Final = 640
+WIDTH: Final = 480
+"""Units of the picture. A phone shows it at three quarters of its size, so that its texts stay readable."""
 HEIGHT: Final = 300
-LEFT: Final = 56
-RIGHT: Final = 28
+LEFT: Final = 60
+RIGHT: Final = 40
 TOP: Final = 14
 BOTTOM: Final = 42
 COLORS: Final = 8
 """Number of colours; the ninth line has the first colour again, dashed."""
+
+_CHARACTER: Final = 7.5
+"""Widest digit of a label, in units."""
+_LINE: Final = 13.0
+"""Height of a label."""
+_INSIDE: Final = Box(LEFT + 2, 2, WIDTH - 2, HEIGHT - BOTTOM - 2)
+"""The part of a chart in which labels are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,8 @@ class ConfigMark:
     top: float
     bottom: float
     pareto: bool
+    label: LabelPlace | None
+    """Place of its number; None if the chart has no room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,8 @@ class ConfigLine:
     x: float
     y: float
     stopped: bool
+    label: LabelPlace | None
+    """Place of its number; None if the chart has no room for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +112,10 @@ class CurveChart:
     lines: Sequence[ConfigLine]
 
 
-def ticks(lowest: float, highest: float, about: int = 5) -> list[float]:
+def ticks(lowest: float, highest: float, about: int = 4) -> list[float]:
     """Return round numbers in a range.
 
-    >>> ticks(0.0, 1.0)
+    >>> ticks(0.0, 1.0, about=5)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
     """
     raw = (highest - lowest) / about
@@ -121,9 +134,13 @@ def cost_chart(report: ExperimentReport) -> CostChart | None:
         return None
     x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
     y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
+    # Labels of the Pareto front get the nearest places.
+    known.sort(key=lambda one: not one[0].pareto)
+    points = [(x(row.cost_per_item_usd), y(value)) for row, _, value in known]
+    places = _labels(points, [row.number for row, _, _ in known])
     marks = [
-        ConfigMark(row.number, row.name, x(row.cost_per_item_usd), y(value), y(at.upper), y(at.lower), row.pareto)
-        for row, at, value in known
+        ConfigMark(row.number, row.name, *point, y(at.upper), y(at.lower), row.pareto, place)
+        for (row, at, _), point, place in zip(known, points, places, strict=True)
     ]
     front = sorted((mark for mark in marks if mark.pareto), key=lambda mark: mark.x)
     axes = Axes("US dollars an item", board.metric, _ticks(x), _ticks(y))
@@ -137,22 +154,29 @@ def curve_chart(report: ExperimentReport) -> CurveChart | None:
     x = Scale(0.0, max(curve.points[-1].item for curve in report.curves), LEFT, WIDTH - RIGHT)
     y = _vertical([point.mean for curve in report.curves for point in curve.points])
     numbers = {row.name: row.number for row in report.board.rows}
-    lines = [_line(curve, index, numbers[curve.config], x, y) for index, curve in enumerate(report.curves)]
+    drawn = [[(x(point.item), y(point.mean)) for point in curve.points] for curve in report.curves]
+    names = [numbers[curve.config] for curve in report.curves]
+    places = _labels([points[-1] for points in drawn], names)
+    lines = [
+        ConfigLine(
+            number=names[index],
+            name=curve.config,
+            color=index % COLORS,
+            dashed=index >= COLORS,
+            points=" ".join(f"{across},{down}" for across, down in drawn[index]),
+            x=drawn[index][-1][0],
+            y=drawn[index][-1][1],
+            stopped=curve.stopped,
+            label=places[index],
+        )
+        for index, curve in enumerate(report.curves)
+    ]
     return CurveChart(Axes("items", f"mean {report.board.metric}", _ticks(x), _ticks(y)), lines)
 
 
-def _line(curve: Curve, index: int, number: int, x: Scale, y: Scale) -> ConfigLine:
-    points = [(x(point.item), y(point.mean)) for point in curve.points]
-    return ConfigLine(
-        number=number,
-        name=curve.config,
-        color=index % COLORS,
-        dashed=index >= COLORS,
-        points=" ".join(f"{across},{down}" for across, down in points),
-        x=points[-1][0],
-        y=points[-1][1],
-        stopped=curve.stopped,
-    )
+def _labels(points: Sequence[tuple[float, float]], numbers: Sequence[int]) -> list[LabelPlace | None]:
+    """Return the places of the numbers of configs."""
+    return place_labels(points, [LabelSize(_CHARACTER * len(f"#{number}"), _LINE) for number in numbers], _INSIDE)
 
 
 def _vertical(values: Sequence[float]) -> Scale:

@@ -1,0 +1,1 @@
+"""The look that reports and the page share."""
