@@ -150,6 +150,9 @@ class Streams:
     labeler_spend = _LabelerFamily(
         "spend", "string", "dollars spent on a labeler such as `judge`, by hour and day", place="partition 0"
     )
+    labeler_calls = _LabelerFamily(
+        "calls", "hash", "calls, dollars and seconds of a labeler such as `judge`, by hour and day", place="partition 0"
+    )
     endpoint_states = _Key("judge-states", "set", "processes that ask a judge or a service", place="partition 0")
     endpoint_state = _Family(
         "judge-states", "string", "state of a judge or a service in one process", place="partition 0"
@@ -329,6 +332,21 @@ class RepartitionField(StrEnum):
     LAYOUT = "layout"
     TOKEN = "token"  # noqa: S105 - the name of a field
     PREPARED = "prepared"
+
+
+@unique
+class CallField(StrEnum):
+    """Fields of the hash `calls` of a labeler. A name that ends with `:` begins the names of many fields."""
+
+    OUTCOME = "calls:"
+    LATENCY = "latency:"
+    CACHE_HITS = "cache_hits"
+    SAVED_USD = "saved_usd"
+    PURPOSE_USD = "usd:"
+    MODEL_USD = "model_usd:"
+    PROMPT_TOKENS = "prompt_tokens"
+    COMPLETION_TOKENS = "completion_tokens"
+    BATCH = "batch:"
 
 
 def copies_field(stream: str, token: str, end: Literal["after", "until"]) -> str:

@@ -112,7 +112,7 @@ class JudgeClient:
         match None if corrections else await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
-                self._access.telemetry.found()
+                self._access.found(self._probable_usd(prompt, (), estimated_tokens(text)))
                 return JudgeAnswer(text, finish, from_cache=True)
 
         call = ChatCall(
@@ -126,7 +126,9 @@ class JudgeClient:
             usable=usable,
             probable_tokens=lambda: _prompt_tokens(prompt, corrections) + int(self._answer_tokens),
         )
-        answer = await self._access.ask(call, usage, expected_usd=self._expected_usd(prompt, corrections))
+        answer = await self._access.ask(
+            call, usage, expected_usd=self._probable_usd(prompt, corrections, int(self._answer_tokens))
+        )
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
         return answer
 
@@ -161,11 +163,11 @@ class JudgeClient:
             prompt.data,
         )
 
-    def _expected_usd(self, prompt: Prompt, corrections: Sequence[Message]) -> float:
+    def _probable_usd(self, prompt: Prompt, corrections: Sequence[Message], answer_tokens: int) -> float:
         if self._price is None:
             return 0.0
         prompt_tokens = _prompt_tokens(prompt, corrections)
-        return self._price.cost_usd(prompt_tokens=prompt_tokens, completion_tokens=int(self._answer_tokens)) or 0.0
+        return self._price.cost_usd(prompt_tokens=prompt_tokens, completion_tokens=answer_tokens) or 0.0
 
 
 def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:

@@ -9,7 +9,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.endpoint_states import EndpointState
-from ragtide_runtime.redis.keys import Streams, deployment_prefix
+from ragtide_runtime.redis.keys import Streams, deployment_prefix, workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.remote import RemoteSettings
 
@@ -49,12 +49,16 @@ class Access:
     ) -> None:
         name = info.name
         self._info = info
-        self.telemetry = telemetry.of(info.model)
+        self.telemetry = telemetry.of(info.model, "live" if workspace_of(settings.prefix) is None else "runs")
         self.endpoint = Endpoint(info, remote, self.telemetry, tokens_per_minute=tokens_per_minute)
         self.cache = _cache(name, remote, settings, redis)
         self._spend = _spend(name, remote, settings, redis)
         self._over_budget = ""
-        self._reporter = None if redis is None else StateReporter(redis, settings.prefix, name, self.state)
+        self._reporter = (
+            None
+            if redis is None
+            else StateReporter(redis, settings.prefix, name, self.state, counts=self.telemetry.counts)
+        )
 
     async def ask(self, call: Call[Reply], usage: Usage, *, expected_usd: float = 0.0) -> Reply:
         """Return the reply to a call, within the spend limit.
@@ -74,6 +78,16 @@ class Access:
             self._reporter.start()
         async with self._paid(usage, expected_usd):
             return await self.endpoint.call(call, usage.counters)
+
+    def found(self, saved_usd: float) -> None:
+        """Count an answer from the cache.
+
+        Args:
+            saved_usd: probable price of the call that was not made; 0 if no price is known.
+        """
+        if self._reporter is not None:
+            self._reporter.start()
+        self.telemetry.found(saved_usd)
 
     @asynccontextmanager
     async def _paid(self, usage: Usage, expected_usd: float) -> AsyncIterator[None]:

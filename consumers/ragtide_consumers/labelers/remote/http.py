@@ -91,7 +91,7 @@ class HttpService:
                 pass  # an entry of another form: call the service again
             else:
                 usage.counters["cache_hits"] += 1
-                self._access.telemetry.found()
+                self._access.found(self.settings.call_usd)
                 return found
         call = _Post(self._opened(), self._url, body, read, self._access, usage, self.settings.call_usd)
         value, reply = await self._access.ask(call, usage, expected_usd=self.settings.call_usd)

@@ -1,4 +1,4 @@
-"""Writes the state of each endpoint that a process calls to Redis, for `ragtide doctor`."""
+"""Writes the state of each endpoint that a process calls, and counts of its calls, for `ragtide doctor` and pages."""
 
 import asyncio
 import json
@@ -13,8 +13,11 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.endpoint_calls import CallCounts
 from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
+
+from .call_writer import CallWriter
 
 CHECK_S: Final = 1.0
 """Seconds between two checks whether the state has changed."""
@@ -29,22 +32,26 @@ log = structlog.get_logger("ragtide.labeler")
 
 
 class StateReporter:
-    """Writes the state of an endpoint whenever it changes, from the first `start` until it is closed.
+    """Writes the state of an endpoint whenever it changes, and its counts, from the first `start` until it is closed.
 
     Args:
         redis: client.
         prefix: of the deployment or of one of its workspaces.
         labeler: name of the labeler that calls the endpoint.
         state: returns the present state.
+        counts: of the calls of this process.
     """
 
-    def __init__(self, redis: Redis, prefix: str, labeler: str, state: Callable[[], EndpointState]) -> None:
+    def __init__(
+        self, redis: Redis, prefix: str, labeler: str, state: Callable[[], EndpointState], *, counts: CallCounts
+    ) -> None:
         self._redis = redis
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._set = self._streams.endpoint_states
         self._process = f"{socket.gethostname()}-{os.getpid()}" + ("" if labeler == "judge" else f"-{labeler}")
         self._own = self._streams.endpoint_state(self._process)
         self._state = state
+        self._counts = CallWriter(redis, prefix, labeler, counts)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -57,6 +64,8 @@ class StateReporter:
         if self._task is None:
             return
         await end(self._task)
+        await self._write_counts()  # a batch that was being sent
+        await self._write_counts()  # the rest
         try:
             await self._redis.srem(self._set, self._process)
             await self._redis.delete(self._own)
@@ -68,6 +77,7 @@ class StateReporter:
         since_s = 0.0
         pruned = False
         while True:
+            await self._write_counts()
             state = self._state()
             if state != written or since_s >= WRITE_S:
                 try:
@@ -79,6 +89,12 @@ class StateReporter:
                     log.debug("an endpoint's state could not be written", error=str(error))
             await asyncio.sleep(CHECK_S)
             since_s += CHECK_S
+
+    async def _write_counts(self) -> None:
+        try:
+            await self._counts.write()
+        except RedisError as error:
+            log.debug("an endpoint's counts could not be written", error=str(error))
 
     async def _write(self, state: EndpointState) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:

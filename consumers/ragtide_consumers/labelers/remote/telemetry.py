@@ -5,6 +5,7 @@ from copy import copy
 
 from prometheus_client import CollectorRegistry
 
+from ragtide_runtime.endpoint_calls import CallCounts
 from ragtide_runtime.telemetry.catalogue import JUDGE, SERVICE, EndpointMetrics
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
@@ -26,11 +27,21 @@ class EndpointTelemetry:
         self._breaker_open = metrics.breaker_open.gauge(registry)
         self._calls_allowed = metrics.calls_allowed.gauge(registry)
         self._name = ""
+        self._purpose = ""
+        self.counts = CallCounts()
+        """Counts of the endpoint's calls that are not yet in Redis."""
 
-    def of(self, name: str) -> "EndpointTelemetry":
-        """Return the metrics of an endpoint, by its name: the judge's model, or the name of a service."""
+    def of(self, name: str, purpose: str = "live") -> "EndpointTelemetry":
+        """Return the metrics of an endpoint.
+
+        Args:
+            name: the judge's model, or the name of a service.
+            purpose: of its calls: `live` traffic, or `runs`.
+        """
         named = copy(self)
         named._name = name
+        named._purpose = purpose
+        named.counts = CallCounts()
         return named
 
     def report(self, *, breaker_open: Callable[[], bool], calls_allowed: Callable[[], int]) -> None:
@@ -38,21 +49,25 @@ class EndpointTelemetry:
         self._breaker_open.labels(self._name).set_function(breaker_open)
         self._calls_allowed.labels(self._name).set_function(calls_allowed)
 
-    def found(self) -> None:
-        """Count an answer from the cache."""
+    def found(self, saved_usd: float) -> None:
+        """Count an answer from the cache, and the probable price of the call that was not made."""
+        self.counts.found(saved_usd)
         self._cache_hits.labels(self._name).inc()
 
     def answered(self, latency_s: float) -> None:
         """Count a call that was answered."""
+        self.counts.answered(latency_s)
         self._calls.labels(self._name, "answered").inc()
         self._call_seconds.labels(self._name).observe(latency_s)
 
     def failed(self, outcome: str) -> None:
         """Count a call that failed, by the name of its failure."""
+        self.counts.failed(outcome)
         self._calls.labels(self._name, outcome).inc()
 
     def spent(self, cost_usd: float, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
         """Count the cost of an answer, and its tokens if the endpoint counts them."""
+        self.counts.spent(cost_usd, prompt_tokens, completion_tokens, model=self._name, purpose=self._purpose)
         self._cost_usd.labels(self._name).inc(cost_usd)
         for tokens in self._tokens:
             tokens.labels(self._name, "prompt").inc(prompt_tokens)
