@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -29,6 +29,9 @@ monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after
 
 browser: .venv/.dev ## try every screen of the page in a real Chromium, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/browser/screen_*.py $(ARGS)
+
+screenshots: .venv/.dev ## make the pictures of docs/page.md, after make programs
+	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
 programs: ## install Chromium, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
 	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium; }

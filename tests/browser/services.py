@@ -18,12 +18,14 @@ class PageService:
     Args:
         redis_url: its Redis.
         folder: for its log.
+        supervised: whether it is started again when it ends while it starts, as it does without Redis.
         extra: environment of the process.
     """
 
-    def __init__(self, redis_url: str, folder: Path, **extra: str) -> None:
+    def __init__(self, redis_url: str, folder: Path, *, supervised: bool = False, **extra: str) -> None:
         self._redis_url = redis_url
         self._log = folder / "serve.log"
+        self._supervised = supervised
         self._extra = extra
         self._port = free_port()
         self._process: ForkedProcess | None = None
@@ -34,9 +36,12 @@ class PageService:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
+        self._begin()
+        wait_until(self._answers)
+
+    def _begin(self) -> None:
         settings = {"RAGTIDE_SERVE_PORT": str(self._port), **self._extra}
         self._process = begin(self._redis_url, self._log, "serve", extra=settings)
-        wait_until(self._answers)
 
     def kill(self) -> None:
         """End it as a power cut does."""
@@ -47,7 +52,10 @@ class PageService:
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, self._log.read_text()
+        if self._process.poll() is not None:
+            assert self._supervised, self._log.read_text()
+            self._begin()
+            return False
         try:
             with urlopen(f"{self.url}/healthz", timeout=10):
                 return True

@@ -5,7 +5,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,8 @@ class Run:
     publish_retries: int = 0
     connections: int = 0
     """Connections that were made to Redis."""
+    differing: list[str] = field(default_factory=list)
+    """Differences that a look beside the run found at the end."""
 
     def checks(self, traffic: Traffic, quiet: Outcome | None) -> list[Check]:
         """Return the checks of the run."""
@@ -116,7 +118,12 @@ class Run:
         }
 
 
-def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
+Beside = Callable[[str, str], AbstractContextManager[Callable[[], list[str]]]]
+"""Is given the URL of Redis with its faults, and the URL past them. Its context lasts as long as the run, and yields a
+function that tells at the end, when all is at rest, the differences to what should be."""
+
+
+def run(options: Options, things: Traffic, folder: Path, say: Say, beside: Beside | None = None) -> Run:
     """Run a deployment over the traffic, with the faults; everything it started has ended when this returns."""
     folder.mkdir(parents=True)
     started = time.monotonic()
@@ -146,6 +153,8 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         for streams in settings.layout.all():
             # A group that never reads pins the streams: finished entries stay for the checks at the end.
             redis.client.xgroup_create(streams.interactions, "audit", id="0", mkstream=True)
+        direct = f"unix://{redis.socket}"
+        differences = None if beside is None else stack.enter_context(beside(proxy.url, direct))
         faults: Counter[str] = Counter()
         injector = Injector(deployment, observer, redis, proxy, judge)
         publisher.start()
@@ -154,7 +163,8 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
         )
         not_refused = _not_refused(injector, options)
         wrong_ends = deployment.stop() if not stuck else []
-        outcome = read_outcome(redis.client, settings, f"unix://{redis.socket}")
+        differing = [] if differences is None else differences()
+        outcome = read_outcome(redis.client, settings, direct)
         return Run(
             outcome=outcome,
             duration_s=time.monotonic() - started,
@@ -167,6 +177,7 @@ def run(options: Options, things: Traffic, folder: Path, say: Say) -> Run:
             ended_while_starting=deployment.ended_while_starting,
             publish_retries=publisher.retries,
             connections=proxy.connections,
+            differing=differing,
         )
 
 

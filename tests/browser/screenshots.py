@@ -1,0 +1,139 @@
+"""Makes the pictures of docs/page.md: every screen, dark and light, on a desk and on a phone, of the demo's data.
+
+    python -m tests.browser.screenshots [--only NAME] [FOLDER]
+
+The demo runs on a Redis of its own, with three more pipelines whose answers stay good, and with a few entries that are
+no interactions. `make screenshots` runs it.
+"""
+
+import argparse
+import asyncio
+import io
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.async_api import Browser, Page, async_playwright, expect
+from tests.monitoring.programs import program
+from tests.support.conditions import until
+
+from ragtide import Deployment, InteractionProducer
+from ragtide_offline.demo import DemoResult, demo_interactions, demo_settings, run_demo
+from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.server.embedded import EmbeddedRedis
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import RagInteraction, utc_now
+from ragtide_web.beside import page_beside
+
+FOLDER = Path(__file__).parents[2] / "docs" / "screens"
+WIDTHS = {1400: 900, 390: 844}
+COLOURS = 256
+"""Colours of a picture: enough for text and charts, and a third of the bytes."""
+STREAMS = Streams("ragtide", 0)
+
+
+async def _link(page: Page, start: str, links: str) -> str:
+    """Return the path of the first link on a screen that matches."""
+    await page.goto(start)
+    found = await page.locator(links).first.get_attribute("href")
+    assert found is not None, f"{start} has no link {links}"
+    return found
+
+
+async def _fleet(_: Page) -> str:
+    return "/"
+
+
+async def _dead(_: Page) -> str:
+    return "/dead"
+
+
+async def _system(_: Page) -> str:
+    return "/system"
+
+
+SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {"fleet": _fleet, "dead": _dead, "system": _system}
+"""Finds the path of each screen."""
+
+
+async def more_traffic(settings: Settings) -> None:
+    """Publish good answers to more pipelines, and entries that are no interactions."""
+    rows = demo_interactions()
+    async with InteractionProducer(settings=settings, sample=1.0) as producer:
+        for place, pipeline in enumerate(("support-bot", "docs-search", "legal-qa")):
+            for number in range(150 + 60 * place):
+                row = rows[(number + place) % len(rows)]
+                changes: dict[str, Any] = {
+                    "interaction_id": f"{pipeline}-{number:04d}",
+                    "pipeline": pipeline,
+                    "occurred_at": utc_now(),
+                }
+                await producer.apublish(RagInteraction(**{**dict(row), **changes}))
+    async with connect_async(str(settings.redis_url)) as redis:
+        for payload in (b"not json", b'{"pipeline": "legal-qa", "question": 7}', b'{"question": "Who?"}'):
+            await redis.xadd(STREAMS.interactions, {DATA_FIELD: payload})
+        deployment = Deployment(redis, settings)
+
+        async def is_scored() -> bool:
+            (backlog,) = await deployment.backlog()
+            return backlog.lengths["dead_letters"] == 3 and not backlog.waiting
+
+        await until(is_scored)
+
+
+async def pictures(browser: Browser, address: str, folder: Path, only: str) -> None:
+    """Write the pictures of every screen."""
+    for name, path_of in SCREENS.items():
+        if only not in name:
+            continue
+        for scheme in ("dark", "light"):
+            for width, height in WIDTHS.items():
+                context = await browser.new_context(
+                    viewport={"width": width, "height": height},
+                    color_scheme=scheme,  # type: ignore[arg-type]  # one of its literals
+                    locale="en-US",
+                    timezone_id="UTC",
+                    base_url=address,
+                )
+                page = await context.new_page()
+                await page.goto(await path_of(page))
+                if await page.locator("main[data-follow]").count():
+                    await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+                await page.evaluate("() => document.fonts.ready")
+                shot = Image.open(io.BytesIO(await page.screenshot(full_page=True)))
+                small = shot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+                small.save(folder / f"{name}-{scheme}-{width}.png", optimize=True)
+                await context.close()
+
+
+async def make(folder: Path, only: str) -> None:
+    """Run the demo, and write the pictures."""
+    path = program("chromium", "chromium-browser", "google-chrome")
+    with tempfile.TemporaryDirectory() as name, EmbeddedRedis.open(Path(name)) as server:
+        settings = demo_settings(server.url, Path(name))
+
+        async def finished(_: DemoResult) -> None:
+            await more_traffic(settings)
+            async with page_beside(settings, server.url) as address, async_playwright() as playwright:
+                browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+                await pictures(browser, address, folder, only)
+                await browser.close()
+
+        await run_demo(settings, paced=False, finished=finished)
+
+
+def main() -> None:
+    """Parse the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
+    parser.add_argument("--only", default="", metavar="NAME")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(make(options.folder, options.only))
+
+
+if __name__ == "__main__":
+    main()
