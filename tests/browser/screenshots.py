@@ -93,7 +93,7 @@ async def pictures(browser: Browser, address: str, folder: Path, only: str) -> N
             for width, height in WIDTHS.items():
                 context = await browser.new_context(
                     viewport={"width": width, "height": height},
-                    color_scheme=scheme,  # type: ignore[arg-type]  # one of its literals
+                    color_scheme=scheme,
                     locale="en-US",
                     timezone_id="UTC",
                     base_url=address,
