@@ -7,6 +7,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..state.state import AggregatorState
 from ..statistics.batches import Floats, Rows
@@ -113,7 +114,7 @@ class View:
             return moments
         keys = self.state.keys
         known = np.array([(keys[row].pipeline, keys[row].run) in clustered for row in rows.tolist()], dtype=bool)
-        return replace(moments, clusters=replace(moments.clusters, waiting=known & (moments.clusters.count == 0)))
+        return with_waiting(moments, known)
 
     def read(self, rows: Sequence[int]) -> "ViewNumbers":
         """Return the numbers of rows, read together."""
@@ -200,19 +201,8 @@ class ViewNumbers:
 
     def means(self, method: IntervalMethod) -> list[ScaledMean]:
         """Return the means of all rows with their intervals, in the order of the rows."""
-        # A quantity without a highest value, such as seconds, gets no interval, but its mean must be in range here.
-        moments = replace(self.moments, mean=np.clip(self.moments.mean, 0.0, 1.0))
         counts = self.view.state.rows.holds_counts[np.fromiter(self.places, dtype=np.intp)]
-        lower, upper = moments_interval(
-            method.strategy, moments, confidence=method.confidence, population=self._population(), counts=counts
-        )
-        used = resolved(method.strategy, moments, counts)
-        return [
-            ScaledMean(one.mean if one.n else None, low, high, strategy)
-            for one, low, high, strategy in zip(
-                self.numbers, lower.tolist(), upper.tolist(), used.tolist(), strict=True
-            )
-        ]
+        return scaled_means(self.moments, method, counts=counts, population=self._population())
 
     def _population(self) -> Floats:
         if self.view.span is not None or self.view.ongoing:
@@ -221,6 +211,42 @@ class ViewNumbers:
         sizes = self.sizes - np.array([one.n_absent for one in self.numbers], dtype=np.int64)
         # A run with more values than announced is no sample of the announced population.
         return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
+
+
+def with_waiting(moments: Moments, clustered: NDArray[np.bool_]) -> Moments:
+    """Return moments with those whose values are all in clusters that are still open.
+
+    Args:
+        moments: moments.
+        clustered: whether the interactions of each count in clusters.
+    """
+    if moments.clusters is None:
+        return moments
+    return replace(moments, clusters=replace(moments.clusters, waiting=clustered & (moments.clusters.count == 0)))
+
+
+def scaled_means(
+    moments: Moments, method: IntervalMethod, *, counts: NDArray[np.bool_], population: Floats
+) -> list[ScaledMean]:
+    """Return means with their intervals.
+
+    Args:
+        moments: of values in [0, 1]; values without a highest one get a mean, and an interval without meaning.
+        method: of the intervals.
+        counts: whether the values of each mean are counts.
+        population: size of each population of which the values are a sample; nan for ongoing traffic.
+    """
+    # A quantity without a highest value, such as seconds, gets no interval, but its mean must be in range here.
+    bounded = replace(moments, mean=np.clip(moments.mean, 0.0, 1.0))
+    lower, upper = moments_interval(
+        method.strategy, bounded, confidence=method.confidence, population=population, counts=counts
+    )
+    used = resolved(method.strategy, bounded, counts)
+    columns = (moments.n.tolist(), moments.mean.tolist(), lower.tolist(), upper.tolist(), used.tolist())
+    return [
+        ScaledMean(mean if n else None, low, high, strategy)
+        for n, mean, low, high, strategy in zip(*columns, strict=True)
+    ]
 
 
 def windows_of(state: AggregatorState, rows: Sequence[int]) -> Iterator[tuple[View, list[int]]]:

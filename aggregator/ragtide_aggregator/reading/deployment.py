@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any, Self
 
 from redis.asyncio import Redis
@@ -18,11 +19,15 @@ from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Workspace
 
 from ..estimates.estimates import estimates
+from ..estimates.over_time import History
+from ..estimates.view import IntervalMethod
+from ..events.keys import EstimateKey
 from ..service.state_options import reader_options
 from ..state.state import AggregatorState
 from ..statistics.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
+from .history import HistoryReader
 from .overview import Overview
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates, Revision
@@ -50,6 +55,7 @@ class Deployment:
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
         self._overview = Overview(redis, self._partitions, self._options, split=bool(settings.splits))
         self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
+        self._history = HistoryReader(redis, self._options.history)
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
         """Dead letters that were skipped by the last `dead_letters`."""
@@ -127,6 +133,63 @@ class Deployment:
         """
         partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
         return (await self._states.read(partitions))[1]
+
+    async def series(self, pipeline: str | None = None) -> list[EstimateKey]:
+        """Return the keys that have a history, of a pipeline or of all, in order.
+
+        Raises:
+            DamagedFieldError: a checkpoint names a key that cannot be read.
+        """
+        partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
+        return await self._history.series(partitions, pipeline)
+
+    async def history(
+        self,
+        pipeline: str,
+        metric: str,
+        *,
+        start: datetime,
+        end: datetime,
+        points_max: int = 400,
+        segment: str | None = None,
+        labeler: str | None = None,
+        labeler_version: str | None = None,
+        profile: str | None = None,
+        strategy: str = AUTO,
+        confidence: float | None = None,
+    ) -> list[History]:
+        """Return the means of a metric over time with their intervals; one history for each labeler and version.
+
+        Each point pools the panes of its stretch, so its interval is that of a window of this length. The panes are the
+        finest that reach back to the start of the range. Panes that are still open count, too.
+
+        Args:
+            pipeline: name.
+            metric: name.
+            start: of the range.
+            end: of the range, exclusive.
+            points_max: most points of a history, at least 2; points become longer with the range.
+            segment: segment value such as `version=2`; None for the whole pipeline.
+            labeler: name of the labeler; None for every labeler.
+            labeler_version: version of the labeler; None for every version.
+            profile: None for every profile.
+            strategy: method of the intervals.
+            confidence: level of the intervals; by default the level in the settings.
+
+        Raises:
+            DamagedFieldError: a pane cannot be read.
+            ValueError: the range is empty, or `points_max` is below 2.
+        """
+        chosen = {"labeler": labeler, "labeler_version": labeler_version, "profile": profile}
+        wanted = {name: value for name, value in chosen.items() if value is not None}
+        return await self._history.read(
+            self.settings.layout.all_of(pipeline),
+            {"pipeline": pipeline, "run": None, "segment": segment, "metric": metric, **wanted},
+            start,
+            end,
+            points_max=points_max,
+            method=IntervalMethod(strategy, self.settings.confidence if confidence is None else confidence),
+        )
 
     async def alerts(self) -> list[Alert]:
         """Return the alerts in their latest state, in the order in which they fired."""

@@ -51,7 +51,7 @@ def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
     if table.history is not None:
         opened, closed_panes, series = table.history.take_changes(table.rows)
         fields |= {CheckpointField.HISTORY + name: data for name, data in opened.items()}
-        fields |= {CheckpointField.HISTORY_SERIES + name: b"1" for name in series}
+        fields |= {CheckpointField.HISTORY_SERIES + name: data for name, data in series.items()}
         gone += [CheckpointField.HISTORY + name for name in closed_panes]
     if table.changed:
         fields[CheckpointField.ALERT_CLOCK] = table.rules.dump_clock()

@@ -5,7 +5,8 @@ pane, as in windows. The closed pane is handed out once, as a record, and added 
 closes likewise.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from struct import Struct
@@ -90,6 +91,11 @@ def pane_of(record: bytes) -> tuple[int, bytes]:
     return pane, record[_NUMBER.size :]
 
 
+def open_panes(fine: Collection[int], coarse: Collection[int]) -> bytes:
+    """Return the numbers of the open panes of a series, as the checkpoint lists them."""
+    return json.dumps([sorted(fine), sorted(coarse)], separators=(",", ":")).encode()
+
+
 class HistoryRows:
     """The open panes of all series, and the panes that closed since the last commit.
 
@@ -114,6 +120,7 @@ class HistoryRows:
         self.refused = 0
         """Number of keys that have no series because of `series_max`."""
         self._new: list[int] = []
+        self._listed: dict[int, bytes] = {}
         self._closed: dict[tuple[int, int], ClosedPanes] = {}
 
     def add_row(self, row: int, key: EstimateKey) -> None:
@@ -221,16 +228,26 @@ class HistoryRows:
         closed, self._closed = [*self._closed.values()], {}
         return closed
 
-    def take_changes(self, rows: KeyRows) -> tuple[dict[str, bytes], list[str], list[str]]:
-        """Return open panes to write, names of panes to remove, and keys with a new series, since the last call."""
+    def take_changes(self, rows: KeyRows) -> tuple[dict[str, bytes], list[str], dict[str, bytes]]:
+        """Return the changes since the last call.
+
+        Returns:
+            Open panes to write by name; names of panes to remove; by key its open panes, where they are others.
+        """
         written: dict[str, bytes] = {}
         gone: list[str] = []
+        touched, self._new = set(self._new), []
         for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
             changed, dropped = panes.take_panes()
+            touched.update(row for row, _ in (*changed, *dropped))
             written |= {f"{length_ms}:{pane}:{rows.name(row)}": panes.to_bytes(row, pane) for row, pane in changed}
             gone += [f"{length_ms}:{pane}:{rows.name(row)}" for row, pane in dropped]
-        new, self._new = [rows.name(row) for row in self._new], []
-        return written, gone, new
+        series = {}
+        for row in sorted(touched):
+            listed = open_panes(self.fine.numbers(row), self.coarse.numbers(row))
+            if self._listed.get(row) != listed:
+                series[rows.name(row)] = self._listed[row] = listed
+        return written, gone, series
 
     def load_series(self, row: int) -> bool:
         """Give a row the series that it had; return False if the settings choose it no more."""

@@ -1,0 +1,196 @@
+"""Means of a key over time with their intervals, pooled from panes of the history. No clock, no I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import from_milliseconds
+
+from ..errors import reading
+from ..events.keys import UNBOUNDED, EstimateKey
+from ..state.history import HistoryOptions
+from ..state.pane_rows import PaneRows
+from ..statistics.moments import with_weights
+from .view import IntervalMethod, scaled_means, with_waiting
+
+_MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)
+"""Numbers of coarse panes in a point, and then multiples of the last."""
+
+FINE: Final = 0
+"""Place of the fine panes."""
+
+COARSE: Final = 1
+"""Place of the coarse panes."""
+
+
+class TimeRange(NamedTuple):
+    """A range of event time, in milliseconds, and the most points that it is divided into."""
+
+    start_ms: int
+    end_ms: int
+    """Exclusive."""
+    points_max: int
+    """At least 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """The mean of a stretch of event time, with its interval, in the unit of the metric."""
+
+    start: datetime
+    end: datetime
+    """End of the stretch, exclusive."""
+    n: int
+    """Number of values, at least 1."""
+    mean: float
+    lower: float | None
+    """Lower end of the interval; None for a quantity without a highest value, such as seconds."""
+    upper: float | None
+    open: bool
+    """Whether later values may still count in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The history of one key in a range; stretches without a value have no point."""
+
+    key: EstimateKey
+    step: timedelta
+    """Length of the stretch of each point; points begin at whole multiples of it since 1970."""
+    points: tuple[HistoryPoint, ...]
+    """In the order of time."""
+
+
+class SeriesPanes(NamedTuple):
+    """The panes of a key in one partition."""
+
+    clustered: bool
+    """Whether the interactions of its pipeline count in clusters."""
+    closed: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]
+    """Number and bytes of each closed pane: fine and coarse."""
+    opened: tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]
+    """The same for open panes."""
+
+    def holds_from(self, start_ms: int, options: HistoryOptions) -> bool:
+        """Return whether the fine panes hold everything that the coarse panes hold from a time on."""
+        coarse = [pane for pane, _ in (*self.closed[COARSE], *self.opened[COARSE])]
+        if not coarse:
+            return True
+        ratio = options.coarse_ms // options.fine_ms
+        closed = [pane for pane, _ in self.closed[FINE]]
+        first = min(closed, default=(max(coarse) + 1) * ratio)
+        if start_ms >= first * options.fine_ms:
+            return True
+        # Of the first coarse pane the first fine panes may be gone already.
+        return len(closed) < options.fine_kept and min(coarse) >= first // ratio
+
+
+def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
+    """Return the milliseconds of a point: the least whose points cover a range with at most `points_max` of them.
+
+    A step is a divisor of a coarse pane, or a whole number of coarse panes. Points of a longer step are therefore
+    points of a shorter one, taken together.
+
+    Args:
+        span: the range, and the most points.
+        options: lengths of panes.
+        coarse: whether a point is at least one coarse pane long.
+    """
+    start_ms, end_ms, points_max = span
+
+    def fits(step_ms: int) -> bool:
+        return (end_ms - 1) // step_ms - start_ms // step_ms < points_max
+
+    ratio = options.coarse_ms // options.fine_ms
+    for divisor in () if coarse else range(1, ratio):
+        if ratio % divisor == 0 and fits(divisor * options.fine_ms):
+            return divisor * options.fine_ms
+    for multiple in _MULTIPLES:
+        if fits(multiple * options.coarse_ms):
+            return multiple * options.coarse_ms
+    longest = _MULTIPLES[-1] * options.coarse_ms
+    step_ms = max(longest, -(-(end_ms - start_ms) // points_max // longest) * longest)
+    while not fits(step_ms):
+        step_ms += longest
+    return step_ms
+
+
+def over_time(
+    key: EstimateKey,
+    lists: Sequence[SeriesPanes],
+    span: TimeRange,
+    *,
+    options: HistoryOptions,
+    method: IntervalMethod,
+) -> History:
+    """Return the history of a key in a range.
+
+    Args:
+        key: of the series.
+        lists: its panes in each partition.
+        span: the range, and the most points.
+        options: which panes are kept.
+        method: of the intervals.
+
+    Raises:
+        DamagedFieldError: a pane cannot be read.
+    """
+    step_ms = step_of(span, options, coarse=False)
+    if step_ms < options.coarse_ms and not all(
+        one.holds_from(span.start_ms // step_ms * step_ms, options) for one in lists
+    ):
+        step_ms = step_of(span, options, coarse=True)
+    first, last = span.start_ms // step_ms, (span.end_ms - 1) // step_ms
+    rows, loaded = PaneRows(), 0
+    groups: dict[int, list[tuple[int, int]]] = {}
+    opened: set[int] = set()
+
+    def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
+        nonlocal loaded
+        for pane, data in panes:
+            point = pane * length_ms // step_ms
+            if not first <= point <= last:
+                continue
+            with reading(f"{CheckpointField.HISTORY}{length_ms}:{pane}:{key.encode()}"):
+                rows.load(loaded, pane, data)
+            groups.setdefault(point, []).append((loaded, pane))
+            loaded += 1
+            if still_open:
+                opened.add(point)
+
+    for one in lists:
+        if step_ms < options.coarse_ms:
+            take(one.closed[FINE], options.fine_ms, still_open=False)
+        else:
+            take(one.closed[COARSE], options.coarse_ms, still_open=False)
+            # An open coarse pane holds the fine panes of it that are closed.
+            take(one.opened[COARSE], options.coarse_ms, still_open=True)
+        take(one.opened[FINE], options.fine_ms, still_open=True)
+    order = sorted(groups)
+    if not order:
+        return History(key, timedelta(milliseconds=step_ms), ())
+    pooled = rows.pooled([groups[point] for point in order])
+    every = np.ones(len(order), dtype=bool)
+    moments = with_waiting(pooled.moments, every & any(one.clustered for one in lists))
+    moments = with_weights(moments, pooled.sampled)
+    unbounded = key.metric in UNBOUNDED
+    lowest, highest = (0.0, 1.0) if unbounded else key.value_range
+    means = scaled_means(moments, method, counts=every & key.holds_counts, population=np.full(len(order), np.nan))
+    points = tuple(
+        HistoryPoint(
+            start=from_milliseconds(point * step_ms),
+            end=from_milliseconds((point + 1) * step_ms),
+            n=n,
+            mean=lowest + (highest - lowest) * one.estimate,
+            lower=None if unbounded else lowest + (highest - lowest) * one.lower,
+            upper=None if unbounded else lowest + (highest - lowest) * one.upper,
+            open=point in opened,
+        )
+        for point, n, one in zip(order, pooled.moments.n.tolist(), means, strict=True)
+        if one.estimate is not None
+    )
+    return History(key, timedelta(milliseconds=step_ms), points)

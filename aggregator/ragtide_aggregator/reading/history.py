@@ -1,0 +1,164 @@
+"""Reads the history of pipelines: means with intervals over time, pooled from the panes that the aggregator keeps.
+
+1. The keys with a history are the fields `series:KEY` of the checkpoints; each lists the open panes of its key.
+2. One transaction reads this field again, the open panes, and the lists of closed panes. If the field has changed since
+   step 1, it is repeated. So no value is missing and none counts twice.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, cast
+
+from redis.asyncio import Redis
+
+from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_schemas import to_milliseconds
+
+from ..errors import reading
+from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, over_time
+from ..estimates.view import IntervalMethod
+from ..events.keys import EstimateKey
+from ..service.checkpoint import FIELDS_AT_ONCE
+from ..state.history import HistoryOptions, pane_of, series_name
+
+MOST_TRIES: Final = 100
+"""Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""
+
+LISTED_S: Final = 10.0
+"""Seconds for which the list of the keys of a pipeline that have a history is used again."""
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The keys of a pipeline with a history in one partition, and when they were listed."""
+
+    at_s: float
+    keys: list[EstimateKey] = field(default_factory=list)
+
+
+class HistoryReader:
+    """Reads the history of a deployment.
+
+    Args:
+        redis: client.
+        options: which panes are kept; None if there is no history.
+    """
+
+    def __init__(self, redis: Redis, options: HistoryOptions | None) -> None:
+        self._redis = redis
+        self._options = options
+        self._listed: dict[tuple[Streams, str | None], _Listing] = {}
+
+    async def series(self, partitions: Sequence[Streams], pipeline: str | None = None) -> list[EstimateKey]:
+        """Return the keys that have a history, of a pipeline or of all, in order."""
+        if self._options is None:
+            return []
+        found = await asyncio.gather(*(self._list(streams, pipeline) for streams in partitions))
+        return sorted({key for keys in found for key in keys}, key=lambda key: key.encode())
+
+    async def _list(self, streams: Streams, pipeline: str | None) -> list[EstimateKey]:
+        prefix = CheckpointField.HISTORY_SERIES
+        begin = "" if pipeline is None else json.dumps([pipeline], ensure_ascii=False)[:-1] + ","
+        pattern = prefix + re.sub(r"([\\\[\]*?])", r"\\\1", begin) + "*"
+        keys = []
+        async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
+            text = name.decode(errors="replace")
+            with reading(text):
+                keys.append(EstimateKey.decode(text.removeprefix(prefix)))
+        self._listed[streams, pipeline] = _Listing(time.monotonic(), keys)
+        return keys
+
+    async def read(
+        self,
+        partitions: Sequence[Streams],
+        wanted: Mapping[str, Any],
+        start: datetime,
+        end: datetime,
+        *,
+        points_max: int,
+        method: IntervalMethod,
+    ) -> list[History]:
+        """Return the histories of the keys with the wanted fields, in the order of the keys.
+
+        Args:
+            partitions: that hold the pipeline.
+            wanted: fields of `EstimateKey`, among them the pipeline.
+            start: of the range.
+            end: of the range, exclusive.
+            points_max: most points of a history.
+            method: of the intervals.
+
+        Raises:
+            DamagedFieldError: a pane cannot be read.
+            ValueError: the range is empty, or `points_max` is below 2.
+        """
+        if start >= end:
+            raise ValueError(f"start is {start.isoformat()}, not before end = {end.isoformat()}: give an earlier start")
+        if points_max < 2:
+            raise ValueError(f"points_max is {points_max}: give at least 2")
+        options = self._options
+        if options is None:
+            return []
+        by_key: dict[EstimateKey, list[Streams]] = {}
+        for streams in partitions:
+            for key in await self._matching(streams, wanted):
+                by_key.setdefault(key, []).append(streams)
+        span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max)
+        found = []
+        for key in sorted(by_key, key=lambda one: one.encode()):
+            lists = await asyncio.gather(*(self._read_panes(streams, key, options) for streams in by_key[key]))
+            found.append(await asyncio.to_thread(over_time, key, lists, span, options=options, method=method))
+        return found
+
+    async def _matching(self, streams: Streams, wanted: Mapping[str, Any]) -> list[EstimateKey]:
+        pipeline = wanted["pipeline"]
+        listing = self._listed.get((streams, pipeline))
+        if listing is not None and time.monotonic() - listing.at_s < LISTED_S:
+            found = _choose(listing.keys, wanted)
+            if found:
+                return found
+        return _choose(await self._list(streams, pipeline), wanted)
+
+    async def _read_panes(self, streams: Streams, key: EstimateKey, options: HistoryOptions) -> SeriesPanes:
+        name = key.encode()
+        scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
+        series = CheckpointField.HISTORY_SERIES + name
+        listed = cast("bytes | None", await self._redis.hget(streams.checkpoint, series))
+        for _ in range(MOST_TRIES):
+            names = _names(listed, name, options)
+            async with self._redis.pipeline(transaction=True) as pipe:
+                fields = [series, CheckpointField.CLUSTER_SCOPE + scope, *(field for *_, field in names)]
+                pipe.hmget(streams.checkpoint, fields)
+                for length in (options.fine_ms, options.coarse_ms):
+                    pipe.lrange(streams.history(series_name(name, length)), 0, -1)
+                (now, clustered, *panes), *closed = await pipe.execute()
+            if now == listed:
+                break
+            # Panes closed or opened in between: a new open pane would be missing.
+            listed = now
+        opened: tuple[list[tuple[int, bytes]], ...] = ([], [])
+        for (place, pane, _), data in zip(names, panes, strict=True):
+            if data is not None:
+                opened[place].append((pane, data))
+        fine, coarse = ([pane_of(record) for record in records] for records in closed)
+        return SeriesPanes(clustered is not None, (fine, coarse), (opened[FINE], opened[COARSE]))
+
+
+def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:
+    """Return place, number and field of each open pane of a key, given the field that lists them."""
+    with reading(CheckpointField.HISTORY_SERIES + key):
+        numbers = json.loads(listed) if listed is not None else [[], []]
+        return [
+            (place, pane, f"{CheckpointField.HISTORY}{length}:{pane}:{key}")
+            for place, length in ((FINE, options.fine_ms), (COARSE, options.coarse_ms))
+            for pane in numbers[place]
+        ]
+
+
+def _choose(keys: Sequence[EstimateKey], wanted: Mapping[str, Any]) -> list[EstimateKey]:
+    return [key for key in keys if all(getattr(key, name) == value for name, value in wanted.items())]

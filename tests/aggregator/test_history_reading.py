@@ -1,0 +1,211 @@
+"""The history that a deployment reads: numbers of windows, whole across panes and partitions."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.metric_events import START, event
+from tests.support.owners import Owner, owners
+
+from ragtide import Deployment, MetricEvent
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.estimates.over_time import History, HistoryPoint, TimeRange, step_of
+from ragtide_aggregator.service.state_options import reader_options
+from ragtide_aggregator.state.history import HistoryOptions
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.history import HistorySettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Estimate
+
+METRIC = "trace.adherence"
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+SETTINGS = Settings(windows=("5m", "1h"), lateness_s=600, history=HistorySettings(segments=("version",)))
+LABELED = START + timedelta(days=400)
+
+
+def at(second: int, value: float = 1.0, **changes: Any) -> MetricEvent:
+    return event(second, {METRIC: value}, labeled_at=LABELED, **changes)
+
+
+def values(count: int, every_s: int, *, first_s: int = 0, **changes: Any) -> list[MetricEvent]:
+    return [at(first_s + every_s * i, (i * 37 % 101) / 100, **changes) for i in range(count)]
+
+
+async def read(
+    redis: Any,
+    settings: Settings = SETTINGS,
+    *,
+    since: int = 0,
+    until: int = 8 * HOUR,
+    metric: str = METRIC,
+    **how: Any,
+) -> History:
+    deployment = Deployment(redis, settings)
+    start, end = START + timedelta(seconds=since), START + timedelta(seconds=until)
+    (found,) = await deployment.history("shop", metric, start=start, end=end, **how)
+    return found
+
+
+async def committed(
+    redis: Any, events: Sequence[MetricEvent], settings: Settings = SETTINGS, *, each: int = 50
+) -> Owner:
+    (owner,) = owners(redis, settings)
+    for start in range(0, len(events), each):
+        await owner.commit(*events[start : start + each])
+    return owner
+
+
+async def windows(redis: Any, settings: Settings, metric: str = METRIC) -> dict[str, Estimate]:
+    found = await Deployment(redis, settings).estimates()
+    return {one.window: one for one in found if one.metric == metric and one.segment is None}
+
+
+def same(point: HistoryPoint, window: Estimate) -> None:
+    assert (point.start, point.end, point.n) == (window.window_start, window.window_end, window.n)
+    assert point.mean == pytest.approx(window.estimate, abs=1e-12)
+    assert point.lower == pytest.approx(window.lower, abs=1e-12)
+    assert point.upper == pytest.approx(window.upper, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "by"),
+    [
+        ({}, "none"),
+        ({"sampling_probability": 0.25}, "none"),
+        ({}, "auto"),
+        ({"session_id": True}, "auto"),
+    ],
+    ids=["plain", "sampled", "alone", "sessions"],
+)
+async def test_a_point_has_the_numbers_of_a_window_of_its_length(
+    async_redis: Any, changes: dict[str, Any], by: str
+) -> None:
+    settings = SETTINGS.model_copy(update={"clusters": ClusterSettings(by=by, quiet_s=60)})
+    events = values(500, 17)
+    if "sampling_probability" in changes:
+        events = [one.model_copy(update=changes if i % 3 else {}) for i, one in enumerate(events)]
+    if "session_id" in changes:
+        events = [one.model_copy(update={"session_id": f"s-{i // 4}"}) for i, one in enumerate(events)]
+    await committed(async_redis, events, settings)
+    found = await windows(async_redis, settings)
+    fine = await read(async_redis, settings)
+    assert fine.step == timedelta(minutes=5)
+    assert fine.points[-1].open
+    same(fine.points[-1], found["5m"])
+    hourly = await read(async_redis, settings, points_max=9)
+    assert hourly.step == timedelta(hours=1)
+    same(hourly.points[-1], found["1h"])
+    # The window of an earlier time, whose pane is closed now.
+    before = [one for one in fine.points if not one.open][-1]
+    earlier = [one for one in events if one.occurred_at < before.end]
+    assert before.n == sum(one.occurred_at >= before.start for one in earlier)
+    if "session_id" not in changes:  # otherwise sessions are still open at the end of the pane
+        state = AggregatorState(reader_options(settings))
+        for one in earlier:
+            state.apply(one)
+        (closed,) = [e for e in estimates(state) if e.window == "5m" and e.metric == METRIC]
+        same(before, closed)
+
+
+async def test_a_zoom_has_no_jump(async_redis: Any) -> None:
+    await committed(async_redis, values(600, 40))
+    fine = await read(async_redis)
+    for points_max, minutes in ((96, 5), (50, 10), (33, 15), (9, 60), (5, 120), (2, 240)):
+        wide = await read(async_redis, points_max=points_max)
+        assert wide.step == timedelta(minutes=minutes)
+        assert len(wide.points) <= points_max
+        assert sum(one.n for one in wide.points) == 600
+        for one in wide.points:
+            inside = [part for part in fine.points if one.start <= part.start < one.end]
+            assert one.n == sum(part.n for part in inside)
+            assert one.mean == pytest.approx(sum(part.n * part.mean for part in inside) / one.n, abs=1e-12)
+            assert one.open == any(part.open for part in inside)
+
+
+async def test_coarse_panes_reach_back_when_fine_panes_are_gone(async_redis: Any) -> None:
+    history = HistorySettings(fine="5m", fine_for="1h", coarse="30m", coarse_for="3h")
+    settings = SETTINGS.model_copy(update={"history": history})
+    await committed(async_redis, values(300, MINUTE), settings)
+    whole = await read(async_redis, settings)
+    assert whole.step == timedelta(minutes=30)
+    assert whole.points[0].start == START + timedelta(minutes=90), "of five hours, six closed coarse panes stay"
+    assert sum(one.n for one in whole.points) == 210
+    recent = await read(async_redis, settings, since=4 * HOUR + 10 * MINUTE)
+    assert recent.step == timedelta(minutes=5)
+    assert sum(one.n for one in recent.points) == 50
+
+
+async def test_stretches_without_values_have_no_point_and_unknown_names_no_history(async_redis: Any) -> None:
+    await committed(async_redis, [at(0), at(3 * HOUR)])
+    assert [one.n for one in (await read(async_redis)).points] == [1, 1]
+    assert (await read(async_redis, since=HOUR, until=2 * HOUR)).points == ()
+    deployment = Deployment(async_redis, SETTINGS)
+    span: dict[str, Any] = {"start": START, "end": START + timedelta(hours=1)}
+    assert await deployment.history("shop", "trace.nothing", **span) == []
+    assert await deployment.history("nobody", METRIC, **span) == []
+    assert await deployment.history("shop", METRIC, labeler="other", **span) == []
+    with pytest.raises(ValueError, match="not before end"):
+        await deployment.history("shop", METRIC, start=START, end=START)
+    with pytest.raises(ValueError, match="at least 2"):
+        await deployment.history("shop", METRIC, points_max=1, **span)
+
+
+async def test_series_are_listed_with_segments_labelers_and_names_that_look_like_patterns(async_redis: Any) -> None:
+    odd = 'a*[b]\\"?'
+    events = [
+        at(0, segments={"version": "2", "plan": "free"}),
+        at(1, labeler_version="2"),
+        at(2, pipeline=odd),
+        at(3, pipeline="a-b"),
+        at(4, run="r"),
+    ]
+    await committed(async_redis, events)
+    deployment = Deployment(async_redis, SETTINGS)
+    assert {one.pipeline for one in await deployment.series()} == {"shop", odd, "a-b"}
+    assert {one.pipeline for one in await deployment.series(odd)} == {odd}
+    shop = [one for one in await deployment.series("shop") if one.metric == METRIC]
+    assert {(one.segment, one.labeler_version) for one in shop} == {(None, "1"), (None, "2"), ("version=2", "1")}
+    assert all(one.run is None for one in shop)
+    span: dict[str, Any] = {"start": START, "end": START + timedelta(hours=1)}
+    both = await deployment.history("shop", METRIC, **span)
+    assert [(one.key.labeler_version, one.points[0].n) for one in both] == [("1", 1), ("2", 1)]
+    (segment,) = await deployment.history("shop", METRIC, segment="version=2", **span)
+    assert segment.points[0].n == 1
+    disabled = Settings(history=HistorySettings(enabled=False))
+    assert await Deployment(async_redis, disabled).series() == []
+    assert await Deployment(async_redis, disabled).history("shop", METRIC, **span) == []
+
+
+async def test_labeling_time_has_a_history_without_intervals(async_redis: Any) -> None:
+    await committed(async_redis, [at(second, latency_s=float(second)) for second in range(1, 5)])
+    (one,) = (await read(async_redis, metric="labeling.latency_s")).points
+    assert (one.n, one.mean, one.lower, one.upper) == (4, 2.5, None, None)
+
+
+async def test_the_parts_of_a_split_pipeline_are_pooled_by_pane(async_redis: Any) -> None:
+    split = SETTINGS.model_copy(update={"partitions": 2, "splits": {"shop": 2}})
+    events = values(400, 40)
+    for place, owner in enumerate(owners(async_redis, split)):
+        await owner.commit(*events[place::2])
+    found = await windows(async_redis, split)
+    fine, hourly = await read(async_redis, split), await read(async_redis, split, points_max=9)
+    assert sum(one.n for one in fine.points) == sum(one.n for one in hourly.points) == 400
+    same(fine.points[-1], found["5m"])
+    same(hourly.points[-1], found["1h"])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**7), st.integers(2, 500), st.booleans())
+def test_a_step_is_the_least_of_whole_panes_that_fits(
+    start_s: int, length_s: int, points_max: int, coarse: bool
+) -> None:
+    options = HistoryOptions(300_000, 3_600_000, 576, 1440, 1, 1)
+    start_ms, end_ms = start_s * 1000, (start_s + length_s) * 1000
+    step_ms = step_of(TimeRange(start_ms, end_ms, points_max), options, coarse=coarse)
+    assert (end_ms - 1) // step_ms - start_ms // step_ms + 1 <= points_max
+    assert options.coarse_ms % step_ms == 0 or step_ms % options.coarse_ms == 0
+    assert step_ms % options.fine_ms == 0
+    assert not coarse or step_ms >= options.coarse_ms
