@@ -4,10 +4,11 @@
    every checkpoint at the end of its streams. Otherwise change nothing.
 2. Store the new layout: from now on roles and producers refuse to start until the repartition is complete. Copy the
    data about interaction ids (owners, metric events, graded metrics) to their new partitions, and write the new
-   checkpoints beside the present ones. If this is interrupted, the next call repeats it.
+   checkpoints, and the lists of the history that move, beside the present ones. If this is interrupted, the next call
+   repeats it.
    Copies of metric events, and in step 3 of alerts, have the token of this repartition in their field `moved`.
-3. Store that everything is prepared: if this is interrupted, the next call continues here. Rename the new checkpoints,
-   move dead letters, and alerts of removed partitions, and make the new layout the layout of the deployment.
+3. Store that everything is prepared: if this is interrupted, the next call continues here. Rename the new checkpoints
+   and lists, move dead letters, and alerts of removed partitions, and make the new layout the layout of the deployment.
 """
 
 from typing import Final, cast
@@ -27,11 +28,15 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 
 from .known_copies import AT_ONCE, BUCKETS, KEYS, copy_buckets, copy_keys
-from .repartitioned_fields import Fields, pipeline_of, repartitioned
+from .moved_history import copy_history, drop_other_history, series_in, take_history
+from .repartitioned_fields import Fields, pipeline_of, place_of, repartitioned
 from .rest import check_at_rest, delete_read_traces, positions
 
 SPECIMENS: Final = ("specimen", "specimen_order", "specimen_sizes", "specimen_lists", "specimen_list")
 """Families of keys of specimens, which a removed partition takes with it."""
+
+HISTORY: Final = ("history", "next_history")
+"""Families of lists of the history, which have been copied from a removed partition."""
 
 
 class Repartition:
@@ -88,9 +93,7 @@ class Repartition:
                 raise
             await redis.hset(home.repartition, RepartitionField.PREPARED, 1)
         # 3.
-        for streams in self._new.all():
-            if await redis.exists(streams.next_checkpoint):
-                await redis.rename(streams.next_checkpoint, streams.checkpoint)
+        await self._rename_prepared()
         for streams in old.all():
             await self._move_dead_letters(streams)
             if streams.partition >= self._new.partitions:
@@ -110,6 +113,8 @@ class Repartition:
             fields = repartitioned(old, self._new, checkpoints)
         except ValueError as error:
             raise ConfigurationError(str(error)) from None
+        for streams in old.all():
+            await self._copy_history(old, streams, checkpoints[streams.partition])
         moved = sum([await self._copy_known(streams) for streams in old.all()])
         for streams in self._new.all():
             mine = fields[streams.partition]
@@ -123,6 +128,25 @@ class Repartition:
                     streams.next_checkpoint, mapping={name: mine[name] for name in names[start : start + AT_ONCE]}
                 )
         return moved
+
+    async def _rename_prepared(self) -> None:
+        """Give prepared checkpoints and lists their names, and delete lists that have moved."""
+        for streams in self._new.all():
+            if await self._redis.exists(streams.next_checkpoint):
+                await self._redis.rename(streams.next_checkpoint, streams.checkpoint)
+            await take_history(self._redis, streams)
+            await drop_other_history(self._redis, streams)
+
+    async def _copy_history(self, old: Layout, streams: Streams, fields: Fields) -> None:
+        """Copy the history of pipelines that move to another partition."""
+        targets = {}
+        for digest, key in series_in(fields).items():
+            pipeline = cast("str", pipeline_of(CheckpointField.HISTORY_SERIES + key, b""))
+            place = place_of(old, self._new, streams.partition, pipeline)
+            if place != streams.partition:
+                targets[digest] = Streams(self._new.prefix, place)
+        if targets:
+            await copy_history(self._redis, streams, targets)
 
     async def _copy_known(self, streams: Streams) -> int:
         """Copy the data about interactions to every new partition of their pipelines; return the moved events."""
@@ -207,7 +231,7 @@ class Repartition:
             streams.specimen_pinned,
         ]
         await self._redis.delete(*gone)
-        for kind in (*KEYS, *BUCKETS, *SPECIMENS):
+        for kind in (*KEYS, *BUCKETS, *SPECIMENS, *HISTORY):
             async for key in self._redis.scan_iter(match=getattr(streams, kind)("*"), count=AT_ONCE):
                 await self._redis.unlink(key)
 

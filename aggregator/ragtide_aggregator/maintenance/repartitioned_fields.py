@@ -70,12 +70,16 @@ def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[st
                 _add_pending(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
             else:
                 if (partition, pipeline) not in places:
-                    places[partition, pipeline] = _place(old, new, partition, pipeline)
+                    places[partition, pipeline] = place_of(old, new, partition, pipeline)
                 found[places[partition, pipeline]][name] = data
     return found
 
 
-def _place(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
+def place_of(old: Layout, new: Layout, partition: int, pipeline: str) -> int:
+    """Return the new partition of what a partition holds of a pipeline.
+
+    Raises: ValueError if the pipeline would be split over fewer partitions than now.
+    """
     if pipeline == further_pipelines(partition):
         # This row counts the pipelines above the cap of a partition: it stays, or moves to partition 0 under its name.
         return partition if partition < new.partitions else 0

@@ -77,7 +77,12 @@ def series_name(key: str, length_ms: int) -> str:
         key: as `EstimateKey.encode` writes it.
         length_ms: length of the panes.
     """
-    return f"{blake2b(key.encode(), digest_size=16).hexdigest()}:{length_ms}"
+    return f"{series_digest(key)}:{length_ms}"
+
+
+def series_digest(key: str) -> str:
+    """Return the 32 characters by which the lists of a key are named."""
+    return blake2b(key.encode(), digest_size=16).hexdigest()
 
 
 def record_of(pane: int, data: bytes) -> bytes:

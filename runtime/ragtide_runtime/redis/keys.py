@@ -131,6 +131,7 @@ class Streams:
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
     repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
     next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
+    next_history = _Family("history-relocated", "list", "copy of a list of the history that a repartition has prepared")
     copies = _Key("copies", "hash", "ranges of entries that a repartition has copied from other partitions")
 
     workspaces = _Key("runs", "hash", "workspaces of replays and experiments, by name", place="partition 0")
