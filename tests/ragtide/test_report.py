@@ -114,6 +114,13 @@ def test_a_report_says_who_leads_who_was_stopped_when_and_why(redis_url: str, ma
     assert (failure["count"], failure["reason"], failure["configs"]) == (1, "503 from the <model>", ["top_k=2"])
 
 
+@pytest.mark.parametrize("layout", ["html", "md"])
+def test_the_first_line_is_the_verdict(redis_url: str, may: Run, layout: str) -> None:
+    page = report(redis_url, "may", "-o", "-", "--format", layout).stdout
+    verdict = "#1 top_k=4 leads" if layout == "html" else "leads"
+    assert page.index("1 leads; 2 stopped") < page.index(verdict)
+
+
 @pytest.mark.parametrize("margin", [0.0, 0.02, 0.1])
 def test_two_configs_have_one_difference_with_one_interval_the_races(redis_url: str, margin: float) -> None:
     names = ("a", "b", "c", "d")
@@ -435,6 +442,7 @@ def test_an_exact_number_is_called_exact_beside_the_interval_for_other_items(red
     assert beyond["lower"] < at["lower"] < beyond["upper"]
     page = report(redis_url, "may", "-o", "-", "--format", "md").stdout
     assert f"{at['lower']:.3f} to {at['upper']:.3f}" not in page
+    assert "| of these 119 questions, exactly |" in page
     assert f"expect {beyond['lower']:.3f} to {beyond['upper']:.3f}" in page
     write_experiment(redis_url, Run(plan_of("half", ("a", "b")), {"a": 0.8, "b": 0.7}, items=60))
     half = fields(redis_url, "half")["board"]
@@ -457,4 +465,4 @@ def test_two_experiments_with_the_same_scores_on_all_items_are_equal(redis_url: 
     assert {gap["verdict"] for gap in whole} == {"equal"}
     page = report(redis_url, "may", "--compare", "june", "-o", "-", "--format", "md").stdout
     assert f"a of may is equal to a of june in {METRIC}" in page
-    assert "0.000 (exact)" in page
+    assert "0.000 (of these 119 questions, exactly)" in page

@@ -1,4 +1,4 @@
-"""The two charts of an experiment's report: positions of axes, points and lines. The template draws them as SVG.
+"""The two charts of an experiment: positions of axes, points and lines. The template draws them as SVG.
 
 A picture by matplotlib would not follow the reader's light or dark theme, and would need an extra installed.
 """
@@ -6,10 +6,11 @@ A picture by matplotlib would not follow the reader's light or dark theme, and w
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import Final
+from typing import Final, NamedTuple
 
+from ..experiments.board import Board
 from ..look.label_places import Box, LabelPlace, LabelSize, place_labels
-from .content import ExperimentReport
+from .content import Curve
 
 WIDTH: Final = 480
 """Units of the picture. A phone shows it at three quarters of its size, so that its texts stay readable."""
@@ -27,6 +28,21 @@ _LINE: Final = 13.0
 """Height of a label."""
 _INSIDE: Final = Box(LEFT + 2, 2, WIDTH - 2, HEIGHT - BOTTOM - 2)
 """The part of a chart in which labels are."""
+
+
+class ChartFrame(NamedTuple):
+    """The measures of a chart in units of the picture."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+
+
+FRAME: Final = ChartFrame(WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM)
+"""The measures of both charts; left, right, top and bottom are the margins outside of the axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +140,8 @@ def ticks(lowest: float, highest: float, about: int = 4) -> list[float]:
     return [round(k * step, 12) for k in range(ceil(lowest / step - 1e-9), floor(highest / step + 1e-9) + 1)]
 
 
-def cost_chart(report: ExperimentReport) -> CostChart | None:
+def cost_chart(board: Board) -> CostChart | None:
     """Return the chart of quality against cost; None if no config has a score and a cost."""
-    board = report.board
     rows = [(row, row.estimates[board.metric]) for row in board.rows]
     known = [(row, at, at.estimate) for row, at in rows if at.estimate is not None]
     dearest = max((row.cost_per_item_usd for row, _, _ in known), default=0.0)
@@ -147,15 +162,15 @@ def cost_chart(report: ExperimentReport) -> CostChart | None:
     return CostChart(axes, marks, " ".join(f"{m.x},{m.y}" for m in front), [mark.name for mark in front])
 
 
-def curve_chart(report: ExperimentReport) -> CurveChart | None:
+def curve_chart(board: Board, curves: Sequence[Curve]) -> CurveChart | None:
     """Return the chart of means over items; None if no config has a score."""
-    if not report.curves:
+    if not curves:
         return None
-    x = Scale(0.0, max(curve.points[-1].item for curve in report.curves), LEFT, WIDTH - RIGHT)
-    y = _vertical([point.mean for curve in report.curves for point in curve.points])
-    numbers = {row.name: row.number for row in report.board.rows}
-    drawn = [[(x(point.item), y(point.mean)) for point in curve.points] for curve in report.curves]
-    names = [numbers[curve.config] for curve in report.curves]
+    x = Scale(0.0, max(curve.points[-1].item for curve in curves), LEFT, WIDTH - RIGHT)
+    y = _vertical([point.mean for curve in curves for point in curve.points])
+    numbers = {row.name: row.number for row in board.rows}
+    drawn = [[(x(point.item), y(point.mean)) for point in curve.points] for curve in curves]
+    names = [numbers[curve.config] for curve in curves]
     places = _labels([points[-1] for points in drawn], names)
     lines = [
         ConfigLine(
@@ -169,9 +184,9 @@ def curve_chart(report: ExperimentReport) -> CurveChart | None:
             stopped=curve.stopped,
             label=places[index],
         )
-        for index, curve in enumerate(report.curves)
+        for index, curve in enumerate(curves)
     ]
-    return CurveChart(Axes("items", f"mean {report.board.metric}", _ticks(x), _ticks(y)), lines)
+    return CurveChart(Axes("items", f"mean {board.metric}", _ticks(x), _ticks(y)), lines)
 
 
 def _labels(points: Sequence[tuple[float, float]], numbers: Sequence[int]) -> list[LabelPlace | None]:

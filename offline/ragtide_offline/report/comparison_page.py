@@ -15,7 +15,13 @@ def comparison_page(report: RunComparison, layout: Format) -> str:
     return page(
         "comparison",
         layout,
-        {"report": report, "made_at": report.made_at, "verdicts": verdicts(report), "meaning": meaning(report)},
+        {
+            "report": report,
+            "made_at": report.made_at,
+            "verdicts": verdicts(report),
+            "meaning": meaning(report),
+            "things": _things(report),
+        },
     )
 
 
@@ -46,8 +52,10 @@ def meaning(report: RunComparison) -> str:
             else "Paired: by interaction id, on the interactions on which both have a score."
         )
         if any(gap.difference.lower == gap.difference.upper for gap in report.gaps):
-            items = "items" if experiments else "interactions"
-            parts.append(f"A difference on all {items} of the data is exact: its interval has no width.")
+            items = _things(report)
+            parts.append(
+                f"A difference on all {items} of the data is exact for these {items}: its interval has no width."
+            )
     if methods - {PAIRED}:
         parts.append(
             "Unpaired: the two share no items. The interval is that of a difference of two means, and needs far more "
@@ -56,9 +64,14 @@ def meaning(report: RunComparison) -> str:
     return " ".join(parts)
 
 
+def _things(report: RunComparison) -> str:
+    """Return the word for the scored objects."""
+    return "questions" if report.first.kind == "experiment" else "interactions"
+
+
 def _sentence(report: RunComparison, gap: MetricDifference) -> str:
     first, second = (f"{gap.first} of {report.first.run}", f"{gap.second} of {report.second.run}")
-    shown = f"{number(gap.difference.estimate)} ({ends(gap.difference)})"
+    shown = f"{number(gap.difference.estimate)} ({ends(gap.difference, gap.n[0], _things(report))})"
     if gap.verdict == "undecided":
         return f"It is undecided whether {first} is better than {second} in {gap.metric}: {shown}."
     said = {"different": "different from", "equal": "equal to"}.get(gap.verdict, f"{gap.verdict} than")

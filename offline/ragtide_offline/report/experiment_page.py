@@ -7,16 +7,17 @@ from ragtide_schemas import Kind
 
 from ..experiments.board import BoardRow
 from ..experiments.projections import Projection
+from ..experiments.verdict import ExperimentVerdict, surely_behind, verdict_of, verdict_text
 from . import charts
 from .content import ExperimentReport
-from .pages import Format, number, page, parameters
+from .pages import Format, number, page, parameters, usd
 
 ANYTIME: Final = ("betting", "empirical_bernstein", "running", "auto")
 """Strategies whose intervals are valid at every look."""
 
 EXACT: Final = (
-    " Exact: all items have run, so no uncertainty about these items is left. An interval for other items like these "
-    "holds if these are a random sample of them."
+    " Of these questions, exactly: all have run, so no uncertainty about these questions is left. An interval for "
+    "other questions like these holds if these are a random sample of them."
 )
 """Sentences about exact numbers."""
 
@@ -26,7 +27,7 @@ PARAMETER_COLUMNS: Final = 5
 
 def experiment_page(report: ExperimentReport, layout: Format) -> str:
     """Return the report of an experiment as a page."""
-    board = report.board
+    board, verdict = report.board, verdict_of(report.board)
     pairs = report.pairs.pairs if report.pairs is not None else ()
     return page(
         "experiment",
@@ -34,6 +35,9 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
         {
             "report": report,
             "made_at": report.made_at,
+            "verdict": verdict_text(verdict),
+            "facts": facts(report, verdict),
+            "behind_n": {(row.name): _common(row, report) for row in board.rows},
             "headline": headline(report),
             "status": status(report),
             "meaning": meaning(report),
@@ -43,14 +47,9 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "numbers": {row.name: row.number for row in board.rows},
             "labels": labels(report),
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
-            "cost": charts.cost_chart(report),
-            "curves": charts.curve_chart(report),
-            "width": charts.WIDTH,
-            "height": charts.HEIGHT,
-            "left": charts.LEFT,
-            "right": charts.RIGHT,
-            "top": charts.TOP,
-            "bottom": charts.BOTTOM,
+            "cost": charts.cost_chart(board),
+            "curves": charts.curve_chart(board, report.curves),
+            "frame": charts.FRAME,
         },
     )
 
@@ -64,7 +63,7 @@ def headline(report: ExperimentReport) -> str:
     rivals = [
         row.label
         for row in board.rows[1:]
-        if row.status != "stopped" and row.label not in unscored and not _surely_behind(row, report)
+        if row.status != "stopped" and row.label not in unscored and not surely_behind(row, board)
     ]
     stopped = sum(row.status == "stopped" for row in board.rows)
     parts = [_lead(leader, report)]
@@ -93,9 +92,9 @@ def _lead(leader: BoardRow, report: ExperimentReport) -> str:
     ends = (
         ""
         if beyond is None
-        else f" For other items like these expect {number(beyond.lower)} to {number(beyond.upper)}."
+        else f" For other questions like these expect {number(beyond.lower)} to {number(beyond.upper)}."
     )
-    return f"{lead}, the exact result over these {at.n:,} items.{ends}"
+    return f"{lead}, of these {at.n:,} questions, exactly.{ends}"
 
 
 def labels(report: ExperimentReport) -> dict[str, str]:
@@ -173,10 +172,24 @@ def scale(estimates: Sequence[Projection]) -> tuple[float, float]:
     return min(at.lower for at in known), max(at.upper for at in known)
 
 
-def _surely_behind(row: BoardRow, report: ExperimentReport) -> bool:
-    if row.behind is None:
-        return False
-    return row.behind.lower > 0 if report.board.higher_is_better else row.behind.upper < 0
+def facts(report: ExperimentReport, verdict: ExperimentVerdict) -> list[tuple[str, str, str]]:
+    """Return label, value and remark of the numbers at the head of the page."""
+    board = report.board
+    saved = f"{verdict.calls_saved:.0%}"
+    about = f"about {usd(verdict.saved_usd)}" if verdict.saved_usd else "of running every config on every item"
+    return [
+        ("Questions", f"{board.compared:,}", f"of {board.population_size:,} compared"),
+        ("Configs", f"{len(board.rows):,}", f"{verdict.stopped:,} stopped"),
+        ("Calls", f"{board.executed:,}", f"{board.share_of_work:.0%} of every config on every item"),
+        ("Calls saved", saved, about),
+        ("Cost", usd(board.cost_usd), f"{board.tokens:,} tokens, answers and labels"),
+    ]
+
+
+def _common(row: BoardRow, report: ExperimentReport) -> int | None:
+    """Return the number of questions of a row's difference; None if no pair of the report has it."""
+    pairs = report.pairs.pairs if report.pairs is not None else ()
+    return next((pair.n for pair in pairs if {pair.first, pair.second} == {row.name, row.against}), None)
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

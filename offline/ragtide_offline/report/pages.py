@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any, Final, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from ragtide_aggregator.statistics.comparing import Difference
@@ -15,6 +15,7 @@ from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
 
 from ..experiments.projections import Projection
+from ..look.files import PACKAGE, style_sheet
 from .findings import parameter_value
 
 Format = Literal["html", "md"]
@@ -35,7 +36,7 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
     """
     # HTML is escaped everywhere; in Markdown the filter `text` escapes texts that people wrote.
     environment = Environment(
-        loader=PackageLoader("ragtide_offline.report", "templates"),
+        loader=ChoiceLoader([PackageLoader("ragtide_offline.report"), PackageLoader(PACKAGE)]),
         autoescape=select_autoescape(("html",)),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -60,7 +61,8 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
         "value": parameter_value,
         "text": markdown_text,
     }
-    return environment.get_template(f"{template}.{layout}").render(**content, version=__version__)
+    style = Markup(style_sheet())  # noqa: S704 - a file of ragtide
+    return environment.get_template(f"{template}.{layout}").render(**content, version=__version__, style=style)
 
 
 def _fit_for_a_terminal(value: Any) -> Any:
@@ -80,14 +82,22 @@ def number(value: float | None) -> str:
     return f"{value:z.3f}" if abs(value) < 100 else f"{value:,.1f}"
 
 
-def ends(value: Projection | Difference | Evidence) -> str:
-    """Return an interval as its ends; an exact number has none.
+def ends(value: Projection | Difference | Evidence, n: int | None = None, things: str = "questions") -> str:
+    """Return an interval as its ends; a closed interval has words in their place, because it says nothing of others.
 
-    >>> ends(Difference(0.5, 0.25, 0.75)), ends(Difference(0.5, 0.5, 0.5))
-    ('0.250 to 0.750', 'exact')
+    Args:
+        value: with the interval.
+        n: number of questions of a difference; the others know it.
+        things: word for the scored objects.
+
+    >>> ends(Difference(0.5, 0.25, 0.75)), ends(Difference(0.5, 0.5, 0.5), 146)
+    ('0.250 to 0.750', 'of these 146 questions, exactly')
     """
     exact = value.exact if isinstance(value, Projection) else value.lower == value.upper
-    return "exact" if exact else f"{number(value.lower)} to {number(value.upper)}"
+    if not exact:
+        return f"{number(value.lower)} to {number(value.upper)}"
+    count = n if isinstance(value, Difference) else value.n
+    return f"of these {things}, exactly" if count is None else f"of these {count:,} {things}, exactly"
 
 
 def label(name: str | None, labels: Mapping[str, str]) -> str:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ragtide_offline.look.files import PACKAGE
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime.version import __version__
 from ragtide_schemas import utc_now
@@ -68,7 +69,7 @@ def render(
 @cache
 def _environment(language: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("ragtide_web.page", "templates"),
+        loader=ChoiceLoader([PackageLoader("ragtide_web.page"), PackageLoader(PACKAGE)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -7,6 +7,8 @@ from typing import Final
 from fastapi import APIRouter
 from fastapi.responses import Response
 
+from ragtide_offline.look.files import STYLE_SHEET, style_sheet
+
 from ...problems import HttpProblem
 
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
@@ -19,6 +21,7 @@ def _files() -> dict[str, bytes]:
     """Return every file by its path below `static`; no other path can be asked for."""
     folder = files("ragtide_web.page").joinpath("static")
     found = {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    found[STYLE_SHEET] = style_sheet().encode()
     vendor = folder.joinpath("vendor")
     return found | {f"vendor/{one.name}": one.read_bytes() for one in vendor.iterdir() if one.is_file()}
 
