@@ -20,6 +20,7 @@ from .capturing import Capture
 from .page.attempts import Attempts
 from .page.checks import BackgroundChecks
 from .page.hiding import TextHiding
+from .page.judge_reading import PairedEstimates
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import HttpTelemetry
@@ -41,6 +42,7 @@ class Context:
     letters: LetterIndex
     hiding: TextHiding
     checks: BackgroundChecks
+    paired: PairedEstimates
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -37,6 +37,7 @@ from .capturing import Capture
 from .context import Context
 from .page.checks import BackgroundChecks
 from .page.hiding import TextHiding
+from .page.judge_reading import PairedEstimates
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import ROLE, HttpTelemetry
@@ -123,6 +124,7 @@ async def serve_http(
             letters=LetterIndex(redis, settings.layout.all()),
             hiding=hiding,
             checks=checks,
+            paired=PairedEstimates(deployment),
             capture=capture,
         )
         server = _HttpServer(context)

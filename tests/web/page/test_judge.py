@@ -1,0 +1,184 @@
+"""The screen of the judge: dollars against limits, calls, the judged share by reason, and agreement."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.http_service import http_service
+from tests.support.metric_events import event
+from tests.support.owners import owners
+from tests.web.page.test_page import SCRIPT, page
+
+from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.state_options import reader_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.endpoint_calls import CallCounts, CallHistory, count_calls
+from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, spend_periods
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.scripts import run_script
+from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
+from ragtide_web.page.judge import agreement_rows, endpoint_view, gold_error_rows, pipeline_usage, spend_chart
+from ragtide_web.page.words import words
+
+STREAMS = Streams("ragtide", 0)
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+METRIC = "trace.adherence"
+
+
+def counts(*dollars: float) -> dict[datetime, CallCounts]:
+    found = {}
+    for place, amount in enumerate(dollars):
+        one = CallCounts()
+        one.answered(0.2)
+        one.spent(amount, 10, 1, model="m", purpose="live")
+        found[NOON + timedelta(hours=place)] = one
+    return found
+
+
+def cascade(n: int = 240, judged_every: int = 2, **changes: Any) -> list[MetricEvent]:
+    """Return events of a cascade: of the judged ones two of three are in the uniform sample."""
+    draws = np.random.default_rng(0)
+    found = []
+    for number in range(n):
+        score = float(draws.uniform())
+        judged = number % judged_every == 0
+        truth = min(max(score + float(draws.normal(0, 0.05)), 0.0), 1.0)
+        scores = JudgedScores(
+            labeler="judge", labeler_version="m/1", profile="ragbench", scores={METRIC: truth},
+            inclusion_probability=0.5, uniform=number % 3 != 0,
+        )  # fmt: skip
+        extra = {"judged": scores, "cost_usd": 0.01, "latency_s": 1.0} if judged else {"latency_s": 0.001}
+        found.append(event(number, {METRIC: score}, **extra, **changes))
+    return found
+
+
+def of(events: list[MetricEvent]) -> list[Estimate]:
+    state = AggregatorState(reader_options(Settings()))
+    for one in events:
+        state.apply(one)
+    return list(estimates(state, windows=False))
+
+
+def test_bars_are_drawn_against_the_limit() -> None:
+    chart = spend_chart(counts(0.0, 1.0, 2.0), 4.0, 3.8)
+    assert [bar.height for bar in chart.bars] == [0.0, 25.0, 50.0]
+    assert (chart.limit_y, chart.top_usd, chart.present_usd, chart.is_near) == (0.0, 4.0, 3.8, True)
+    free = spend_chart(counts(0.0, 1.0, 2.0), None, 9.0)
+    assert (free.limit_y, free.top_usd, free.present_usd, free.total_usd, free.is_near) == (None, 2.0, 2.0, 3.0, False)
+    assert [bar.height for bar in spend_chart(counts(0.0), None, 0.0).bars] == [0.0]
+    assert all(bar.x >= 0 and bar.x + bar.width <= 100 for bar in spend_chart(counts(*[1.0] * 24), None, 0).bars)
+
+
+def test_processes_are_grouped_by_state_the_worst_first() -> None:
+    def state(*, paused: bool = False, error: str = "", over: str = "") -> EndpointState:
+        return EndpointState("judge", "m", paused=paused, busy=False, last_error=error, over_budget=over)
+
+    states = {"a": state(), "b": state(), "c": state(paused=True, error="401"), "d": state(over="hour")}
+    view = endpoint_view(
+        "judge", JudgeSettings(model="m"), CallHistory(counts(1.0), counts(1.0)), model="m",
+        spend=EndpointSpend(0, 0), states=states,
+    )  # fmt: skip
+    assert [(one.word, one.names, one.detail) for one in view.processes] == [
+        ("paused", ["c"], "401"),
+        ("over budget", ["d"], "hour"),
+        ("answers", ["a", "b"], ""),
+    ]
+    assert [one.word for one in view.processes if one.word not in words("ru").catalogue] == []
+
+
+def test_the_judged_share_is_divided_by_reason() -> None:
+    (usage,) = pipeline_usage(of(cascade()))
+    uniform = sum(number % 3 != 0 for number in range(0, 240, 2))
+    assert (usage.labeled, usage.judged, usage.uniform, usage.chosen) == (240, 120, uniform, 120 - uniform)
+    assert usage.share == 0.5
+    assert usage.usd == pytest.approx(1.2)
+
+
+def test_where_each_interaction_is_judged_there_is_no_sample() -> None:
+    events = [event(n, {METRIC: 0.5}, labeler="judge", prompts=("trace.en.1",), cost_usd=0.01) for n in range(9)]
+    events += [event(n, {}, labeler="judge", absent={METRIC: "judge_unusable"}) for n in range(9, 10)]
+    (usage,) = pipeline_usage(of(events))
+    assert (usage.labeled, usage.judged, usage.uniform, usage.chosen) == (10, 9, None, None)
+    assert pipeline_usage(of([event(0, {METRIC: 0.5})])) == []
+
+
+def test_a_good_proxy_makes_the_judged_sample_worth_more_and_few_are_too_few() -> None:
+    (row,) = agreement_rows(of(cascade()))
+    assert (row.labeler, row.metric, row.n) == ("judge", METRIC, 120)
+    assert row.gain is not None
+    assert row.gain > 1
+    assert row.estimate is not None
+    assert row.lower is not None
+    assert row.upper is not None
+    assert row.lower < row.estimate < row.upper
+    (few,) = agreement_rows(of(cascade(n=8)))
+    assert (few.gain, few.estimate) == (None, None)
+
+
+def test_the_error_against_gold_is_compared_with_its_baseline() -> None:
+    def gold(noise: float) -> list[MetricEvent]:
+        draws = np.random.default_rng(1)
+        truths = [float(value > 0.5) for value in draws.uniform(size=400)]
+        return [event(n, {METRIC: abs(truth - noise)}, gold_scores={METRIC: truth}) for n, truth in enumerate(truths)]
+
+    (good,) = [row for row in gold_error_rows(of(gold(0.1))) if row.metric == METRIC]
+    assert (good.n, round(good.rmse, 3), good.is_useful) == (400, 0.1, True)
+    (bad,) = [row for row in gold_error_rows(of(gold(0.9))) if row.metric == METRIC]
+    assert bad.is_useful is False
+
+
+async def fill(redis: Any) -> None:
+    """Fill a deployment with calls of a judge and a pipeline of a cascade."""
+    now = utc_now()
+    for back in range(30):
+        one = CallCounts()
+        for number in range(10):
+            one.answered(0.2 + 0.1 * number)
+            one.spent(0.011 * (1 + back % 7), 800, 90, model="gpt-5-mini", purpose="runs" if number > 7 else "live")
+        one.failed("timeout")
+        one.found(0.01)
+        at = now - timedelta(hours=back * (1 if back < 24 else 24))
+        await run_script(redis, count_calls(STREAMS, "judge", one, at=at, process="a", batch=back + 1))
+    hour, day = spend_periods(now)
+    await redis.mset({STREAMS.labeler_spend("judge", hour): "0.95", STREAMS.labeler_spend("judge", day): "7.5"})
+    state = {"labeler": "judge", "model": "gpt-5-mini", "paused": True, "busy": False, "last_error": f"429 {SCRIPT}"}
+    await redis.sadd(STREAMS.endpoint_states, "host-1")
+    await redis.set(STREAMS.endpoint_state("host-1"), json.dumps(state))
+    (owner,) = owners(redis, Settings())
+    await owner.commit(*cascade(pipeline=f"shop {SCRIPT}"), *cascade(n=10, pipeline="bank"))
+
+
+LIMITED = {"model": "gpt-5-mini", "spend_per_hour_usd": 1.0, "spend_per_day_usd": 20.0}
+
+
+async def test_the_screen_has_dollars_calls_and_agreement(async_redis: Any, redis_url: str) -> None:
+    await fill(async_redis)
+    async with http_service(redis_url, judge=LIMITED) as service:
+        status, text = await page(service, "/judge")
+    assert status == 200, text
+    for shown in ("$0.95", "$7.50", "limit nearly reached", "answered 240", "timeout 24", "gpt-5-mini", "×", "paused"):
+        assert shown in text, shown
+    assert "<script>alert" not in text
+
+
+async def test_an_empty_deployment_says_how_to_begin(async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        status, text = await page(service, "/judge")
+    assert status == 200
+    assert "No judge is configured" in text
+
+
+async def test_a_token_for_some_pipelines_sees_no_dollars_of_the_deployment(async_redis: Any, redis_url: str) -> None:
+    await fill(async_redis)
+    tokens = [{"name": "bank", "token": "bank-0123456789", "access": ["read"], "pipelines": ["bank"]}]
+    async with http_service(redis_url, judge=LIMITED, serve={"tokens": tokens}) as service:
+        status, text = await page(service, "/judge", Authorization="Bearer bank-0123456789")
+    assert status == 200
+    assert "users of all pipelines" in text
+    assert "$7.50" not in text
+    assert "shop" not in text
+    assert "bank" in text

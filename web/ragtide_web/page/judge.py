@@ -1,0 +1,335 @@
+"""The judge on the page: dollars against limits, calls, share judged, and agreement. No clock, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ragtide_aggregator.estimates.gold_errors import RMSE
+from ragtide_aggregator.events.keys import COST, LATENCY
+from ragtide_runtime.endpoint_calls import CallCounts, CallHistory
+from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState
+from ragtide_runtime.redis.keys import CallField
+from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_schemas import Estimate
+
+ROWS: Final = 200
+"""Most rows of a table."""
+NEAR: Final = 0.9
+"""Share of a limit from which it is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendBar:
+    """The dollars of an hour or a day, as a bar."""
+
+    at: datetime
+    usd: float
+    calls: int
+    x: float
+    """Left end of the bar from 0 to 100."""
+    width: float
+    height: float
+    """Height of the bar from 0 to 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendChart:
+    """The dollars of the last hours or days."""
+
+    bars: Sequence[SpendBar]
+    top_usd: float
+    """Dollars at the top of the chart."""
+    limit_usd: float | None
+    spent_usd: float | None
+    """Dollars of the present hour or day in the account of the limit, with reservations; None without a limit."""
+
+    @property
+    def limit_y(self) -> float | None:
+        """Place of the limit from 0 (top) to 100."""
+        return None if self.limit_usd is None else round(100 - 100 * self.limit_usd / self.top_usd, 1)
+
+    @property
+    def present_usd(self) -> float:
+        """Dollars of the present hour or day: of the account if there is one, else as counted."""
+        return self.spent_usd if self.spent_usd is not None else self.bars[-1].usd
+
+    @property
+    def total_usd(self) -> float:
+        """Dollars of all bars."""
+        return sum(bar.usd for bar in self.bars)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the limit is nearly reached."""
+        return self.limit_usd is not None and self.present_usd >= NEAR * self.limit_usd
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointProcesses:
+    """Processes that see an endpoint in the same state."""
+
+    word: str
+    """`paused`, `over budget`, `busy`, `last call failed` or `answers`."""
+    model: str
+    names: Sequence[str]
+    detail: str
+    """Last failure, or the period whose limit is reached; empty if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointView:
+    """One endpoint: the judge, or a service."""
+
+    name: str
+    model: str
+    """Model in the settings of this process; empty if it has none."""
+    hours: SpendChart
+    days: SpendChart
+    total: CallCounts
+    """Counts of the last hours."""
+    processes: Sequence[EndpointProcesses]
+    """The worst state first."""
+
+    @property
+    def asked(self) -> int:
+        """Questions of the last hours: calls that were answered, and answers from the cache."""
+        return self.total.outcomes.get("answered", 0) + self.cache_hits
+
+    @property
+    def cache_hits(self) -> int:
+        """Answers from the cache."""
+        return self.total.whole[CallField.CACHE_HITS]
+
+    @property
+    def saved_usd(self) -> float:
+        """Probable price of the calls that the cache saved."""
+        return self.total.dollars.get(CallField.SAVED_USD, 0.0)
+
+    @property
+    def failed(self) -> int:
+        """Calls that failed."""
+        return sum(count for outcome, count in self.total.outcomes.items() if outcome != "answered")
+
+
+STATES: Final = ("paused", "over budget", "busy", "last call failed", "answers")
+"""Words of the states of an endpoint, the worst first."""
+
+
+def endpoint_view(
+    name: str,
+    remote: RemoteSettings | None,
+    history: CallHistory,
+    *,
+    model: str,
+    spend: EndpointSpend,
+    states: Mapping[str, EndpointState],
+) -> EndpointView:
+    """Return one endpoint.
+
+    Args:
+        name: of the labeler that calls it.
+        remote: its limits in the settings of this process; None if it has none.
+        history: its calls.
+        model: in the settings of this process.
+        spend: account of its limit.
+        states: of the endpoint in each process.
+    """
+    hour_limit = None if remote is None else remote.spend_per_hour_usd
+    day_limit = None if remote is None else remote.spend_per_day_usd
+    return EndpointView(
+        name,
+        model,
+        spend_chart(history.hours, hour_limit, spend.hour_usd),
+        spend_chart(history.days, day_limit, spend.day_usd),
+        history.total,
+        _processes(states),
+    )
+
+
+def spend_chart(counts: Mapping[datetime, CallCounts], limit_usd: float | None, spent_usd: float) -> SpendChart:
+    """Return the chart of hours or days, the oldest first."""
+    dollars = [one.cost_usd for one in counts.values()]
+    top_usd = max([*dollars, limit_usd or 0.0, spent_usd if limit_usd is not None else 0.0]) or 1.0
+    step = 100 / max(len(dollars), 1)
+    bars = [
+        SpendBar(
+            at,
+            usd,
+            sum(one.outcomes.values()),
+            round(place * step + 0.1 * step, 2),
+            round(0.8 * step, 2),
+            round(100 * max(usd, 0.0) / top_usd, 1),
+        )
+        for place, ((at, one), usd) in enumerate(zip(counts.items(), dollars, strict=True))
+    ]
+    return SpendChart(bars, top_usd, limit_usd, spent_usd if limit_usd is not None else None)
+
+
+def _processes(states: Mapping[str, EndpointState]) -> list[EndpointProcesses]:
+    found: defaultdict[EndpointState, list[str]] = defaultdict(list)
+    for name, state in sorted(states.items()):
+        found[state].append(name)
+    shown = [
+        EndpointProcesses(
+            _word(state), state.model, names, state.over_budget if _word(state) == "over budget" else state.last_error
+        )
+        for state, names in found.items()
+    ]
+    return sorted(shown, key=lambda one: (STATES.index(one.word), one.model))
+
+
+def _word(state: EndpointState) -> str:
+    if state.paused:
+        return "paused"
+    if state.over_budget:
+        return "over budget"
+    if state.busy:
+        return "busy"
+    return "last call failed" if state.last_error else "answers"
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineUsage:
+    """What labeling of a pipeline cost, since the first interaction."""
+
+    pipeline: str
+    labeler: str
+    labeled: int
+    judged: int
+    """Interactions that went to a judge."""
+    usd: float
+    uniform: int | None
+    """Judged interactions of the uniform part of the sample; None if it is not known, or there is no sample."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the interactions that went to a judge; None without interactions."""
+        return self.judged / self.labeled if self.labeled else None
+
+    @property
+    def chosen(self) -> int | None:
+        """Judged interactions that were chosen for a low score or a segment."""
+        return None if self.uniform is None else max(self.judged - self.uniform, 0)
+
+
+def pipeline_usage(estimates: Iterable[Estimate]) -> list[PipelineUsage]:
+    """Return the usage of each pipeline and labeler, the most expensive first.
+
+    Args:
+        estimates: of the pipelines that the viewer may see; versions of a labeler are added up.
+    """
+    labeled: defaultdict[tuple[str, str], int] = defaultdict(int)
+    judged: defaultdict[tuple[str, str], int] = defaultdict(int)
+    dollars: defaultdict[tuple[str, str], float] = defaultdict(float)
+    # Of a labeler, the counts of each version are those of its metric with the most values.
+    scored: defaultdict[tuple[str, str], defaultdict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for one in estimates:
+        if one.segment is not None or one.run is not None or one.estimator != "mean" or one.window != "all":
+            continue
+        key, version = (one.pipeline, one.labeler), (one.labeler_version, one.profile)
+        if one.metric == LATENCY:
+            labeled[key] += one.n
+        elif one.metric == COST:
+            judged[key] += one.n
+            dollars[key] += one.n * (one.estimate or 0.0)
+        elif not one.metric.startswith(RMSE):
+            scored[key][version] = max(scored[key][version], one.n + one.n_absent)
+    found = []
+    for key, count in labeled.items():
+        if not judged[key]:
+            continue
+        # A reference labeler scores a sample only: no interaction is labeled by it alone. If several labelers had a
+        # sample judged, nothing tells which judged interaction is of which sample.
+        alone = sum(judged[other] > 0 for other in labeled if other[0] == key[0]) == 1
+        references = [sum(of.values()) for other, of in scored.items() if other[0] == key[0] and other not in labeled]
+        uniform = min(sum(references), judged[key]) if references and alone else None
+        found.append(PipelineUsage(*key, count, judged[key], dollars[key], uniform))
+    return sorted(found, key=lambda one: (-one.usd, -one.judged, one.pipeline))[:ROWS]
+
+
+@dataclass(frozen=True, slots=True)
+class AgreementRow:
+    """What the scores of all interactions add to the scores of a reference labeler on some of them."""
+
+    pipeline: str
+    metric: str
+    labeler: str
+    """Reference labeler: a judge, or `gold` for people."""
+    n: int
+    """Interactions with a reference score."""
+    n_effective: float | None
+    """Number of uniformly drawn reference scores with the same precision; None while there are too few."""
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+
+    @property
+    def gain(self) -> float | None:
+        """Effective sample size for each reference score; None while there are too few."""
+        return None if self.n_effective is None or not self.n else self.n_effective / self.n
+
+
+def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
+    """Return the prediction-powered means of whole pipelines, by pipeline and metric."""
+    found = [
+        AgreementRow(
+            one.pipeline,
+            one.metric_name,
+            one.labeler,
+            one.n,
+            one.n_effective if one.has_interval else None,
+            one.estimate if one.has_interval else None,
+            one.lower,
+            one.upper,
+        )
+        for one in estimates
+        if one.segment is None and one.run is None and one.window == "all" and one.estimator == "prediction_powered"
+    ]
+    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler))[:ROWS]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldErrorRow:
+    """The error of a labeler against gold scores."""
+
+    pipeline: str
+    metric: str
+    labeler: str
+    n: int
+    rmse: float
+    lower: float | None
+    upper: float | None
+    baseline: float | None
+    """Error of always predicting the mean gold score; None if it is not known."""
+
+    @property
+    def is_useful(self) -> bool | None:
+        """Whether the labeler is better than the baseline for certain, worse for certain (False), or None."""
+        if self.baseline is None or self.lower is None or self.upper is None:
+            return None
+        return True if self.upper < self.baseline else False if self.lower > self.baseline else None
+
+
+def gold_error_rows(estimates: Iterable[Estimate]) -> list[GoldErrorRow]:
+    """Return the errors against gold scores of whole pipelines, by pipeline and metric."""
+    found = [
+        GoldErrorRow(
+            one.pipeline,
+            one.metric.removeprefix(RMSE),
+            one.labeler,
+            one.n,
+            one.estimate,
+            one.lower,
+            one.upper,
+            one.baseline,
+        )
+        for one in estimates
+        if one.metric.startswith(RMSE)
+        and one.estimate is not None
+        and one.segment is None
+        and one.run is None
+        and one.window == "all"
+    ]
+    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler))[:ROWS]

@@ -1,0 +1,39 @@
+"""`GET /judge`: dollars, calls, share judged and agreement of the judge and of services."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from ragtide_aggregator.errors import CheckpointError
+
+from ...context import Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..judge import agreement_rows, gold_error_rows, pipeline_usage
+from ..judge_reading import read_endpoints
+from ..rendering import render
+from ..viewers import Reader
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/judge")
+async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Response:
+    """Show the judge and the services that labelers call."""
+    try:
+        # Dollars and calls are of the whole deployment.
+        endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
+        overview = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
+        paired = [one for one in await shared.paired.read() if viewer.may_use(one.pipeline)]
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    except CheckpointError as error:
+        raise HttpProblem(503, f"{error}") from None
+    return render(
+        request,
+        viewer,
+        "judge.html",
+        endpoints=endpoints,
+        usage=pipeline_usage(overview),
+        agreement=agreement_rows(paired),
+        errors=gold_error_rows(overview),
+    )
