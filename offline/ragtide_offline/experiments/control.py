@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.waiting import blocking
@@ -17,6 +17,7 @@ from ragtide_schemas import describe
 from ragtide_schemas.experiments import Command
 
 from .board import Board, board
+from .commands import give_command
 from .errors import ExperimentError
 from .reader import ExperimentReader, streams_of
 from .state import ExperimentState
@@ -88,18 +89,10 @@ class ExperimentControl:
             ExperimentError: the command would have no effect; the message says why.
         """
 
-        async def checked(redis: Redis, streams: Streams, state: ExperimentState) -> bool:
-            numbers = {f"#{one.index}": name for name, one in state.configs.items()}
-            meant = command
-            if command.config is not None and command.config not in state.configs:
-                meant = command.model_copy(update={"config": numbers.get(command.config, command.config)})
-            refusal = state.refusal(meant) or state.doubt(meant)
-            if refusal is not None:
-                raise ExperimentError(f"experiment {self.name}: {refusal}")
-            await redis.xadd(streams.experiment, {DATA_FIELD: meant.encode()})
-            return bool(await redis.exists(streams.driver))
+        async def given(redis: Redis, streams: Streams, reader: ExperimentReader) -> bool:
+            return await give_command(redis, streams, reader, command)
 
-        return self._with_state(checked, races=False)
+        return self._with_reader(given, races=False)
 
     def board(self) -> Board:
         """Return the leaderboard of this moment."""
@@ -108,19 +101,21 @@ class ExperimentControl:
     def state(self) -> ExperimentState:
         """Return the state of this moment, from which `board` is computed."""
 
-        async def read(_: Redis, __: Streams, state: ExperimentState) -> ExperimentState:
-            return state
+        async def read(_: Redis, __: Streams, reader: ExperimentReader) -> ExperimentState:
+            return reader.state
 
-        return self._with_state(read)
+        return self._with_reader(read)
 
-    def _with_state(self, body: Callable[[Redis, Streams, ExperimentState], Awaitable[T]], *, races: bool = True) -> T:
+    def _with_reader(
+        self, body: Callable[[Redis, Streams, ExperimentReader], Awaitable[T]], *, races: bool = True
+    ) -> T:
         async def read(url: str) -> T:
             async with connect_async(url) as redis:
                 await get_workspace(redis, self._settings, self.name)
                 streams = streams_of(self._settings, self.name)
                 reader = ExperimentReader(redis, streams, races=races)
                 await reader.read()
-                return await body(redis, streams, reader.state)
+                return await body(redis, streams, reader)
 
         with resolve_redis(self._settings.redis_address, self._settings.data_dir) as handle:
             return blocking(read(handle.url))
