@@ -11,16 +11,17 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.publishing.publish_command import Routing
+from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import Access
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
+from ragtide_schemas import Estimate
 
 from .access import Client, Clients
 from .capturing import Capture
 from .page.attempts import Attempts
-from .page.checks import BackgroundChecks
+from .page.background import BackgroundRead
 from .page.hiding import TextHiding
-from .page.judge_reading import PairedEstimates
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import HttpTelemetry
@@ -41,8 +42,10 @@ class Context:
     hub: LiveHub
     letters: LetterIndex
     hiding: TextHiding
-    checks: BackgroundChecks
-    paired: PairedEstimates
+    checks: BackgroundRead[list[Finding]]
+    """The checks of `ragtide doctor`."""
+    paired: BackgroundRead[list[Estimate]]
+    """Estimates from pairs of two labelers."""
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -11,6 +11,7 @@ from typing import Final
 import h11
 import structlog
 import uvicorn
+from redis.asyncio import Redis
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragtide_aggregator.reading.deployment import Deployment
@@ -20,6 +21,7 @@ from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.doctor.examination import examine
+from ragtide_roles.doctor.finding import LEVELS, Finding
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
@@ -35,9 +37,9 @@ from .access import Clients
 from .app import application
 from .capturing import Capture
 from .context import Context
-from .page.checks import BackgroundChecks
+from .page.background import BackgroundRead, ReadingThread
 from .page.hiding import TextHiding
-from .page.judge_reading import PairedEstimates
+from .page.judge_reading import read_paired
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .telemetry import ROLE, HttpTelemetry
@@ -110,7 +112,9 @@ async def serve_http(
         deployment = Deployment(redis, settings)
         hub = LiveHub(deployment, redis, settings)
         hiding = TextHiding(settings)
-        checks = BackgroundChecks(partial(examine, redis, settings, redact(url), check_labeler=False))
+        thread = ReadingThread(url, settings)
+        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, settings, redact(url))))
+        paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         context = Context(
             settings=settings,
             redis=redis,
@@ -124,7 +128,7 @@ async def serve_http(
             letters=LetterIndex(redis, settings.layout.all()),
             hiding=hiding,
             checks=checks,
-            paired=PairedEstimates(deployment),
+            paired=paired,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -132,7 +136,9 @@ async def serve_http(
         async with AsyncExitStack() as stack:
             stack.callback(listening.close)
             stack.callback(hiding.close)
+            stack.push_async_callback(thread.aclose)
             stack.push_async_callback(checks.aclose)
+            stack.push_async_callback(paired.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 
@@ -159,6 +165,12 @@ async def serve_http(
                 await asyncio.wait((reading,))
         for task in (answering, reading):
             task.result()
+
+
+async def _checked(settings: Settings, description: str, redis: Redis, _: Deployment) -> list[Finding]:
+    """Return the findings of all checks, problems first, without those that load the labeler."""
+    found = await examine(redis, settings, description, check_labeler=False)
+    return sorted(found, key=lambda one: LEVELS.index(one.level))
 
 
 class _HttpServer(uvicorn.Server):

@@ -1,9 +1,11 @@
 """The result of one check of a deployment."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Level = Literal["ok", "warning", "problem"]
+LEVELS: Final[tuple[Level, ...]] = ("problem", "warning", "ok")
+"""Levels, the worst first."""
 
 
 @dataclass(frozen=True, slots=True)

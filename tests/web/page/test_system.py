@@ -11,11 +11,9 @@ from tests.web.page.test_page import SCRIPT, page
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.failing import failing_alert
 from ragtide_consumers.notify.grouping import NotificationGroup
-from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
-from ragtide_web.page.checks import BackgroundChecks
 from ragtide_web.page.orders import PageOrder
 from ragtide_web.page.system import system_view
 from ragtide_web.page.system_reading import read_orders, read_system, redis_server, told_destinations
@@ -109,28 +107,6 @@ async def test_orders_have_pages_and_unreadable_ones_are_counted(async_redis: An
             break
     assert seen == [f"dead letter {number}" for number in reversed(range(7))]
     assert unreadable == 1
-
-
-async def test_checks_are_kept_for_a_while_and_a_failure_is_told() -> None:
-    made = 0
-
-    async def examine() -> list[Finding]:
-        nonlocal made
-        made += 1
-        return [Finding("ok", "a", "b"), Finding("problem", "c", "d")]
-
-    checks = BackgroundChecks(examine)
-    found = [await checks.read() for _ in range(3)]
-    assert made == 1
-    assert [one.level for one in found[0].findings] == ["problem", "ok"]
-    assert found[2].at == found[0].at
-
-    async def broken() -> list[Finding]:
-        raise OSError("no Redis")
-
-    checks = BackgroundChecks(broken)
-    assert (await checks.read()).failed
-    await checks.aclose()
 
 
 async def test_the_screen_shows_checks_settings_and_orders(async_redis: Any, redis_url: str) -> None:

@@ -1,9 +1,7 @@
 """Reads for the page what is known of the judge and of services."""
 
-import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
 from typing import Final
 
 from redis.asyncio import Redis
@@ -15,10 +13,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now
 
 from .judge import EndpointView, endpoint_view
-
-FRESH_S: Final = 30.0
-"""Seconds for which paired estimates are shown before they are computed again; they need the whole state."""
-
 
 _NAME: Final = re.compile("[a-z][a-z0-9_]{0,63}")
 
@@ -44,32 +38,12 @@ async def read_endpoints(redis: Redis, deployment: Deployment, settings: Setting
     return found
 
 
-class PairedEstimates:
-    """The estimates from pairs of two labelers, computed at most every `FRESH_S` seconds.
+async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:
+    """Return the prediction-powered means of whole pipelines; they need the whole state.
 
-    Args:
-        deployment: read model.
-        clock: monotonic seconds.
+    Raises:
+        CheckpointError: a checkpoint cannot be read.
+        redis.RedisError: Redis failed.
     """
-
-    def __init__(self, deployment: Deployment, clock: Callable[[], float] | None = None) -> None:
-        self._deployment = deployment
-        self._clock = clock
-        self._lock = asyncio.Lock()
-        self._found: Sequence[Estimate] = ()
-        self._read_at = float("-inf")
-
-    async def read(self) -> Sequence[Estimate]:
-        """Return the prediction-powered means of whole pipelines.
-
-        Raises:
-            CheckpointError: a checkpoint cannot be read.
-            redis.RedisError: Redis failed.
-        """
-        now = (self._clock or asyncio.get_running_loop().time)()
-        async with self._lock:
-            if now - self._read_at >= FRESH_S:
-                everything = await self._deployment.estimates(windows=False)
-                self._found = [one for one in everything if one.estimator == "prediction_powered" and not one.segment]
-                self._read_at = now
-        return self._found
+    everything = await deployment.estimates(windows=False)
+    return [one for one in everything if one.estimator == "prediction_powered" and one.segment is None]

@@ -168,11 +168,15 @@ def _holder(token: bytes | None, left_ms: int, lease_s: float) -> LeaseHolder | 
 
 async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWorker]:
     found: dict[str, SeenWorker] = {}
-    for streams in partitions:
-        try:
-            consumers: list[dict[str, Any]] = await redis.xinfo_consumers(streams.interactions, LABEL_GROUP)
-        except ResponseError:  # no stream or no group yet
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            pipe.xinfo_consumers(streams.interactions, LABEL_GROUP)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+    for consumers in replies:
+        if isinstance(consumers, ResponseError):  # no stream or no group yet
             continue
+        if isinstance(consumers, Exception):
+            raise consumers
         for one in consumers:
             name, idle_s = one["name"].decode(errors="replace"), one["idle"] / 1000
             known = found.get(name, SeenWorker(name, idle_s, 0, 0))
@@ -218,7 +222,10 @@ async def _outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[list[d
             pipe.hlen(streams.outbox)
         sizes: list[int] = await pipe.execute()
     small = [one for one, size in zip(partitions, sizes, strict=True) if 0 < size <= OUTBOX_FIELDS]
-    stored = [cast("dict[bytes, bytes]", await redis.hgetall(streams.outbox)) for streams in small]
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in small:
+            pipe.hgetall(streams.outbox)
+        stored: list[dict[bytes, bytes]] = await pipe.execute()
     return stored, sum(size > OUTBOX_FIELDS for size in sizes)
 
 

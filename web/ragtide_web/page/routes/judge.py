@@ -23,7 +23,7 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         # Dollars and calls are of the whole deployment.
         endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
         overview = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
-        paired = [one for one in await shared.paired.read() if viewer.may_use(one.pipeline)]
+        paired = await shared.paired.read()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except CheckpointError as error:
@@ -34,6 +34,7 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         "judge.html",
         endpoints=endpoints,
         usage=pipeline_usage(overview),
-        agreement=agreement_rows(paired),
+        paired=paired,
+        agreement=agreement_rows(one for one in paired.value or () if viewer.may_use(one.pipeline)),
         errors=gold_error_rows(overview),
     )
