@@ -51,8 +51,19 @@ class InterruptedHereError(Exception):
     """The repartition ends here."""
 
 
-@pytest.mark.parametrize("where", [None, "take_history", "drop_other_history"])
-@pytest.mark.parametrize("new", [Layout("ragtide", 3, {"p-0": 2}), Layout("ragtide", 5, {"p-0": 3, "p-1": 2})])
+THREE, FIVE = Layout("ragtide", 3, {"p-0": 2}), Layout("ragtide", 5, {"p-0": 3, "p-1": 2})
+
+
+@pytest.mark.parametrize(
+    ("new", "where"),
+    [
+        (THREE, "take_history"),
+        pytest.param(THREE, "drop_other_history", marks=pytest.mark.heavy),
+        pytest.param(THREE, None, marks=pytest.mark.heavy),
+        (FIVE, None),
+        pytest.param(FIVE, "take_history", marks=pytest.mark.heavy),
+    ],
+)
 async def test_the_history_moves_with_its_pipeline(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch, new: Layout, where: str | None
 ) -> None:

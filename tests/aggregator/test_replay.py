@@ -16,6 +16,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.options import ServiceOptions
+from ragtide_aggregator.state.history import HistoryOptions
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
@@ -45,6 +46,7 @@ STATE = StateOptions(
     rules=RULES,
     panes=Panes((window("1h"), window("2h/1h")), 60_000),
     budget=AlertBudget(3.0, 3_600_000),
+    history=HistoryOptions(300_000, 1_800_000, 50, 1_000, 3_600_000, 200, frozenset({"lang"})),
 )
 LIVE = Layout("ragtide", 3, {"big": 2})
 RUN = Layout(workspace_prefix("ragtide", "again"), 3, {"big": 2})
@@ -188,6 +190,15 @@ async def alerts_of(redis: Any, layout: Layout) -> list[tuple[int, Alert]]:
     ]
 
 
+async def closed_panes(redis: Any, layout: Layout) -> dict[tuple[int, str], list[bytes]]:
+    """Return the lists of the history."""
+    return {
+        (streams.partition, key.decode().removeprefix(streams.history(""))): await redis.lrange(key, 0, -1)
+        for streams in layout.all()
+        async for key in redis.scan_iter(match=streams.history("*"))
+    }
+
+
 async def estimates_of(redis: Any, layout: Layout, *, known: bool, **how: Any) -> list[Any]:
     options = replace(STATE, rules=())
     states = [(await load_checkpoint(redis, streams, options)).state for streams in layout.all()]
@@ -204,6 +215,9 @@ async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, record
     assert await alerts_of(async_redis, RUN) == await alerts_of(async_redis, LIVE)
     assert len({alert.rule for _, alert in await alerts_of(async_redis, RUN)}) == len(RULES)
     assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
+    history = await closed_panes(async_redis, RUN)
+    assert history == await closed_panes(async_redis, LIVE)
+    assert {len(records) for records in history.values()} > {50, 10}
     found = await estimates_of(async_redis, RUN, known=False)
     assert found == await estimates_of(async_redis, LIVE, known=True)
     assert any(one.window != "all" and one.n_late for one in found)
@@ -239,6 +253,7 @@ async def test_a_replay_that_is_stopped_again_and_again_ends_the_same(async_redi
     assert await stopping_at_every_commit(async_redis, recording, OPTIONS) > 5
     assert await alerts_of(async_redis, RUN) == await alerts_of(async_redis, LIVE)
     assert await rows_of(async_redis, RUN) == await rows_of(async_redis, LIVE)
+    assert await closed_panes(async_redis, RUN) == await closed_panes(async_redis, LIVE)
 
 
 @pytest.mark.parametrize("strategy", ["running", "normal", "wilson", "hoeffding", "asymptotic"])
@@ -276,6 +291,7 @@ async def test_a_random_order_is_one_of_a_sample_and_ends_at_the_same_means(
     ordered = await estimates_of(async_redis, LIVE, known=True)
     found = await estimates_of(async_redis, RUN, known=True)
     assert await alerts_of(async_redis, RUN) == []
+    assert await closed_panes(async_redis, RUN) == {}, "time has no meaning in a random order"
 
     def by_key(of: list[Any]) -> dict[Any, Any]:
         whole = [one for one in of if one.window == "all"]

@@ -169,7 +169,7 @@ class MetricsReplay:
         state = options.state.of_partition(partition, split=options.split)
         if options.seed is not None:
             # In random order a change over time has no meaning, and no window ever closes.
-            state = replace(state, rules=(), panes=NO_WINDOWS, budget=None, false_discovery=None)
+            state = replace(state, rules=(), panes=NO_WINDOWS, history=None, budget=None, false_discovery=None)
         checkpoint = await load_checkpoint(self._redis, streams, state)
         # In a thread: a pass over the feedback may take longer than a lease, which is renewed meanwhile.
         expected = await asyncio.to_thread(self._reader.expected, partition, checkpoint.feedback_position)
