@@ -182,3 +182,13 @@ async def test_a_token_for_some_pipelines_sees_no_dollars_of_the_deployment(asyn
     assert "$7.50" not in text
     assert "shop" not in text
     assert "bank" in text
+
+
+async def test_the_fleet_has_the_dollars_of_today_with_and_without_a_limit(async_redis: Any, redis_url: str) -> None:
+    one = CallCounts()
+    one.spent(1.25, 800, 90, model="m", purpose="live")
+    await run_script(async_redis, count_calls(STREAMS, "judge", one, at=utc_now(), process="a", batch=1))
+    async with http_service(redis_url) as service:
+        assert "$1.25" in (await page(service))[1]
+        await async_redis.set(STREAMS.labeler_spend("judge", spend_periods(utc_now())[1]), "1.5")
+        assert "$1.50" in (await page(service))[1]

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_schemas import Alert
+from ragtide_runtime.endpoint_calls import read_calls
+from ragtide_schemas import Alert, utc_now
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
@@ -60,6 +61,15 @@ async def visible_alerts(shared: Context, viewer: Viewer) -> list[Alert]:
     return [one for one in reversed(await shared.deployment.alerts()) if viewer.may_use(one.pipeline)]
 
 
+async def _judge_today(shared: Context) -> float:
+    """Return the dollars of the judge today: of the account of its limit if there is one, else as counted."""
+    spend = await shared.deployment.spend()
+    if spend.day_usd:
+        return spend.day_usd
+    counted = await read_calls(shared.redis, shared.settings.prefix, "judge", now=utc_now(), hours=0, days=1)
+    return sum(one.cost_usd for one in counted.days.values())
+
+
 @router.get("/")
 async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: FleetFilter) -> Response:
     """Show all pipelines, the worst first."""
@@ -67,7 +77,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
         backlog = await shared.deployment.backlog()
-        spend = await shared.deployment.spend()
+        judge_today = await _judge_today(shared)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except CheckpointError as error:
@@ -85,6 +95,6 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         waiting=sum(one.waiting for one in backlog),
         oldest=lasting(max((one.oldest_s for one in backlog), default=0.0)),
         letters=sum(one.lengths["dead_letters"] for one in backlog),
-        spend=spend,
+        judge_today=judge_today,
         limit=shared.settings.judge.spend_per_day_usd,
     )
