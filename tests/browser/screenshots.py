@@ -11,6 +11,7 @@ import asyncio
 import io
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.monitoring.programs import program
 from tests.support.conditions import until
 
 from ragtide import Deployment, InteractionProducer
-from ragtide_offline.demo import DemoResult, demo_interactions, demo_settings, run_demo
+from ragtide_offline.demo import SHIFT, DemoResult, demo_interactions, demo_settings, run_demo
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -32,6 +33,10 @@ FOLDER = Path(__file__).parents[2] / "docs" / "screens"
 WIDTHS = {1400: 900, 390: 844}
 COLOURS = 256
 """Colours of a picture: enough for text and charts, and a third of the bytes."""
+PIPELINES = ("support-bot", "docs-search", "legal-qa")
+DAY = timedelta(days=1)
+WORSE_FROM = 0.8
+"""Share of the day of the first of these pipelines after which its answers get worse."""
 STREAMS = Streams("ragtide", 0)
 
 
@@ -47,6 +52,10 @@ async def _fleet(_: Page) -> str:
     return "/"
 
 
+async def _pipeline(_: Page) -> str:
+    return f"/p/{PIPELINES[0]}"
+
+
 async def _dead(_: Page) -> str:
     return "/dead"
 
@@ -55,7 +64,12 @@ async def _system(_: Page) -> str:
     return "/system"
 
 
-SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {"fleet": _fleet, "dead": _dead, "system": _system}
+SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {
+    "fleet": _fleet,
+    "pipeline": _pipeline,
+    "dead": _dead,
+    "system": _system,
+}
 """Finds the path of each screen."""
 
 
@@ -63,14 +77,20 @@ async def more_traffic(settings: Settings) -> None:
     """Publish good answers to more pipelines, and entries that are no interactions."""
     rows = demo_interactions()
     async with InteractionProducer(settings=settings, sample=1.0) as producer:
-        for place, pipeline in enumerate(("support-bot", "docs-search", "legal-qa")):
-            for number in range(150 + 60 * place):
+        began = utc_now() - DAY
+        for place, pipeline in enumerate(PIPELINES):
+            count = 1200 - 300 * place
+            for number in range(count):
                 row = rows[(number + place) % len(rows)]
                 changes: dict[str, Any] = {
                     "interaction_id": f"{pipeline}-{number:04d}",
                     "pipeline": pipeline,
-                    "occurred_at": utc_now(),
+                    "occurred_at": began + DAY * number / count,
+                    "segments": {**row.segments, "version": "2026.11.2" if number > 0.55 * count else "2026.11.1"},
                 }
+                if pipeline == PIPELINES[0] and number > WORSE_FROM * count and number % 3:
+                    # The answers of two questions of three are swapped in the last hours.
+                    changes |= {"response": rows[(number + SHIFT) % len(rows)].response, "gold_scores": {}}
                 await producer.apublish(RagInteraction(**{**dict(row), **changes}))
     async with connect_async(str(settings.redis_url)) as redis:
         for payload in (b"not json", b'{"pipeline": "legal-qa", "question": 7}', b'{"question": "Who?"}'):

@@ -1,7 +1,7 @@
 """The fleet: one row for each pipeline, with the interval of each chosen metric. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -123,12 +123,12 @@ def fleet(
             continue
         known = by_pipeline[one.pipeline].get(one.metric)
         # Labelers are never mixed: the cell has the labeler with the newest value.
-        if known is None or _newness(one) > _newness(known):
+        if known is None or newness(one) > newness(known):
             by_pipeline[one.pipeline][one.metric] = one
     known_metrics = sorted(
-        {name for of in by_pipeline.values() for name, one in of.items() if one.estimate is not None}, key=_importance
+        {name for of in by_pipeline.values() for name, one in of.items() if one.estimate is not None}, key=importance
     )
-    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or _important(known_metrics)
+    shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or important(known_metrics)
     rows = [
         _row(pipeline, of, firing.get(pipeline, []), shown, targets or {})
         for pipeline, of in by_pipeline.items()
@@ -143,17 +143,19 @@ def _shown(one: Estimate) -> bool:
     return one.segment is None and one.run is None and one.window == ALL_TIME and one.estimator == "mean"
 
 
-def _newness(one: Estimate) -> tuple[float, int]:
+def newness(one: Estimate) -> tuple[float, int]:
+    """Return a key that orders estimates by the time of their last value."""
     return (0.0 if one.updated_at is None else one.updated_at.timestamp(), one.n)
 
 
-def _important(names: Sequence[str]) -> Sequence[str]:
+def important(names: Sequence[str]) -> Sequence[str]:
     """Return the metrics that the fleet shows by itself: those with bands, so that a reader can tell what is good."""
     banded = [name for name in names if (known := METRICS.get(name)) is not None and known.bands is not None]
     return (banded or names)[:COLUMNS]
 
 
-def _importance(name: str) -> tuple[int, str]:
+def importance(name: str) -> tuple[int, str]:
+    """Return a key that orders metrics for a screen."""
     short = name.removeprefix("trace.")
     return (PREFERRED.index(short) if short in PREFERRED else len(PREFERRED), name)
 
@@ -166,9 +168,7 @@ def _row(
     targets: Mapping[tuple[str, str], float],
 ) -> FleetRow:
     alarmed = {alert.metric for alert in firing}
-    cells = {
-        name: cell for name in shown if name in of and (cell := _cell(pipeline, of[name], alarmed, targets)) is not None
-    }
+    cells = {name: cell for name in shown if name in of and (cell := cell_of(of[name], alarmed, targets)) is not None}
     states = [cell.state for cell in cells.values()] or ["too few"]
     return FleetRow(
         pipeline,
@@ -180,7 +180,14 @@ def _row(
     )
 
 
-def _cell(pipeline: str, one: Estimate, alarmed: set[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
+def cell_of(one: Estimate, alarmed: Collection[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
+    """Return the cell of an estimate; None without an interval.
+
+    Args:
+        one: the estimate.
+        alarmed: metrics of the pipeline with an alert that fires.
+        targets: value of a target by pipeline (or `*`) and metric.
+    """
     if one.estimate is None or one.lower is None or one.upper is None:
         return None
     lowest, highest = one.value_range
@@ -189,10 +196,10 @@ def _cell(pipeline: str, one: Estimate, alarmed: set[str], targets: Mapping[tupl
     def place(value: float) -> float:
         return round(100 * min(max((value - lowest) / span, 0.0), 1.0), 1)
 
-    target = targets.get((pipeline, one.metric), targets.get(("*", one.metric), _good(one.metric)))
+    target = targets.get((one.pipeline, one.metric), targets.get(("*", one.metric), _good(one.metric)))
     state = "firing" if one.metric in alarmed else "too few" if one.upper - one.lower > NARROW * span else "steady"
     return Cell(
-        key=f"{pipeline}\n{one.metric}",
+        key=f"{one.pipeline}\n{one.metric}",
         metric=one.metric,
         estimate=one.estimate,
         lower=one.lower,

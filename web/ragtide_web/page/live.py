@@ -18,7 +18,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..items import REDIS_ERRORS
 
-SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "system")
+SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "system", "minute")
 """Sources of changes that a page may follow."""
 HEARTBEAT_S: Final = 15.0
 """Seconds after which an idle connection gets a comment, so that proxies keep it open."""
@@ -26,6 +26,9 @@ LOADING_S: Final = 15.0
 """Longest time from the rendering of a page to its connection."""
 SYSTEM_S: Final = 5.0
 """Seconds after which a page about the system is new again: most of its numbers have no place where a change shows."""
+
+MINUTE_S: Final = 60.0
+"""Seconds after which a page with charts over time is new again."""
 
 Patches = Mapping[str, Sequence[object]]
 Draw = Callable[[], Awaitable[tuple[object, Patches]]]
@@ -145,7 +148,7 @@ class LiveHub:
                 await self._wake.wait()
             began = loop.time()
             try:
-                await self._look(int(began / SYSTEM_S))
+                await self._look({"system": int(began / SYSTEM_S), "minute": int(began / MINUTE_S)})
                 self._say_away(away=False)
             except (*REDIS_ERRORS, CheckpointError):
                 self._say_away(away=True)
@@ -160,8 +163,8 @@ class LiveHub:
                 # After an outage every page is fetched again.
                 one.tell(status="away" if away else "ok", changed=set() if away else set(one.follows))
 
-    async def _look(self, system: int) -> None:
-        revisions = {**await self._revisions(), "system": system}
+    async def _look(self, clock: Mapping[str, int]) -> None:
+        revisions = {**await self._revisions(), **clock}
         changed = {name for name, revision in revisions.items() if self._seen.get(name, revision) != revision}
         fresh = not self._seen
         self._seen = revisions

@@ -2,15 +2,16 @@
 
 from typing import Final
 
-from . import dead_letters, fleet, judge, live, login, static, system
+from . import dead_letters, fleet, judge, live, login, pipelines, static, system
 
 ROUTERS: Final = (
     static.router,
     login.router,
     live.router,
     fleet.router,
-    dead_letters.router,
+    pipelines.router,
     judge.router,
+    dead_letters.router,
     system.router,
 )
 """Routers of the page, in the order in which they are asked."""

@@ -25,14 +25,17 @@ class FleetChoice(NamedTuple):
     metrics: tuple[str, ...]
     state: str
     text: str
+    pipeline: str
+    """Exact name of one pipeline; empty for all."""
 
 
 async def _filter(
     metric: Annotated[list[str] | None, Query(max_length=20)] = None,
     state: Annotated[str, Query(max_length=40)] = "",
     q: Annotated[str, Query(max_length=200)] = "",
+    pipeline: Annotated[str, Query(max_length=1000)] = "",
 ) -> FleetChoice:
-    return FleetChoice(tuple(metric or ()), state if state in STATES else "", q)
+    return FleetChoice(tuple(metric or ()), state if state in STATES else "", q, pipeline)
 
 
 FleetFilter = Annotated[FleetChoice, Depends(_filter)]
@@ -48,7 +51,7 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
     estimates = await shared.deployment.overview()
     alerts = await visible_alerts(shared, viewer)
     return fleet(
-        (one for one in estimates if viewer.may_use(one.pipeline)),
+        (one for one in estimates if viewer.may_use(one.pipeline) and chosen.pipeline in ("", one.pipeline)),
         alerts,
         metrics=chosen.metrics,
         state=chosen.state,

@@ -132,7 +132,7 @@ function localTimes(within) {
 let source;
 
 function connect() {
-  const asked = new URLSearchParams(main.dataset.view ? location.search : "");
+  const asked = new URLSearchParams(main.dataset.query ?? (main.dataset.view ? location.search : ""));
   asked.set("follow", main.dataset.follow ?? "");
   if (main.dataset.view) asked.set("view", main.dataset.view);
   source = new EventSource(`/live?${asked}`);

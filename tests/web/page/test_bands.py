@@ -1,0 +1,79 @@
+"""Charts over time: gaps stay gaps, everything is inside, and ranges of an address are bounded."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtide_aggregator.estimates.over_time import HistoryPoint
+from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart
+from ragtide_web.page.ranges import RANGES, time_span
+
+START = datetime(2026, 11, 23, tzinfo=UTC)
+STEP = timedelta(minutes=5)
+SHARES = st.floats(0, 1)
+
+
+def point(place: int, mean: float = 0.5, lower: float | None = 0.4, upper: float | None = 0.6) -> HistoryPoint:
+    return HistoryPoint(START + place * STEP, START + (place + 1) * STEP, 10, mean, lower, upper, open=False)
+
+
+def chart(points: list[HistoryPoint], target: float | None = None) -> BandChart:
+    return BandChart(points, START, START + 100 * STEP, STEP, 0.0, 1.0, target=target)
+
+
+def places(text: str) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in (pair.split(",") for pair in text.split())]
+
+
+def test_nothing_is_drawn_where_no_value_was() -> None:
+    drawn = chart([point(place) for place in (0, 1, 2, 7, 8, 20)])
+    assert [[int((one.start - START) / STEP) for one in stretch] for stretch in drawn.stretches] == [
+        [0, 1, 2],
+        [7, 8],
+        [20],
+    ]
+    assert len(places(drawn.line(drawn.stretches[0]))) == 3
+    assert len(places(drawn.band(drawn.stretches[0]))) == 6
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 99), SHARES, SHARES, SHARES), min_size=1, max_size=20),
+    target=st.none() | SHARES,
+)
+def test_everything_that_is_drawn_is_inside(rows: list[tuple[int, float, float, float]], target: float | None) -> None:
+    ordered = {place: sorted(values) for place, *values in rows}
+    points = [point(place, mean, lower, upper) for place, (lower, mean, upper) in sorted(ordered.items())]
+    drawn = chart(points, target)
+    for stretch in drawn.stretches:
+        for x, y in (*places(drawn.line(stretch)), *places(drawn.band(stretch))):
+            assert 0 <= x <= WIDTH
+            assert -0.01 <= y <= HEIGHT + 0.01
+    low, high = drawn.limits
+    assert 0 <= low < high <= 1 or low == high
+
+
+def test_a_quantity_without_an_interval_has_a_line_and_no_band() -> None:
+    drawn = chart([point(0, 0.5, None, None), point(1, 0.6, None, None)])
+    (stretch,) = drawn.stretches
+    assert drawn.band(stretch) == ""
+    assert len(places(drawn.line(stretch))) == 2
+
+
+@pytest.mark.parametrize("name", list(RANGES))
+def test_a_range_of_a_button_ends_now(name: str) -> None:
+    found = time_span(name, "", "", START)
+    assert (found.start, found.end, found.name) == (START - RANGES[name], START, name)
+
+
+def test_a_range_of_a_drag_is_taken_and_anything_else_is_the_default() -> None:
+    found = time_span("1h", "2026-11-22T10:00:00.000Z", "2026-11-22T11:00:00.000Z", START)
+    assert (found.start.hour, found.end.hour, found.name) == (10, 11, "")
+    for first, last in (
+        ("2026-11-22T11:00:00Z", "2026-11-22T10:00:00Z"),
+        ("yesterday", "today"),
+        ("2026-11-22T10:00:00Z", ""),
+        ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
+    ):
+        assert time_span("nonsense", first, last, START).name == "24h"

@@ -1,0 +1,119 @@
+"""The pipeline: bands, marks, segments, another pipeline, and foreign text."""
+
+from datetime import timedelta
+from typing import Any
+
+from tests.support.alerts import alert
+from tests.support.http_service import http_service
+from tests.support.metric_events import beta, event
+from tests.support.owners import owners
+from tests.web.page.test_page import BROWSER, SCRIPT, TOKENS, page
+
+from ragtide_aggregator.service.state_options import state_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.history import HistorySettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import MetricEvent, utc_now
+
+SETTINGS = Settings(history=HistorySettings(segments=("version",)))
+
+
+def traffic(pipeline: str = "shop", first: int = 0, mean: float = 0.8, **segments: str) -> list[MetricEvent]:
+    """Return a value a minute of the last five hours."""
+    began = utc_now() - timedelta(hours=5)
+    found = []
+    for number, value in enumerate(beta(mean, 300, first)):
+        at = began + timedelta(minutes=number)
+        version = segments.get("version", "1" if number < 150 else "2")
+        found.append(
+            event(
+                first + number,
+                {"trace.adherence": float(value), "trace.context_relevance": 0.5},
+                interaction_id=f"{pipeline[:20]}-{first + number}",
+                pipeline=pipeline,
+                occurred_at=at,
+                labeled_at=at,
+                segments={**segments, "version": version},
+            )
+        )
+    return found
+
+
+async def commit(redis: Any, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
+    (owner,) = owners(redis, SETTINGS)
+    owner.state = AggregatorState(state_options(SETTINGS))
+    await owner.commit(*events, alerts=alerts)
+
+
+async def test_bands_marks_segments_and_numbers(async_redis: Any, redis_url: str) -> None:
+    fired = alert(
+        "A-1",
+        metric="trace.adherence",
+        fired_at=utc_now() - timedelta(hours=1),
+        began_at=utc_now() - timedelta(hours=2),
+    )
+    await commit(async_redis, *traffic(lang="de"), alerts=(fired,))
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        status, text = await page(service, "/p/shop?range=24h")
+        assert status == 200
+        assert text.count('class="chart"') == 2
+        assert text.count("data-point=") > 20
+        assert 'class="mark fired"' in text
+        assert 'class="mark began"' in text
+        assert 'class="mark deploy"' in text
+        assert "version=2" in text
+        assert "lang=de" in text
+        assert "acceptable" in text
+        assert "labeling.latency_s" in text
+        _, narrow = await page(service, "/p/shop?range=1h")
+        assert 0 < narrow.count("data-point=") < text.count("data-point=")
+        before = (utc_now() - timedelta(days=3)).isoformat().replace("+00:00", "Z")
+        after = (utc_now() - timedelta(days=2)).isoformat().replace("+00:00", "Z")
+        _, empty = await page(service, f"/p/shop?start={before}&end={after}")
+        assert "There is no value in this range." in empty
+
+
+async def test_two_pipelines_are_compared(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic(), *traffic("bank", 1000, 0.4))
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/p/shop?vs=bank")
+        assert 'id="compared"' in text
+        assert "+0." in text
+        assert "higher" in text
+        _, unknown = await page(service, "/p/shop?vs=none")
+        assert "No metric was measured in the same way in both." in unknown
+
+
+async def test_a_pipeline_that_a_viewer_may_not_see_is_unknown(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic("shop-de"), *traffic("bank", 1000))
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        token = {"Authorization": "Bearer viewer-0123456789"}
+        assert (await page(service, "/p/shop-de", **token))[0] == 200
+        hidden, unknown = await page(service, "/p/bank", **token), await page(service, "/p/none", **token)
+        assert (hidden[0], unknown[0]) == (404, 404)
+        assert hidden[1].replace("bank", "none") == unknown[1]
+        _, text = await page(service, "/p/shop-de?vs=bank", **token)
+        assert "+0." not in text
+        assert ">bank<" not in text
+
+
+async def test_names_are_data(async_redis: Any, redis_url: str) -> None:
+    names = [f"a/b {SCRIPT}", "what?#&%2F", "точка", "q\"u'o"]
+    await commit(
+        async_redis, *(one for place, name in enumerate(names) for one in traffic(name, 1000 * place, lang=SCRIPT)[:20])
+    )
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, fleet = await page(service)
+        assert fleet.count('href="/p/') == len(names)
+        for path in [part.partition('"')[0] for part in fleet.split('href="')[1:] if part.startswith("/p/")]:
+            async with service.session.get(service.url + path.replace("&amp;", "&"), headers=BROWSER) as reply:
+                text = await reply.text()
+                assert reply.status == 200, path
+                assert "<script>alert" not in text
+
+
+async def test_without_a_history_the_page_says_so(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic())
+    async with http_service(redis_url, history=HistorySettings(enabled=False)) as service:
+        _, text = await page(service, "/p/shop")
+        assert "The history is off" in text

@@ -1,0 +1,85 @@
+"""Means over time with their intervals, as a chart: positions, lines and marks. No clock, no I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from ragtide_aggregator.estimates.over_time import HistoryPoint
+
+HEIGHT: Final = 100.0
+"""Height of the drawing that the server makes; the browser stretches it."""
+WIDTH: Final = 400.0
+"""Width of this drawing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment that is shown in a chart, such as an alert."""
+
+    at: datetime
+    kind: str
+    """`began`, `fired` or `deploy`."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BandChart:
+    """A mean over time with its interval."""
+
+    points: Sequence[HistoryPoint]
+    start: datetime
+    end: datetime
+    step: timedelta
+    lowest: float
+    """Lower end of the metric's range."""
+    highest: float
+    target: float | None = None
+    baseline: float | None = None
+    marks: Sequence[Mark] = field(default_factory=tuple)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The values at the lower and the upper edge: the shown ones with a margin, within the metric's range."""
+        values = [value for one in self.points for value in (one.lower, one.upper, one.mean) if value is not None]
+        values += [value for value in (self.target, self.baseline) if value is not None]
+        if not values:
+            return self.lowest, self.highest
+        margin = 0.08 * ((max(values) - min(values)) or (self.highest - self.lowest) or 1.0)
+        return max(min(values) - margin, self.lowest), min(max(values) + margin, self.highest)
+
+    def x(self, at: datetime) -> float:
+        """Return the place of a time."""
+        share = (at - self.start) / ((self.end - self.start) or timedelta(seconds=1))
+        return round(WIDTH * min(max(share, 0.0), 1.0), 2)
+
+    def y(self, value: float) -> float:
+        """Return the place of a value."""
+        low, high = self.limits
+        return round(HEIGHT * (1 - (value - low) / ((high - low) or 1.0)), 2)
+
+    @property
+    def stretches(self) -> list[list[HistoryPoint]]:
+        """The points without gaps between them: nothing is drawn where no value was."""
+        found: list[list[HistoryPoint]] = []
+        for one in self.points:
+            if found and one.start - found[-1][-1].start <= self.step:
+                found[-1].append(one)
+            else:
+                found.append([one])
+        return found
+
+    def band(self, stretch: Sequence[HistoryPoint]) -> str:
+        """Return the outline of the interval over a stretch, as points of a polygon."""
+        known = [one for one in stretch if one.lower is not None and one.upper is not None]
+        upper = [(self.middle(one), self.y(one.upper)) for one in known if one.upper is not None]
+        lower = [(self.middle(one), self.y(one.lower)) for one in reversed(known) if one.lower is not None]
+        return " ".join(f"{x},{y}" for x, y in (*upper, *lower))
+
+    def line(self, stretch: Sequence[HistoryPoint]) -> str:
+        """Return the line of the means over a stretch, as points of a polyline."""
+        return " ".join(f"{self.middle(one)},{self.y(one.mean)}" for one in stretch)
+
+    def middle(self, one: HistoryPoint) -> float:
+        """Return the place of the middle of a point in time."""
+        return self.x(one.start + (one.end - one.start) / 2)

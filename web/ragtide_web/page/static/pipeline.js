@@ -1,0 +1,160 @@
+// Draws the bands of a pipeline with uPlot, from the tables beneath them. Without this module the server's drawing stays.
+// @ts-check
+
+/** @typedef {[start: number, end: number, mean: number, lower: number | null, upper: number | null, n: number]} Point */
+
+// uPlot is a classic script, so it is a global.
+const uPlot = /** @type {any} */ (window).uPlot;
+const LEAST_PX = 12; // a shorter drag is a click
+
+/** @type {Map<string, any>} */
+const drawn = new Map();
+
+/** @param {string} name */
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** @param {Element} region @returns {Point[]} */
+function pointsOf(region) {
+  return [...region.querySelectorAll("tr[data-point]")].map((row) => {
+    const parts = (row.getAttribute("data-point") ?? "").split(",");
+    return /** @type {Point} */ (parts.map((part) => (part === "" ? null : Number(part))));
+  });
+}
+
+/** Columns for uPlot. A gap between two points gets an empty value, so that no line crosses it.
+ * @param {Point[]} points @param {number} step */
+function columns(points, step) {
+  /** @type {(number | null)[][]} */
+  const found = [[], [], [], [], []];
+  let last = Number.NaN;
+  for (const [start, end, mean, lower, upper, n] of points) {
+    if (start - last > 1.5 * step) [last + step, null, null, null, null].forEach((value, place) => found[place].push(value));
+    [(start + end) / 2, lower, upper, mean, n].forEach((value, place) => found[place].push(value));
+    last = start;
+  }
+  return found;
+}
+
+/** @param {HTMLElement} chart @param {Element} region */
+function marksOf(chart, region) {
+  const marks = [...region.querySelectorAll("[data-mark]")].map((one) => ({
+    at: Number(one.getAttribute("data-mark")), kind: one.className,
+  }));
+  return { marks, target: chart.dataset.target, baseline: chart.dataset.baseline };
+}
+
+/** @param {HTMLElement} chart */
+function draw(chart) {
+  const region = /** @type {Element} */ (chart.closest("[data-region]"));
+  const points = pointsOf(region);
+  const { marks, target, baseline } = marksOf(chart, region);
+  const [low, high] = [Number(chart.dataset.low), Number(chart.dataset.high)];
+  const [start, end] = [Number(chart.dataset.start), Number(chart.dataset.end)];
+  const line = getComputedStyle(chart).color;
+  const soft = colour("--soft");
+  const grid = { stroke: colour("--line"), width: 1 };
+  const output = region.querySelector(".at");
+  const axis = new Intl.DateTimeFormat(document.documentElement.lang, end - start > 2 * 86400
+    ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const clock = new Intl.DateTimeFormat(document.documentElement.lang, {
+    month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
+  });
+
+  /** @param {any} plot @param {number} value @param {string} stroke @param {number[]} dash */
+  function level(plot, value, stroke, dash) {
+    const y = Math.round(plot.valToPos(value, "y", true)) + 0.5;
+    stroked(plot, stroke, dash, plot.bbox.left, y, plot.bbox.left + plot.bbox.width, y);
+  }
+
+  /** @param {any} plot @param {string} stroke @param {number[]} dash @param {number} x1 @param {number} y1 @param {number} x2 @param {number} y2 */
+  function stroked(plot, stroke, dash, x1, y1, x2, y2) {
+    const context = plot.ctx;
+    context.save();
+    context.strokeStyle = stroke;
+    context.lineWidth = devicePixelRatio;
+    context.setLineDash(dash.map((part) => part * devicePixelRatio));
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x2, y2);
+    context.stroke();
+    context.restore();
+  }
+
+  const options = {
+    width: chart.clientWidth,
+    height: chart.clientHeight,
+    legend: { show: false },
+    scales: { x: { range: [start, end] }, y: { range: [low, high] } },
+    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+    axes: [
+      { stroke: soft, grid, ticks: grid, font: "11px system-ui, sans-serif", size: 26, space: 64,
+        values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => axis.format(one * 1000)) },
+      { stroke: soft, grid, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
+        values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => value.toFixed(2)) },
+    ],
+    series: [
+      {},
+      { stroke: "transparent", points: { show: false } },
+      { stroke: "transparent", points: { show: false } },
+      { stroke: line, width: 1.6, points: { show: points.length < 40, size: 5, fill: line } },
+      { show: false },
+    ],
+    bands: [{ series: [2, 1], fill: `color-mix(in srgb, ${line} 22%, transparent)` }],
+    hooks: {
+      draw: [
+        (/** @type {any} */ plot) => {
+          if (baseline) level(plot, Number(baseline), colour("--grey"), [6, 4]);
+          if (target) level(plot, Number(target), colour("--target"), [2, 3]);
+          for (const mark of marks) {
+            const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
+            const stroke = colour({ fired: "--bad", began: "--warn" }[mark.kind] ?? "--grey");
+            stroked(plot, stroke, mark.kind === "began" ? [3, 3] : [], x, plot.bbox.top, x, plot.bbox.top + plot.bbox.height);
+          }
+        },
+      ],
+      setCursor: [
+        (/** @type {any} */ plot) => {
+          const place = plot.cursor.idx;
+          const mean = place === null ? null : plot.data[3][place];
+          if (!output) return;
+          output.textContent = mean == null ? "\u00a0" : `${clock.format(plot.data[0][place] * 1000)} · ${mean.toFixed(3)}`
+            + (plot.data[1][place] == null ? "" : ` [${plot.data[1][place].toFixed(3)}, ${plot.data[2][place].toFixed(3)}]`)
+            + ` · n ${plot.data[4][place]}`;
+        },
+      ],
+      setSelect: [
+        (/** @type {any} */ plot) => {
+          if (plot.select.width < LEAST_PX) return;
+          const [from, to] = [plot.select.left, plot.select.left + plot.select.width].map((x) => plot.posToVal(x, "x"));
+          const address = new URL(location.href);
+          address.searchParams.delete("range");
+          address.searchParams.set("start", new Date(from * 1000).toISOString());
+          address.searchParams.set("end", new Date(to * 1000).toISOString());
+          location.assign(address);
+        },
+      ],
+    },
+  };
+  drawn.get(region.id)?.destroy();
+  chart.replaceChildren();
+  drawn.set(region.id, new uPlot(options, columns(points, Number(chart.dataset.step)), chart));
+}
+
+function drawAll() {
+  for (const chart of document.querySelectorAll(".chart")) draw(/** @type {HTMLElement} */ (chart));
+}
+
+// Module scripts run after classic ones that are deferred before them.
+if (uPlot) {
+  drawAll();
+  document.addEventListener("ragtide:replaced", (event) => {
+    const chart = /** @type {Element} */ (event.target).querySelector(".chart");
+    if (chart) draw(/** @type {HTMLElement} */ (chart));
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth !== width) drawAll();
+    width = innerWidth;
+  });
+}
