@@ -15,7 +15,8 @@ async def test_bands_are_drawn_and_a_drag_chooses_a_range(async_redis: Any, scre
     canvas = page.locator(".chart canvas")
     await expect(canvas).to_have_count(2)
     await expect(page.get_by_role("heading", level=1)).to_have_text("shop")
-    await canvas.first.hover(position={"x": 300, "y": 60})
+    await page.locator(".chart .u-over").first.hover(position={"x": 350, "y": 60})
+    await expect(page.locator("#chart-1 .at")).to_contain_text("· n ")
     await page.get_by_role("link", name="7d").click()
     await expect(page.get_by_role("link", name="7d")).to_have_attribute("aria-current", "true")
     await page.get_by_role("link", name="24h").click()
@@ -36,12 +37,11 @@ async def test_bands_are_drawn_and_a_drag_chooses_a_range(async_redis: Any, scre
 
 
 async def test_numbers_change_while_the_screen_is_open(async_redis: Any, screen: Screen) -> None:
-    await commit(async_redis, *traffic())
+    owner = await commit(async_redis, *traffic())
     page = await screen.open("/p/shop")
     value = page.locator(".metric .value").first
     before = await value.text_content()
-    await async_redis.flushdb()
-    await commit(async_redis, *traffic(mean=0.2))
+    await owner.commit(*traffic(first=1000, mean=0.2))
     await expect(value).not_to_have_text(before or "")
 
 
@@ -54,7 +54,7 @@ async def test_pipelines_are_compared_with_a_form(async_redis: Any, screen: Scre
 
 
 async def test_axe_keyboard_phone_and_foreign_text(async_redis: Any, screen: Screen) -> None:
-    name = f"shop {SCRIPT}" + "long-name-" * 12
+    name = f"shop {SCRIPT}" + "long-name-" * 9
     await commit(async_redis, *traffic(name, lang=SCRIPT))
     page = await screen.open("/")
     await page.locator("tbody th a").click()

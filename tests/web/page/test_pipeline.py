@@ -6,7 +6,7 @@ from typing import Any
 from tests.support.alerts import alert
 from tests.support.http_service import http_service
 from tests.support.metric_events import beta, event
-from tests.support.owners import owners
+from tests.support.owners import Owner, owners
 from tests.web.page.test_page import BROWSER, SCRIPT, TOKENS, page
 
 from ragtide_aggregator.service.state_options import state_options
@@ -39,10 +39,12 @@ def traffic(pipeline: str = "shop", first: int = 0, mean: float = 0.8, **segment
     return found
 
 
-async def commit(redis: Any, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> None:
+async def commit(redis: Any, *events: MetricEvent, alerts: tuple[Any, ...] = ()) -> Owner:
+    """Commit the first step of a deployment that keeps a history, and return its owner."""
     (owner,) = owners(redis, SETTINGS)
     owner.state = AggregatorState(state_options(SETTINGS))
     await owner.commit(*events, alerts=alerts)
+    return owner
 
 
 async def test_bands_marks_segments_and_numbers(async_redis: Any, redis_url: str) -> None:
