@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Annotated, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -65,7 +65,7 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
         raise HttpProblem(503, f"{error}") from None
 
 
-async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> Mapping[str, object]:
+async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> dict[str, Any]:
     span, versus = chosen
     known = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
     mine = [one for one in known if one.pipeline == pipeline]
