@@ -76,3 +76,17 @@ async def test_it_can_be_used_by_keyboard_and_screen_reader_and_on_a_phone(async
     await screen.open("/dead?reason=invalid")
     for selector in ("#groups a", "a[download]", "#orders input", "#orders button", "#letters a", "a[rel=next]"):
         await screen.reaches_by_tab(selector)
+
+
+async def test_keys_go_through_the_list_and_are_letters_in_a_form(async_redis: Any, screen: Screen) -> None:
+    ids = await add(async_redis, *(letter(n, {"pipeline": "shop", **GOOD}) for n in range(3)))
+    page = await screen.open("/dead?reason=invalid")
+    for key, place in (("j", 2), ("j", 1), ("j", 0), ("j", 0), ("k", 1)):
+        await page.keyboard.press(key)
+        await expect(page.locator(f"#letter-0-{ids[place]}")).to_be_focused()
+    await page.get_by_label("Reason").click()
+    await page.keyboard.type("jk")
+    await expect(page.get_by_label("Reason")).to_have_value("jk")
+    await page.locator("#letters a").nth(1).focus()
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{screen.url}/dead/0/{ids[1]}")

@@ -98,6 +98,14 @@ def test_the_judged_share_is_divided_by_reason() -> None:
     assert usage.usd == pytest.approx(1.2)
 
 
+def test_of_two_samples_nothing_tells_which_judged_interaction_is_whose() -> None:
+    both = pipeline_usage(of([*cascade(n=30), *cascade(n=30, labeler="nli")]))
+    assert {(usage.labeler, usage.judged, usage.uniform, usage.chosen) for usage in both} == {
+        ("test", 15, None, None),
+        ("nli", 15, None, None),
+    }
+
+
 def test_where_each_interaction_is_judged_there_is_no_sample() -> None:
     events = [event(n, {METRIC: 0.5}, labeler="judge", prompts=("trace.en.1",), cost_usd=0.01) for n in range(9)]
     events += [event(n, {}, labeler="judge", absent={METRIC: "judge_unusable"}) for n in range(9, 10)]

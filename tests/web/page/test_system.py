@@ -11,6 +11,7 @@ from tests.web.page.test_page import SCRIPT, page
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.failing import failing_alert
 from ragtide_consumers.notify.grouping import NotificationGroup
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
@@ -44,9 +45,8 @@ async def test_owners_workers_and_streams_are_those_of_redis(async_redis: Any) -
     await async_redis.xreadgroup(LABEL_GROUP, "host-1", {STREAMS.interactions: ">"}, count=4)
     await async_redis.hset(STREAMS.dropped, mapping={"full": 3, "old": 5})
     now_ms = int((await async_redis.time())[0]) * 1000
-    await async_redis.hset(
-        STREAMS.aggregators, mapping={"here": f"{now_ms + 60_000} 1", "gone": f"{now_ms - 60_000} 9"}
-    )
+    running = {"here": f"{now_ms + 60_000} 1", "gone": f"{now_ms - 60_000} 9", "foreign": "no number"}
+    await async_redis.hset(STREAMS.aggregators, mapping=running)
     facts = await read_system(async_redis, settings)
     view = system_view(facts, settings)
     assert [(one.name, one.pending, one.partitions) for one in facts.workers] == [("host-1", 4, 1)]
@@ -107,6 +107,17 @@ async def test_orders_have_pages_and_unreadable_ones_are_counted(async_redis: An
             break
     assert seen == [f"dead letter {number}" for number in reversed(range(7))]
     assert unreadable == 1
+
+
+async def test_a_redis_that_forbids_info_leaves_the_rest_of_the_screen(async_redis: Any, redis_url: str) -> None:
+    await async_redis.execute_command("ACL", "SETUSER", "page", "on", ">word", "~*", "&*", "+@all", "-info")
+    try:
+        async with connect_async(f"{redis_url}?username=page&password=word") as limited:
+            facts = await read_system(limited, Settings())
+    finally:
+        await async_redis.execute_command("ACL", "DELUSER", "page")
+    assert facts.servers == []
+    assert len(facts.partitions) == 1
 
 
 async def test_the_screen_shows_checks_settings_and_orders(async_redis: Any, redis_url: str) -> None:

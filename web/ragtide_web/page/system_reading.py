@@ -135,10 +135,17 @@ async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
         await _owners(redis, partitions, settings.lease_s),
         await _workers(redis, partitions),
         await _aggregators(redis, settings),
-        [redis_server(name, info) for name, info in await servers(redis)],
+        await _servers(redis),
         told_destinations(stored, settings),
         too_large,
     )
+
+
+async def _servers(redis: Redis) -> list[RedisServer]:
+    try:
+        return [redis_server(name, info) for name, info in await servers(redis)]
+    except ResponseError:  # an ACL, or a service, forbids INFO
+        return []
 
 
 async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -> list[PartitionOwners]:
@@ -191,8 +198,15 @@ async def _aggregators(redis: Redis, settings: Settings) -> list[RunningAggregat
     time: Any = await redis.time()
     times = list(time.values()) if isinstance(time, dict) else [time]
     now_ms = max(int(seconds) * 1000 for seconds, _ in times)
-    found = [(name.decode(errors="replace"), [int(part) for part in data.split()]) for name, data in members.items()]
-    return [RunningAggregator(name, count) for name, (until_ms, count) in sorted(found) if until_ms >= now_ms]
+    found = []
+    for name, data in sorted(members.items()):
+        try:
+            until_ms, count = (int(part) for part in data.split())
+        except ValueError:  # any client may write to Redis
+            continue
+        if until_ms >= now_ms:
+            found.append(RunningAggregator(name.decode(errors="replace"), count))
+    return found
 
 
 def redis_server(name: str, info: Mapping[str, Any]) -> RedisServer:
