@@ -21,6 +21,7 @@ from .access import Client, Clients
 from .capturing import Capture
 from .page.attempts import Attempts
 from .page.background import BackgroundRead
+from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
@@ -46,6 +47,7 @@ class Context:
     """The checks of `ragtide doctor`."""
     paired: BackgroundRead[list[Estimate]]
     """Estimates from pairs of two labelers."""
+    experiments: ExperimentsReading
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

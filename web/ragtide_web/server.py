@@ -38,6 +38,7 @@ from .app import application
 from .capturing import Capture
 from .context import Context
 from .page.background import BackgroundRead, ReadingThread
+from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.judge_reading import read_paired
 from .page.letter_index import LetterIndex
@@ -115,6 +116,7 @@ async def serve_http(
         thread = ReadingThread(url, settings)
         checks = BackgroundRead("checks", partial(thread.run, partial(_checked, settings, redact(url))))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
+        experiments = ExperimentsReading(url, settings)
         context = Context(
             settings=settings,
             redis=redis,
@@ -129,6 +131,7 @@ async def serve_http(
             hiding=hiding,
             checks=checks,
             paired=paired,
+            experiments=experiments,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -137,6 +140,7 @@ async def serve_http(
             stack.callback(listening.close)
             stack.callback(hiding.close)
             stack.push_async_callback(thread.aclose)
+            stack.push_async_callback(experiments.aclose)
             stack.push_async_callback(checks.aclose)
             stack.push_async_callback(paired.aclose)
             if settings.serve.grpc_port is not None:

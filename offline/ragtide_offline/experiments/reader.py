@@ -35,7 +35,8 @@ class ExperimentReader:
     """
 
     def __init__(self, redis: Redis, streams: Streams, *, races: bool = True) -> None:
-        self._redis = redis
+        self.redis = redis
+        """Client of the next read."""
         self._streams = streams
         self._races = races
         self._positions = dict.fromkeys(
@@ -72,7 +73,7 @@ class ExperimentReader:
         Raises:
             redis.RedisError: some entries may be read already; read again.
         """
-        while found := await read_after(self._redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
+        while found := await read_after(self.redis, self._positions, count=AT_ONCE, block_ms=wait_ms):
             wait_ms = None
             by_stream = dict(found)
             self._positions |= {stream: entries[-1].entry_id for stream, entries in found}

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragtide_schemas import Kind
+from ragtide_schemas.experiments import Plan
 
-from ..experiments.board import BoardRow
+from ..experiments.board import Board, BoardRow
 from ..experiments.projections import Projection
 from ..experiments.verdict import ExperimentVerdict, surely_behind, verdict_of, verdict_text
 from . import charts
@@ -115,16 +116,16 @@ def status(report: ExperimentReport) -> str:
     return "complete" if report.board.completed else "not complete"
 
 
-def meaning(report: ExperimentReport) -> dict[str, str]:
-    """Return the explanation of each part of the page."""
-    plan, options = report.plan, report.plan.intervals
+def meaning_of(plan: Plan, board: Board) -> dict[str, str]:
+    """Return the explanation of the leaderboard (`estimates`, `intervals`) and of the `race`."""
+    options = plan.intervals
     level = f"{options.confidence:.0%}"
     looks = (
         "is valid at every look"
         if options.strategy in ANYTIME
         else "is valid once, at a number of items fixed in advance"
     )
-    kind = next((row.estimates[report.board.metric].kind for row in report.board.rows), Kind.ALGEBRAIC)
+    kind = next((row.estimates[board.metric].kind for row in board.rows), Kind.ALGEBRAIC)
     projected = "total" if kind is Kind.DISTRIBUTIVE else "mean"
     strategy = {"auto": "betting (asymptotic for counts)"}.get(options.strategy, options.strategy)
     said = {
@@ -133,9 +134,8 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
         "intervals": f"With a probability of {level} the interval of a config contains its {projected} over all items. "
         f"It {looks}. Each interval is about one config: with many configs some intervals miss, and the leader was "
         "probably lucky. To decide between two configs use their difference on the same items: its interval is "
-        "narrower." + (EXACT if any(row.estimates[report.board.metric].exact for row in report.board.rows) else ""),
+        "narrower." + (EXACT if any(row.estimates[board.metric].exact for row in board.rows) else ""),
         "race": "",
-        "pairs": "",
     }
     if plan.race.enabled:
         said["race"] = (
@@ -143,6 +143,12 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
             f"probability that any stop is wrong is at most {1 - plan.race.confidence:.2g}, over all looks. The "
             "e-value is the evidence against the config: a stop needs an e-value of 1 / alpha."
         )
+    return said
+
+
+def meaning(report: ExperimentReport) -> dict[str, str]:
+    """Return the explanation of each part of the page."""
+    plan, said = report.plan, {**meaning_of(report.plan, report.board), "pairs": ""}
     if report.pairs is not None:
         pairs = report.pairs
         left = f" {pairs.left_out:,} configs further down the leaderboard are left out." if pairs.left_out else ""
