@@ -21,7 +21,8 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
-from ragtide_web.page.judge import agreement_rows, endpoint_view, gold_error_rows, pipeline_usage, spend_chart
+from ragtide_web.page.judge import endpoint_view, pipeline_usage, spend_chart
+from ragtide_web.page.judged_worth import agreement_rows, gold_error_rows
 from ragtide_web.page.words import words
 
 STREAMS = Streams("ragtide", 0)

@@ -15,9 +15,11 @@ from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+from ragtide_web.page.order_log import read_orders
 from ragtide_web.page.orders import PageOrder
+from ragtide_web.page.outbox_reading import told_destinations
 from ragtide_web.page.system import system_view
-from ragtide_web.page.system_reading import read_orders, read_system, redis_server, told_destinations
+from ragtide_web.page.system_reading import read_system, redis_server
 
 STREAMS = Streams("ragtide", 0)
 NOTIFY = NotifySettings(

@@ -1,28 +1,18 @@
-"""Reads the system from Redis: processes, leases, streams, servers, notifications and orders of users."""
+"""Reads the system from Redis: processes, leases, streams and servers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from pydantic import ValidationError
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from ragtide_consumers.notify.destination_state import DestinationState
-from ragtide_consumers.notify.grouping import NotificationGroup
-from ragtide_consumers.notify.outbox import GROUP, STATE
 from ragtide_roles.doctor.server import servers
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
-from ragtide_runtime.redis.entry_ids import Entry
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.settings.model import Settings
 
-from .orders import PageOrder
-
-OUTBOX_FIELDS: Final = 2_000
-"""Fields of an outbox above which only their number is read."""
+from .outbox_reading import ToldDestination, read_outboxes, told_destinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,26 +81,6 @@ class RedisServer:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDestination:
-    """What the outboxes hold about one destination."""
-
-    name: str
-    kind: str
-    told_at: datetime | None
-    """Time of the newest message that is still known; None if none is."""
-    waiting: int
-    """Alerts of which a change waits to be told, or is told now."""
-    retried: int
-    """Messages that failed and are tried again."""
-    answer: str
-    """Reason of the last failure of a message that is tried again."""
-    failing: str
-    """Message of the alert that it fails; empty if it works."""
-    withheld: int
-    """Messages that the next summary replaces."""
-
-
-@dataclass(frozen=True, slots=True)
 class SystemFacts:
     """The system at one moment."""
 
@@ -130,7 +100,7 @@ async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
         redis.RedisError: Redis failed.
     """
     partitions = settings.layout.all()
-    stored, too_large = await _outboxes(redis, partitions)
+    stored, too_large = await read_outboxes(redis, partitions)
     return SystemFacts(
         await _owners(redis, partitions, settings.lease_s),
         await _workers(redis, partitions),
@@ -226,99 +196,4 @@ def redis_server(name: str, info: Mapping[str, Any]) -> RedisServer:
         clients=int(info.get("connected_clients", 0)),
         replicas=int(info.get("connected_slaves", 0)),
         commands_per_s=float(info.get("instantaneous_ops_per_sec", 0)),
-    )
-
-
-async def _outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[list[dict[bytes, bytes]], int]:
-    """Return the outboxes that are not too large, and how many are."""
-    async with redis.pipeline(transaction=False) as pipe:
-        for streams in partitions:
-            pipe.hlen(streams.outbox)
-        sizes: list[int] = await pipe.execute()
-    small = [one for one, size in zip(partitions, sizes, strict=True) if 0 < size <= OUTBOX_FIELDS]
-    async with redis.pipeline(transaction=False) as pipe:
-        for streams in small:
-            pipe.hgetall(streams.outbox)
-        stored: list[dict[bytes, bytes]] = await pipe.execute()
-    return stored, sum(size > OUTBOX_FIELDS for size in sizes)
-
-
-def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Settings) -> list[ToldDestination]:
-    """Return what outboxes hold about each destination of the settings.
-
-    Args:
-        stored: fields of the outbox of each partition.
-        settings: name the destinations.
-    """
-    groups: list[NotificationGroup] = []
-    states: list[DestinationState] = []
-    for name, data in (field for fields in stored for field in fields.items()):
-        try:
-            if name.startswith(GROUP.encode()):
-                groups.append(NotificationGroup.model_validate_json(data))
-            elif name.startswith(STATE.encode()):
-                states.append(DestinationState.model_validate_json(data))
-        except ValidationError:  # the notifier reports it
-            continue
-    return [
-        _told(
-            one.name,
-            one.kind,
-            [group for group in groups if group.destination == one.name],
-            [state for state in states if state.name == one.name],
-        )
-        for one in settings.notify.destinations
-    ]
-
-
-def _told(
-    name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState]
-) -> ToldDestination:
-    times = [one.told_ms for one in groups if one.told_ms is not None]
-    times += [time for one in states for time in one.sent_ms]
-    tried = [one for one in groups if one.tries]
-    return ToldDestination(
-        name,
-        kind,
-        datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
-        sum(len(one.members) for one in groups if one.due_ms is not None),
-        len(tried),
-        max(tried, key=lambda one: one.tries).answer if tried else "",
-        next((one.failing.message for one in states if one.failing is not None), ""),
-        sum(one.summary.n_withheld for one in states if one.summary is not None),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersPage:
-    """Orders of users, the newest first."""
-
-    orders: Sequence[tuple[str, PageOrder]]
-    """Ids in the stream, and the orders."""
-    older: str | None
-    """Id before which the next page begins; None on the last page."""
-    unreadable: int
-
-
-async def read_orders(redis: Redis, settings: Settings, *, before: str | None = None, count: int = 50) -> OrdersPage:
-    """Return a page of the orders that users gave.
-
-    Args:
-        redis: client.
-        settings: of the deployment.
-        before: id of the order before which the page begins; the newest unless given.
-        count: orders of a page.
-
-    Raises:
-        redis.RedisError: Redis failed.
-    """
-    key = Streams(settings.prefix, 0).orders
-    reply: Any = await redis.xrevrange(key, max="+" if before is None else f"({before}", count=count + 1)
-    entries = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
-    unreadable = Unreadable("order")
-    found = [(one.entry_id, unreadable.decode(PageOrder, key, one)) for one in entries[:count]]
-    return OrdersPage(
-        [(entry_id, order) for entry_id, order in found if order is not None],
-        entries[count - 1].entry_id if len(entries) > count else None,
-        unreadable.count,
     )

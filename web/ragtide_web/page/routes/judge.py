@@ -8,8 +8,9 @@ from ragtide_aggregator.errors import CheckpointError
 from ...context import Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..judge import agreement_rows, gold_error_rows, pipeline_usage
+from ..judge import pipeline_usage
 from ..judge_reading import read_endpoints
+from ..judged_worth import agreement_rows, gold_error_rows
 from ..rendering import render
 from ..viewers import Reader
 

@@ -9,10 +9,11 @@ from pydantic_core import to_json
 from ...context import Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ..order_log import OrdersPage, read_orders
 from ..rendering import lasting, render
 from ..shown_settings import shown_settings
 from ..system import FULL, in_bytes, is_present, memory_share, system_view
-from ..system_reading import OrdersPage, read_orders, read_system
+from ..system_reading import read_system
 from ..viewers import Reader, Viewer
 
 router = APIRouter(include_in_schema=False)
