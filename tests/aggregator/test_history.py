@@ -187,6 +187,25 @@ def test_restarts_from_any_checkpoint_give_the_same_history_to_the_bit(
     assert parts.opened() == whole.opened()
 
 
+def test_panes_are_loaded_together_as_one_by_one() -> None:
+    events = [at(7 * number, number % 10 / 9, session_id="s" if number % 90 < 40 else None) for number in range(900)]
+    events = [
+        one.model_copy(update={"sampling_probability": 0.5} if i % 300 < 50 else {}) for i, one in enumerate(events)
+    ]
+    found = after(events, replace(OPTIONS, clusters=ClusterOptions("session_id", 3, 60_000, 10)))
+    records = [pane_of(record) for record in found.lists[series_name(key_of(at(0)), FINE_MS)]]
+    records.append((0, after([at(0), at(DAY)]).lists[series_name(key_of(at(0)), FINE_MS)][0][8:]))
+    assert len({len(data) for _, data in records}) > 1
+    together, single = PaneRows(), PaneRows()
+    together.load_panes([(1, pane, data) for pane, data in records])
+    for pane, data in records:
+        single.load(1, pane, data)
+    for pane, data in records:
+        assert together.to_bytes(1, pane) == single.to_bytes(1, pane) == data
+    with pytest.raises(ValueError, match="version"):
+        together.load_panes([(2, 0, bytes(len(records[-1][1])))])
+
+
 def test_a_long_series_in_one_commit_keeps_its_newest_panes() -> None:
     options = replace(OPTIONS, history=replace(HISTORY, fine_kept=3, coarse_kept=2))
     found = after([at(20 * MINUTE * number) for number in range(30)], options)

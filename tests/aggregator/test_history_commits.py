@@ -27,6 +27,7 @@ EVENTS = [
 ]
 
 
+@pytest.mark.heavy
 async def test_a_killed_aggregator_and_a_lost_reply_change_nothing(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,19 +6,23 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.metric_events import adherence
+from tests.support.metric_events import event as metric_event
+from tests.support.owners import owners
 
-from ragtide import AlertRule, ConfigurationError
+from ragtide import AlertRule, ConfigurationError, Deployment
 from ragtide.cli.given_options import Given
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
+from ragtide_roles.doctor.history import history_findings
 from ragtide_roles.doctor.labeler import labeler_findings
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.alerting import BudgetSettings
+from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
 
 
@@ -228,6 +232,18 @@ def test_the_number_of_partitions_can_be_given_on_the_command_line() -> None:
     assert Given(partitions=3).settings().partitions == 3
     with pytest.raises(ConfigurationError, match="partitions"):
         Given(partitions=0).settings()
+
+
+async def test_the_memory_of_the_history_is_projected_and_a_full_partition_is_a_warning(async_redis: Any) -> None:
+    settings = Settings(history=HistorySettings(series_max=2))
+    assert await history_findings(Deployment(async_redis, settings)) == []
+    (owner,) = owners(async_redis, settings)
+    await owner.commit(metric_event(0, {"trace.adherence": 0.5}))
+    (full,) = await history_findings(Deployment(async_redis, settings))
+    assert (full.level, full.found.partition(",")[0]) == ("warning", "2 series")
+    assert "1 partition cannot have more than 2" in full.found
+    (room,) = await history_findings(Deployment(async_redis, Settings()))
+    assert (room.level, room.found) == ("ok", "2 series, about 0.5 MiB in Redis when they are full")
 
 
 async def test_the_memory_of_known_ids_is_projected_from_the_rate_and_the_windows(async_redis: Any) -> None:

@@ -145,20 +145,18 @@ def over_time(
     ):
         step_ms = step_of(span, options, coarse=True)
     first, last = span.start_ms // step_ms, (span.end_ms - 1) // step_ms
-    rows, loaded = PaneRows(), 0
+    rows = PaneRows()
+    loaded: list[tuple[int, int, bytes]] = []
     groups: dict[int, list[tuple[int, int]]] = {}
     opened: set[int] = set()
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
-        nonlocal loaded
         for pane, data in panes:
             point = pane * length_ms // step_ms
             if not first <= point <= last:
                 continue
-            with reading(f"{CheckpointField.HISTORY}{length_ms}:{pane}:{key.encode()}"):
-                rows.load(loaded, pane, data)
-            groups.setdefault(point, []).append((loaded, pane))
-            loaded += 1
+            groups.setdefault(point, []).append((len(loaded), pane))
+            loaded.append((len(loaded), pane, data))
             if still_open:
                 opened.add(point)
 
@@ -173,6 +171,8 @@ def over_time(
     order = sorted(groups)
     if not order:
         return History(key, timedelta(milliseconds=step_ms), ())
+    with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
+        rows.load_panes(loaded)
     pooled = rows.pooled([groups[point] for point in order])
     every = np.ones(len(order), dtype=bool)
     moments = with_waiting(pooled.moments, every & any(one.clustered for one in lists))

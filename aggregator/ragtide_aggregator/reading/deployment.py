@@ -143,6 +143,14 @@ class Deployment:
         partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
         return await self._history.series(partitions, pipeline)
 
+    async def series_by_partition(self) -> dict[int, list[EstimateKey]]:
+        """Return the keys that have a history by partition; the parts of a split pipeline are in several.
+
+        Raises:
+            DamagedFieldError: a checkpoint names a key that cannot be read.
+        """
+        return {streams.partition: await self._history.series([streams]) for streams in self._partitions}
+
     async def history(
         self,
         pipeline: str,

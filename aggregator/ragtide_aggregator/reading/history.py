@@ -20,7 +20,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import to_milliseconds
 
 from ..errors import reading
-from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, over_time
+from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, over_time, step_of
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
 from ..service.checkpoint import FIELDS_AT_ONCE
@@ -111,7 +111,7 @@ class HistoryReader:
         span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max)
         found = []
         for key in sorted(by_key, key=lambda one: one.encode()):
-            lists = await asyncio.gather(*(self._read_panes(streams, key, options) for streams in by_key[key]))
+            lists = await asyncio.gather(*(self._read_panes(streams, key, options, span) for streams in by_key[key]))
             found.append(await asyncio.to_thread(over_time, key, lists, span, options=options, method=method))
         return found
 
@@ -124,8 +124,13 @@ class HistoryReader:
                 return found
         return _choose(await self._list(streams, pipeline), wanted)
 
-    async def _read_panes(self, streams: Streams, key: EstimateKey, options: HistoryOptions) -> SeriesPanes:
+    async def _read_panes(
+        self, streams: Streams, key: EstimateKey, options: HistoryOptions, span: TimeRange
+    ) -> SeriesPanes:
         name = key.encode()
+        # Closed fine panes are in their coarse panes, too.
+        fine_wanted = step_of(span, options, coarse=False) < options.coarse_ms
+        lengths = (options.fine_ms, options.coarse_ms) if fine_wanted else (options.coarse_ms,)
         scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
         series = CheckpointField.HISTORY_SERIES + name
         listed = cast("bytes | None", await self._redis.hget(streams.checkpoint, series))
@@ -134,7 +139,7 @@ class HistoryReader:
             async with self._redis.pipeline(transaction=True) as pipe:
                 fields = [series, CheckpointField.CLUSTER_SCOPE + scope, *(field for *_, field in names)]
                 pipe.hmget(streams.checkpoint, fields)
-                for length in (options.fine_ms, options.coarse_ms):
+                for length in lengths:
                     pipe.lrange(streams.history(series_name(name, length)), 0, -1)
                 (now, clustered, *panes), *closed = await pipe.execute()
             if now == listed:
@@ -145,8 +150,8 @@ class HistoryReader:
         for (place, pane, _), data in zip(names, panes, strict=True):
             if data is not None:
                 opened[place].append((pane, data))
-        fine, coarse = ([pane_of(record) for record in records] for records in closed)
-        return SeriesPanes(clustered is not None, (fine, coarse), (opened[FINE], opened[COARSE]))
+        *fine, coarse = ([pane_of(record) for record in records] for records in closed)
+        return SeriesPanes(clustered is not None, (fine[0] if fine else [], coarse), (opened[FINE], opened[COARSE]))
 
 
 def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:

@@ -19,6 +19,8 @@ from .closed_clusters import ClosedClusters
 from .weight_rows import add_clusters, add_values
 
 _COUNT: Final = struct.Struct("<q")
+_PLAIN: Final = np.dtype([("absent", "<i8"), ("moments", f"V{MomentTable.ROW_SIZE}")])
+"""A pane without clusters and sampled values."""
 
 
 class Pooled(NamedTuple):
@@ -218,3 +220,20 @@ class PaneRows:
             self._clusters.load(place, rest[: ClusterTable.SIZE])
             rest = rest[ClusterTable.SIZE :]
         self._weights.load(place, rest)
+
+    def load_panes(self, panes: Sequence[tuple[int, int, bytes]]) -> None:
+        """Set panes, each given by row, number and what `to_bytes` returned; much faster than one by one.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        plain = []
+        for row, pane, data in panes:
+            if len(data) == _PLAIN.itemsize:
+                plain.append((self._place(row, pane), data))
+            else:
+                self.load(row, pane, data)
+        if plain:
+            places = np.array([place for place, _ in plain], dtype=np.intp)
+            found = np.frombuffer(b"".join(data for _, data in plain), dtype=_PLAIN)
+            self._n_absent[places] = found["absent"]
+            self._moments.load_rows(places, found["moments"].tobytes())

@@ -20,6 +20,7 @@ VERSION: Final = 2
 """Version of the bytes of one row."""
 
 _ROW = struct.Struct("<B10q3d")
+_ROWS = np.dtype([("version", "u1"), ("count", "<i8"), ("sums", "<i8", (9,)), ("rest", "<f8", (3,))])
 _CAPACITY = 64
 _SUM, _M2, _V = 0, 1, 2
 
@@ -268,3 +269,17 @@ class MomentTable:
         self._counts[row] = count
         self._sums[:, :, row] = np.array(parts[:9], dtype=np.int64).reshape(3, 3)
         self._recent[row], self._minimum[row], self._maximum[row] = parts[9:]
+
+    def load_rows(self, rows: Rows, data: bytes) -> None:
+        """Set rows to what `to_bytes` returned for each, joined; much faster than one by one.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        if len(data) != rows.size * _ROW.size:
+            raise ValueError(f"{rows.size:,} rows of moments have {len(data):,} bytes")
+        found = np.frombuffer(data, dtype=_ROWS)
+        if (found["version"] != VERSION).any():
+            raise ValueError(f"a row of moments has a version other than {VERSION}")
+        self._counts[rows] = found["count"]
+        self._sums[:, :, rows] = found["sums"].T.reshape(3, 3, -1)
+        self._recent[rows], self._minimum[rows], self._maximum[rows] = found["rest"].T

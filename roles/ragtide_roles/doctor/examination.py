@@ -18,6 +18,7 @@ from .dependence import dependence_findings
 from .endpoints import endpoint_findings
 from .false_alarms import false_alarm_findings
 from .finding import Finding, Level, counted
+from .history import history_findings
 from .known_ids import known_ids_finding
 from .labeler import labeler_findings
 from .notifications import notification_findings
@@ -42,6 +43,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         Finding("ok", "redis", description),
         *await server_findings(redis),
         await known_ids_finding(redis, settings),
+        *await history_findings(deployment),
         _roles(partitions),
         *await _aggregators(redis, settings),
         *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
