@@ -1,7 +1,7 @@
 """Reads from Redis the state of the endpoints that labelers call, as each process wrote it, and the dollars spent."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
 
@@ -27,6 +27,10 @@ class EndpointState:
     """The last failure; empty if a call has succeeded since."""
     over_budget: str = ""
     """The period whose spend limit is reached: `hour` or `day`; empty if no limit is reached."""
+    in_flight: int = field(default=0, compare=False)
+    """Concurrent calls when the state was written: at its last change, or up to 15 seconds ago."""
+    calls_allowed: int = field(default=0, compare=False)
+    """Most concurrent calls that the process allowed then; 0 if an older release wrote the state."""
 
 
 async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:
@@ -50,8 +54,10 @@ def _decoded(data: bytes) -> EndpointState | None:
             found["busy"] is True,
             str(found["last_error"])[:1000],
             str(found.get("over_budget", "")),
+            int(found.get("in_flight", 0)),
+            int(found.get("calls_allowed", 0)),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
         return None
 
 

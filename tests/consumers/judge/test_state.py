@@ -1,6 +1,7 @@
 """The state of a judge as an operator sees it: in `ragtide doctor`, on /readyz, and in the log."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -186,3 +187,16 @@ async def test_an_outage_of_the_judge_is_one_warning_however_many_interactions_w
     warned = [entry for entry in logs if entry["log_level"] in {"warning", "error"}]
     assert len([entry for entry in warned if entry["event"] == "the labeler is unavailable"]) == 1
     assert len(warned) <= 2  # the other names a cause of its own: 429, or an interaction without labels
+
+
+async def test_the_state_has_the_calls_that_are_allowed_and_is_the_same_state_with_others(
+    server: ScriptedJudge, async_redis: Any
+) -> None:
+    given = settings(server)
+    async with labeler_of(given, async_redis) as labeler:
+        await labeler.label(TOWER)
+        await until(lambda: read_endpoint_states(async_redis, given.prefix))
+        (state,) = (await read_endpoint_states(async_redis, given.prefix)).values()
+    assert state.calls_allowed > 0
+    assert state.in_flight >= 0
+    assert replace(state, calls_allowed=state.calls_allowed + 1, in_flight=7) == state

@@ -154,7 +154,8 @@ async def fill(redis: Any) -> None:
         await run_script(redis, count_calls(STREAMS, "judge", one, at=at, process="a", batch=back + 1))
     hour, day = spend_periods(now)
     await redis.mset({STREAMS.labeler_spend("judge", hour): "0.95", STREAMS.labeler_spend("judge", day): "7.5"})
-    state = {"labeler": "judge", "model": "gpt-5-mini", "paused": True, "busy": False, "last_error": f"429 {SCRIPT}"}
+    state = {"labeler": "judge", "model": "gpt-5-mini", "paused": True, "busy": False, "last_error": f"429 {SCRIPT}",
+             "in_flight": 3, "calls_allowed": 8}  # fmt: skip
     await redis.sadd(STREAMS.endpoint_states, "host-1")
     await redis.set(STREAMS.endpoint_state("host-1"), json.dumps(state))
     (owner,) = owners(redis, Settings())
@@ -169,7 +170,8 @@ async def test_the_screen_has_dollars_calls_and_agreement(async_redis: Any, redi
     async with http_service(redis_url, judge=LIMITED) as service:
         status, text = await page(service, "/judge")
     assert status == 200, text
-    for shown in ("$0.95", "$7.50", "limit nearly reached", "answered 240", "timeout 24", "gpt-5-mini", "×", "paused"):
+    for shown in ("$0.95", "$7.50", "limit nearly reached", "answered 240", "timeout 24", "gpt-5-mini", "×", "paused",
+                  "3 calls at once, of 8 allowed"):  # fmt: skip
         assert shown in text, shown
     assert "<script>alert" not in text
 

@@ -91,6 +91,10 @@ class EndpointView:
     """Counts of the last hours."""
     processes: Sequence[EndpointProcesses]
     """The worst state first."""
+    in_flight: int
+    """Concurrent calls of all processes, when each wrote its state."""
+    calls_allowed: int
+    """Most concurrent calls that the processes allowed then."""
 
     @property
     def asked(self) -> int:
@@ -145,6 +149,8 @@ def endpoint_view(
         spend_chart(history.days, day_limit, spend.day_usd),
         history.total,
         _processes(states),
+        sum(one.in_flight for one in states.values()),
+        sum(one.calls_allowed for one in states.values()),
     )
 
 

@@ -127,6 +127,8 @@ class Access:
             busy=self.endpoint.asks_for_fewer_calls,
             last_error=self.endpoint.last_error,
             over_budget=self._over_budget,
+            in_flight=self.endpoint.in_flight.in_flight,
+            calls_allowed=self.endpoint.in_flight.limit,
         )
 
     async def aclose(self) -> None:
