@@ -152,6 +152,17 @@ async def test_a_letter_is_shown_redacted_and_retried_with_a_reason(async_redis:
     ]
 
 
+async def test_a_long_detail_is_redacted_before_it_is_cut(async_redis: Any, redis_url: str) -> None:
+    for start in range(590, 601):
+        detail = f"{'x ' * 300}"[:start] + " anna.schmidt@example.com could not be read"
+        await add(async_redis, letter(start, {"pipeline": "shop"}, Reason.LABELING_FAILED, detail=detail))
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/dead")
+        assert "anna" not in text
+        for entry_id, _ in await async_redis.xrange(STREAMS.dead_letters):
+            assert "anna" not in (await page(service, f"/dead/0/{entry_id.decode()}"))[1]
+
+
 async def test_a_group_is_retried_up_to_the_newest_that_was_shown(async_redis: Any, redis_url: str) -> None:
     ids = await add(
         async_redis, *(letter(n, {"pipeline": "shop", **GOOD, "interaction_id": f"i-{n}"}) for n in range(40))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from time import monotonic
 from typing import Any, Final, NamedTuple
@@ -25,8 +25,6 @@ AT_ONCE: Final = 64
 PAGE_BYTES: Final = 33_554_432
 PAUSE: Final = 4.0
 """Pause after a reading of everything, in durations of it. Letters that another process retried stay listed then."""
-DETAIL_CHARS: Final = 600
-"""Characters of the detail that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class LetterSummary:
     partition: int
     reason: Reason
     detail: str
-    """Reason in one sentence; its beginning if it is long."""
+    """Reason in one sentence. It is whole: a part that must not be shown could be cut, so that no pattern finds it."""
     source: str
     """Kind of the entry: `interactions`, `feedback`, `metrics` or `alerts`."""
     entry_id: str
@@ -72,7 +70,7 @@ def summary_of(stored_id: str, streams: Streams, letter: DeadLetter) -> LetterSu
         letter_id=stored_id,
         partition=streams.partition,
         reason=letter.reason,
-        detail=letter.detail[:DETAIL_CHARS],
+        detail=letter.detail,
         source=kinds.get(letter.stream, "unknown"),
         entry_id=letter.entry_id,
         component=letter.component,
@@ -200,10 +198,6 @@ class IndexedLetters:
     """Entries of the streams of dead letters."""
     unreadable: int
     """Entries among those read that hold no dead letter."""
-
-    def of(self, chosen: Sequence[LetterSummary]) -> "IndexedLetters":
-        """Return some of them, with the same counts."""
-        return replace(self, letters=chosen)
 
 
 class LetterIndex:

@@ -35,6 +35,8 @@ RETRY_S: Final = 30.0
 """Seconds after which an order to retry a group stops; the rest stays, for a further order."""
 AT_ONCE: Final = 16
 """Dead letters that are retried at the same time; each may have 4 MiB."""
+DETAIL_CHARS: Final = 600
+"""Most characters of a detail that are shown; it is cut after redaction."""
 SHOWN_CHARS: Final = 200_000
 """Most characters of a payload on its page."""
 
@@ -79,7 +81,7 @@ async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[t
     texts = [shown_detail(one, sees_texts=viewer.sees_texts, hides=hiding.hides) for one in found.letters]
     redacted = await hiding.texts(texts)
     return {
-        (one.partition, one.letter_id): text
+        (one.partition, one.letter_id): text[:DETAIL_CHARS]
         for one, text in zip(found.letters, redacted or [""] * len(texts), strict=True)
     }
 
@@ -158,7 +160,7 @@ async def _one(
         letter=summary,
         meaning=group.meaning,
         field=failed_field(summary),
-        detail=detail[0] if detail else "",
+        detail=detail[0][:DETAIL_CHARS] if detail else "",
         payload=None if payload is None else payload[:SHOWN_CHARS],
         cut=payload is not None and len(payload) > SHOWN_CHARS,
         whole=not stored.letter.truncated,
