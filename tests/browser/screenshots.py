@@ -56,6 +56,18 @@ async def _pipeline(_: Page) -> str:
     return f"/p/{PIPELINES[0]}"
 
 
+async def _alerts(_: Page) -> str:
+    return "/a"
+
+
+async def _alert(page: Page) -> str:
+    return await _link(page, "/a?state=firing", f"tbody th a:has-text('{PIPELINES[0]}')")
+
+
+async def _judge(_: Page) -> str:
+    return "/judge"
+
+
 async def _dead(_: Page) -> str:
     return "/dead"
 
@@ -67,6 +79,9 @@ async def _system(_: Page) -> str:
 SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {
     "fleet": _fleet,
     "pipeline": _pipeline,
+    "alerts": _alerts,
+    "alert": _alert,
+    "judge": _judge,
     "dead": _dead,
     "system": _system,
 }

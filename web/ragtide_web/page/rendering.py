@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
+from math import log
 from typing import Any, Final
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -85,6 +87,8 @@ def _environment(language: str) -> Environment:
         "share": lambda value: f"{value:.1%}",
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
+        "log_of": log,
+        "segment_of_path": segment_of_path,
         "when": when,
         "ago": ago,
     }
@@ -96,6 +100,15 @@ def _environment(language: str) -> Environment:
 def _visible(value: Any) -> Any:
     """Make control characters visible: they hide text."""
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def segment_of_path(name: str) -> str:
+    """Return a name as one segment of a path.
+
+    >>> segment_of_path("a/b?"), segment_of_path("..")
+    ('a%2Fb%3F', '%2E%2E')
+    """
+    return quote(name, safe="").replace(".", "%2E") if set(name) <= {"."} else quote(name, safe="")
 
 
 def title_of(metric: str) -> str:

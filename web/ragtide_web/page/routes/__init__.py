@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import dead_letters, experiments, fleet, judge, live, login, pipelines, static, system
+from . import alerts, dead_letters, experiments, fleet, judge, live, login, pipelines, static, system
 
 ROUTERS: Final = (
     static.router,
@@ -10,6 +10,7 @@ ROUTERS: Final = (
     live.router,
     fleet.router,
     pipelines.router,
+    alerts.router,
     experiments.router,
     judge.router,
     dead_letters.router,

@@ -1,0 +1,186 @@
+"""Alerts: lists with pages, one alert with everything that is known of it, and its orders."""
+
+from datetime import timedelta
+from typing import Any
+
+from tests.support.alerts import alert
+from tests.support.http_service import http_service
+from tests.support.metric_events import START
+from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
+from tests.web.page.test_pipeline import SETTINGS, commit, traffic
+
+from ragtide_consumers.notify.silences import Acknowledgement, Silence, read_acknowledged, read_silences
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.alert import ChangeCause, SegmentShare
+from ragtide_web.page.alerts import PAGE, alert_list, chart_range, timeline
+
+STREAMS = Streams("ragtide", 0)
+
+
+def drift(alert_id: str = "A-1", **fields: Any) -> Alert:
+    """Return an alert with all its statistics."""
+    now = utc_now()
+    share = SegmentShare(
+        value="lang=de", before=0.1, before_lower=0.05, before_upper=0.15, since=0.4, since_lower=0.3, since_upper=0.5
+    )
+    cause = ChangeCause(
+        verdict="mix",
+        segment="lang",
+        n_before=200,
+        n_since=100,
+        mix=-0.2,
+        mix_lower=-0.3,
+        mix_upper=-0.1,
+        within=-0.01,
+        within_lower=-0.05,
+        within_upper=0.03,
+        confidence=0.95,
+        shares=(share,),
+        text="mostly mix: more lang=de",
+    )
+    given: dict[str, Any] = {
+        "rule": "adherence-drift",
+        "kind": "drift",
+        "profile": "ragbench",
+        "labeler": "test",
+        "labeler_version": "1",
+        "fired_at": now - timedelta(hours=1),
+        "began_at": now - timedelta(hours=2),
+        "baseline": 0.8,
+        "baseline_source": "learned",
+        "observed": 0.3,
+        "observed_n": 40,
+        "observed_lower": 0.2,
+        "observed_upper": 0.4,
+        "log_evidence": 9.5,
+        "run_length": 10_000,
+        "n": 300,
+        "cause": cause,
+        "worst_interaction_ids": ("i-1",),
+        "diagnosis": ("The retriever finds less.",),
+    }
+    return alert(alert_id, **given | fields)
+
+
+async def add(redis: Any, *alerts: Alert) -> None:
+    for one in alerts:
+        await redis.xadd(STREAMS.alerts, {DATA_FIELD: one.encode()})
+
+
+def test_alerts_that_fire_come_first_and_pages_hold_all() -> None:
+    old = [alert(f"R-{n}", status="resolved", fired_at=START, resolved_at=START) for n in range(3 * PAGE)]
+    new = [alert(f"F-{n}", fired_at=START + timedelta(seconds=n)) for n in range(3)]
+    first = alert_list([*new, *old])
+    assert [one.alert_id for one in first.alerts[:4]] == ["F-2", "F-1", "F-0", "R-0"]
+    assert (first.firing, first.total, first.pages) == (3, 3 * PAGE + 3, 4)
+    seen = [one.alert_id for number in range(1, 5) for one in alert_list([*new, *old], page=number).alerts]
+    assert sorted(seen) == sorted(one.alert_id for one in [*new, *old])
+    assert alert_list([*new, *old], state="firing").total == 3
+    assert alert_list([], page=7).page == 1
+    assert alert_list([*new, *old], page=1_000_000).page == 4
+
+
+def test_the_timeline_is_in_order() -> None:
+    one = drift(
+        fired_at=START, began_at=START - timedelta(hours=1), status="resolved", resolved_at=START + timedelta(3)
+    )
+    found = timeline(
+        one,
+        acknowledged=Acknowledgement(alert_id="A-1", by="ann", at=START + timedelta(1)),
+        silences=[Silence(id="s", until=START + timedelta(9), by="bob", created_at=START + timedelta(2))],
+        told={"pager": START + timedelta(minutes=1)},
+    )
+    assert [(entry.kind, entry.by) for entry in found] == [
+        ("began", ""),
+        ("fired", ""),
+        ("told", "pager"),
+        ("acknowledged", "ann"),
+        ("silenced", "bob"),
+        ("resolved", ""),
+    ]
+
+
+def test_the_chart_shows_the_time_before_and_after_the_change() -> None:
+    for fired, began in ((0, 0), (10, 5), (10_000, 9_000)):
+        one = drift(fired_at=START + timedelta(minutes=fired), began_at=START + timedelta(minutes=began))
+        start, end = chart_range(one, START + timedelta(days=30))
+        assert start < START + timedelta(minutes=began)
+        assert one.fired_at < end
+
+
+async def test_an_alert_shows_everything_that_is_known(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic(lang="de"), alerts=(drift(message=f"Adherence fell {SCRIPT}."),))
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, listed = await page(service, "/a")
+        assert 'href="/a/A-1"' in listed
+        status, text = await page(service, "/a/A-1")
+        assert status == 200
+        for words in (
+            "0.800", "0.300", "[0.200, 0.400]", "at most once in 10,000 values", "9.500", "mostly mix: more lang=de",
+            "lang=de", "40.0%", "The retriever finds less.", "i-1", "no longer kept", "adherence-drift",
+            "the baseline was learned", 'class="chart"', "change began", "Reason of the silence",
+        ):  # fmt: skip
+            assert words in text, words
+        assert "<script>alert" not in text
+        assert (await page(service, "/a/none"))[0] == 404
+        assert (await page(service, "/a?state=resolved"))[1].count("/a/A-1") == 0
+
+
+async def test_an_alert_without_statistics_and_an_empty_list(async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        assert "No alert has fired." in (await page(service, "/a"))[1]
+        await add(async_redis, alert("S-1", pipeline="*", message="Labeling is behind."))
+        status, text = await page(service, "/a/S-1")
+        assert status == 200
+        assert "Labeling is behind." in text
+
+
+async def test_orders_need_a_reason_and_are_written_down_first(async_redis: Any, redis_url: str) -> None:
+    await add(async_redis, drift(pipeline="shop [1]*"))
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        ann = {"Authorization": "Bearer ann-0123456789"}
+        status, text, _ = await form(service, "/a/A-1/acknowledge", {"reason": " "}, **ann)
+        assert (status, "the order has no reason" in text) == (422, True)
+        assert await read_acknowledged(async_redis, "ragtide") == {}
+        status, place, _ = await form(service, "/a/A-1/acknowledge", {"reason": "I look"}, **ann)
+        assert (status, place) == (303, "/a/A-1?done=The%20alert%20is%20acknowledged.")
+        assert (await read_acknowledged(async_redis, "ragtide"))["A-1"].by == "ann"
+        status, text, _ = await form(service, "/a/A-1/silence", {"reason": "deploy", "for": "9y"}, **ann)
+        assert (status, "take one of" in text) == (422, True)
+        assert (await form(service, "/a/A-1/silence", {"reason": "deploy", "for": "4h"}, **ann))[0] == 303
+        (silence,) = await read_silences(async_redis, "ragtide")
+        assert silence.silences(drift(pipeline="shop [1]*"), utc_now())
+        assert not silence.silences(drift(pipeline="shop 1 and all"), utc_now())
+        _, text = await page(service, "/a/A-1", **ann)
+        assert "acknowledged by" in text
+        assert "silenced by" in text
+        found = await orders(async_redis)
+        assert [(one.user, one.action, one.subject, one.reason) for one in found] == [
+            ("ann", "acknowledge", "alert A-1", "I look"),
+            ("ann", "silence", "alert A-1", "deploy"),
+        ]
+
+
+async def test_a_viewer_gives_no_orders_and_sees_only_its_pipelines(async_redis: Any, redis_url: str) -> None:
+    await add(async_redis, drift(), drift("B-1", pipeline="bank"))
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        viewer = {"Authorization": "Bearer viewer-0123456789"}
+        _, text = await page(service, "/a/A-1", **viewer)
+        assert "<form" not in text.partition("<main")[2]
+        assert (await form(service, "/a/A-1/silence", {"reason": "x", "for": "1h"}, **viewer))[0] == 403
+        assert (await page(service, "/a/B-1", **viewer))[0] == 404
+        assert "bank" not in (await page(service, "/a", **viewer))[1]
+        assert (await page(service, "/a/A-1/dataset", **viewer))[0] == 403
+        status, found = await page(service, "/a/A-1/dataset", Authorization="Bearer ann-0123456789")
+        assert (status, found) == (200, "")
+        assert (
+            await form(
+                service,
+                "/a/A-1/silence",
+                {"reason": "x", "for": "1h"},
+                Sec_Fetch_Site="cross-site",
+                Authorization="Bearer ann-0123456789",
+            )
+        )[0] == 403
+    assert await orders(async_redis) == []
