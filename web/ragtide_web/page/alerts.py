@@ -83,16 +83,13 @@ def timeline(
         silences: that match it; those of the past are forgotten.
         told: time of the last message by destination, as far as the outbox remembers.
     """
-    found = [
-        TimelineEntry(at, kind)
-        for kind, at in (
-            ("began", alert.began_at),
-            ("fired", alert.fired_at),
-            ("explained", alert.explained_at),
-            ("resolved", alert.resolved_at),
-        )
-        if at is not None
-    ]
+    own: tuple[tuple[Moment, datetime | None], ...] = (
+        ("began", alert.began_at),
+        ("fired", alert.fired_at),
+        ("explained", alert.explained_at),
+        ("resolved", alert.resolved_at),
+    )
+    found = [TimelineEntry(at, kind) for kind, at in own if at is not None]
     if acknowledged is not None:
         found.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
     found += [TimelineEntry(one.created_at, "silenced", one.by, one.reason) for one in silences]
