@@ -25,6 +25,7 @@ from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
+from .page.sparklines import Sparklines
 from .telemetry import HttpTelemetry
 
 
@@ -42,6 +43,7 @@ class Context:
     telemetry: HttpTelemetry
     hub: LiveHub
     letters: LetterIndex
+    sparklines: Sparklines
     hiding: TextHiding
     checks: BackgroundRead[list[Finding]]
     """The checks of `ragtide doctor`."""

@@ -43,6 +43,7 @@ from .page.hiding import TextHiding
 from .page.judge_reading import read_paired
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
+from .page.sparklines import Sparklines
 from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
@@ -128,6 +129,7 @@ async def serve_http(
             telemetry=HttpTelemetry(process),
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
+            sparklines=Sparklines(deployment),
             hiding=hiding,
             checks=checks,
             paired=paired,

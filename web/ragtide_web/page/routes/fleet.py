@@ -80,6 +80,11 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
         backlog = await shared.deployment.backlog()
+        sparklines = await shared.sparklines.read(
+            (row.pipeline, cell.metric, cell.labeler)
+            for row in drawn.rows
+            if (cell := next(iter(row.cells.values()), None)) is not None
+        )
         judge_today = await _judge_today(shared)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
@@ -91,6 +96,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         viewer,
         "fleet.html",
         fleet=drawn,
+        sparklines=sparklines,
         chosen=chosen,
         states=STATES,
         firing=firing,
