@@ -11,7 +11,10 @@ from tests.support.experiment_plans import EVIDENCE, plan
 from tests.support.http_service import http_service
 from tests.web.page.test_page import SCRIPT, form, orders, page
 
+from ragtide_offline.experiments.board import board
+from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.report.findings import as_in_pairs, pairs_of
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
@@ -28,10 +31,11 @@ from ragtide_schemas.experiments import (
     LogEntry,
     Look,
     Paused,
+    RaceOptions,
     decode_entry,
 )
 from ragtide_web.page.experiment_orders import FormError, changes_of, command_of, value_of
-from ragtide_web.page.experiments import STATES, grid_values, projected_end, run_row, shown_reason
+from ragtide_web.page.experiments import STATES, experiment_view, grid_values, projected_end, run_row, shown_reason
 from ragtide_web.page.words import words
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -180,6 +184,25 @@ async def test_the_leaderboard_has_the_numbers_of_the_report(async_redis: Any, r
     assert "e-value" in text
     assert "Orders to #0 a" in text
     assert " style=" not in found
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_differences_are_those_of_the_report(async_redis: Any, redis_url: str, enabled: bool) -> None:
+    race = RaceOptions(enabled=enabled, look_every=10)
+    run = Run(plan_of("may", ("a", "b", "c"), race=race, population_size=30), {"a": 0.9, "b": 0.5, "c": 0.88}, items=30)
+    await asyncio.to_thread(write_experiment, redis_url, run)
+    reader = ExperimentReader(async_redis, STREAMS)
+    await reader.read()
+    info = Workspace(run="may", kind="experiment", source="x", population_size=30)
+    view = experiment_view(info, reader.state, seen=reader.last_entry, driven=False, now=NOW)
+    whole = board(reader.state)
+    expected = as_in_pairs(whole, pairs_of(reader.state, whole)).rows
+    assert [row.config.behind for row in view.rows] == [row.behind for row in expected]
+    # The race stopped b. The first call of a failed, so the others have 29 questions in common with it.
+    closed = [row for row in view.rows if row.n_behind is not None]
+    assert {row.n_behind for row in closed} <= {29}
+    assert len(closed) == (1 if enabled else 2)
+    assert (view.verdict.outcome, view.verdict.exactly) == ("wins", 29)
 
 
 async def test_foreign_names_are_text(async_redis: Any, redis_url: str) -> None:

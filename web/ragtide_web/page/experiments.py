@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest
+from math import isnan
 from typing import Any, Final
 
-from ragtide_offline.experiments.board import Board, BoardRow, board
+from ragtide_offline.experiments.board import RACED_MAX, Board, BoardRow, board
 from ragtide_offline.experiments.state import ExperimentState, FollowedCommand, RefusedCommand
 from ragtide_offline.experiments.verdict import ExperimentVerdict, verdict_of
 from ragtide_offline.report.charts import CostChart, CurveChart, cost_chart, curve_chart
@@ -49,7 +50,7 @@ class LeaderRow:
     at: Sequence[float]
     """Positions of lower end, estimate and upper end on the bar, from 0 to 100; empty without a score."""
     n_behind: int | None
-    """Questions of the difference to the config that it is compared with; None if they are not known."""
+    """Questions of the difference to the config that it is compared with, if the interval is closed; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +125,10 @@ def experiment_view(
         driven: whether a process executes the experiment.
         now: time of the screen.
     """
-    shown = board(state)
-    pairs = pairs_of(state, shown)
-    shown = as_in_pairs(shown, pairs)
-    common: dict[frozenset[str | None], int] = (
-        {} if pairs is None else {frozenset((pair.first, pair.second)): pair.n for pair in pairs.pairs}
-    )
+    shown = board(state, metrics=[state.plan.metric])
+    if _leaves_the_race(state):
+        # The pairs that did not race have intervals that hold together, as in the report.
+        shown = as_in_pairs(shown, pairs_of(state, shown))
     ends = scale([row.estimates[shown.metric] for row in shown.rows])
     return ExperimentView(
         workspace=workspace,
@@ -138,7 +137,7 @@ def experiment_view(
         state=_state(state, driven=driven),
         board=shown,
         verdict=verdict_of(shown),
-        rows=[_leader_row(row, shown, ends, common) for row in shown.rows],
+        rows=[_leader_row(state, row, ends) for row in shown.rows],
         scale=ends,
         columns=parameter_columns(shown.rows),
         labels={row.name: row.label for row in shown.rows},
@@ -153,12 +152,26 @@ def experiment_view(
     )
 
 
-def _leader_row(
-    row: BoardRow, shown: Board, ends: tuple[float, float], common: Mapping[frozenset[str | None], int]
-) -> LeaderRow:
-    at = row.estimates[shown.metric]
+def _leaves_the_race(state: ExperimentState) -> bool:
+    """Return whether differences of the leaderboard may come from outside of the race, whose intervals are slow."""
+    continued = any(one.command.op in ("resume", "clone") for one in state.commands)
+    return state.race is None or continued or len(state.configs) > RACED_MAX
+
+
+def _leader_row(state: ExperimentState, row: BoardRow, ends: tuple[float, float]) -> LeaderRow:
+    at = row.estimates[state.plan.metric]
     places = bar(at.lower, at.estimate, at.upper, ends) if at.n else []
-    return LeaderRow(row, places, common.get(frozenset((row.name, row.against))))
+    closed = row.behind is not None and row.behind.lower == row.behind.upper
+    return LeaderRow(row, places, _common(state, row.name, row.against or "") if closed else None)
+
+
+def _common(state: ExperimentState, first: str, second: str) -> int:
+    """Return the number of questions on which both configs have a score."""
+    scored = [
+        {item for item, result in state.counted(name) if not isnan(result.score(state.plan.metric))}
+        for name in (first, second)
+    ]
+    return len(scored[0] & scored[1])
 
 
 def _state(state: ExperimentState, *, driven: bool) -> str:
