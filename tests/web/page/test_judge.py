@@ -40,6 +40,13 @@ def counts(*dollars: float) -> dict[datetime, CallCounts]:
     return found
 
 
+def some_calls() -> CallCounts:
+    one = CallCounts()
+    one.answered(0.2)
+    one.spent(0.5, 10, 1, model="m", purpose="live")
+    return one
+
+
 def cascade(n: int = 240, judged_every: int = 2, **changes: Any) -> list[MetricEvent]:
     """Return events of a cascade: of the judged ones two of three are in the uniform sample."""
     draws = np.random.default_rng(0)
