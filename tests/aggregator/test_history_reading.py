@@ -111,6 +111,48 @@ async def test_a_point_has_the_numbers_of_a_window_of_its_length(
         same(before, closed)
 
 
+@pytest.mark.parametrize("first", [500, 410])
+async def test_intervals_stay_when_a_pipeline_begins_to_send_sessions(async_redis: Any, first: int) -> None:
+    """Panes before the first session hold single values, also those that were closed by then."""
+    settings = SETTINGS.model_copy(update={"clusters": ClusterSettings(by="auto", quiet_s=60)})
+    events = values(600, 17)
+    events = [
+        *events[:first],
+        *(one.model_copy(update={"session_id": f"s-{i // 4}"}) for i, one in enumerate(events[first:])),
+    ]
+    await committed(async_redis, events[:first], settings)
+    before = await read(async_redis, settings, points_max=9)
+    await async_redis.flushall()
+    await committed(async_redis, events, settings)
+    found = await windows(async_redis, settings)
+    fine, hourly = await read(async_redis, settings), await read(async_redis, settings, points_max=9)
+    same(fine.points[-1], found["5m"])
+    same(hourly.points[-1], found["1h"])
+    closed = [one for one in before.points if not one.open]
+    assert closed
+    for was, now in zip(closed, hourly.points, strict=False):
+        assert (was.start, was.n, was.mean) == (now.start, now.n, now.mean)
+        assert was.lower is not None
+        assert now.lower is not None
+        assert 0 < now.lower <= was.lower < was.mean, "wider, because sessions are allowed for, and not the whole range"
+
+
+async def test_values_whose_sessions_are_all_open_have_no_interval_yet(async_redis: Any) -> None:
+    events = [at(2 * i, (i * 37 % 101) / 100, session_id=f"s-{i // 4}") for i in range(120)]
+    await committed(async_redis, [at(0, session_id="first"), at(2 * HOUR - 1), *shifted(events, 2 * HOUR)])
+    point, window = (await read(async_redis)).points[-1], (await windows(async_redis, SETTINGS))["5m"]
+    same(point, window)
+    assert (point.n, point.lower, point.upper) == (120, 0.0, 1.0)
+
+
+def shifted(events: Sequence[MetricEvent], by_s: int) -> list[MetricEvent]:
+    later = timedelta(seconds=by_s)
+    return [
+        one.model_copy(update={"occurred_at": one.occurred_at + later, "interaction_id": f"l-{i}"})
+        for i, one in enumerate(events)
+    ]
+
+
 async def test_a_zoom_has_no_jump(async_redis: Any) -> None:
     await committed(async_redis, values(600, 40))
     fine = await read(async_redis)

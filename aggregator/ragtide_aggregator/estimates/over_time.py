@@ -147,6 +147,7 @@ def over_time(
     first, last = span.start_ms // step_ms, (span.end_ms - 1) // step_ms
     rows = PaneRows()
     loaded: list[tuple[int, int, bytes]] = []
+    clustered = any(one.clustered for one in lists)
     groups: dict[int, list[tuple[int, int]]] = {}
     opened: set[int] = set()
 
@@ -172,10 +173,10 @@ def over_time(
     if not order:
         return History(key, timedelta(milliseconds=step_ms), ())
     with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
-        rows.load_panes(loaded)
+        rows.load_panes(loaded, clustered=clustered)
     pooled = rows.pooled([groups[point] for point in order])
     every = np.ones(len(order), dtype=bool)
-    moments = with_waiting(pooled.moments, every & any(one.clustered for one in lists))
+    moments = with_waiting(pooled.moments, every & clustered)
     moments = with_weights(moments, pooled.sampled)
     unbounded = key.metric in UNBOUNDED
     lowest, highest = (0.0, 1.0) if unbounded else key.value_range

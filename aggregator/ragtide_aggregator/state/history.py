@@ -20,6 +20,7 @@ from ..statistics.batches import Floats, Rows
 from ..statistics.tables import doubled
 from ..statistics.windows import Panes, Window
 from .closed_clusters import ClosedClusters
+from .cluster_rows import ClusterRows
 from .pane_rows import PaneRows
 from .rows import KeyRows
 
@@ -107,12 +108,14 @@ class HistoryRows:
     Args:
         options: lengths and choice.
         lateness_ms: milliseconds after its end for which a pane stays open.
+        clusters: of the state; None without clusters.
     """
 
-    def __init__(self, options: HistoryOptions, lateness_ms: int) -> None:
+    def __init__(self, options: HistoryOptions, lateness_ms: int, clusters: ClusterRows | None) -> None:
         self.options = options
         self._panes = Panes((Window("fine", options.fine_ms, options.fine_ms),), lateness_ms)
         self._lateness_ms = lateness_ms
+        self._clusters = clusters
         self.fine, self.coarse = PaneRows(), PaneRows()
         self._standing = np.zeros(64, dtype=np.int8)
         self._scope = np.full(64, _NO_SCOPE, dtype=np.intp)
@@ -223,10 +226,15 @@ class HistoryRows:
         if closed is None:
             name = series_name(rows.name(row), length_ms)
             closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self.options.expire_ms)
-        closed.records.append(record_of(pane, panes.to_bytes(row, pane)))
+        closed.records.append(record_of(pane, self._bytes(panes, row, pane, rows)))
         if len(closed.records) > 2 * kept:
             # A replay may close years of panes in one step.
             del closed.records[:-kept]
+
+    def _bytes(self, panes: PaneRows, row: int, pane: int, rows: KeyRows) -> bytes:
+        # A reader must tell a pane before the first cluster of its pipeline from one whose clusters are all open.
+        clustered = self._clusters is not None and self._clusters.has(rows.keys[row])
+        return panes.to_bytes(row, pane, clustered=clustered)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""
@@ -245,7 +253,9 @@ class HistoryRows:
         for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
             changed, dropped = panes.take_panes()
             touched.update(row for row, _ in (*changed, *dropped))
-            written |= {f"{length_ms}:{pane}:{rows.name(row)}": panes.to_bytes(row, pane) for row, pane in changed}
+            written |= {
+                f"{length_ms}:{pane}:{rows.name(row)}": self._bytes(panes, row, pane, rows) for row, pane in changed
+            }
             gone += [f"{length_ms}:{pane}:{rows.name(row)}" for row, pane in dropped]
         series = {}
         for row in sorted(touched):

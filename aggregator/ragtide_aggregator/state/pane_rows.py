@@ -198,11 +198,17 @@ class PaneRows:
         self._changed, self._gone = set(), set()
         return changed, gone
 
-    def to_bytes(self, row: int, pane: int) -> bytes:
-        """Return a pane as bytes, exactly."""
+    def to_bytes(self, row: int, pane: int, *, clustered: bool = False) -> bytes:
+        """Return a pane as bytes, exactly.
+
+        Args:
+            row: of the key.
+            pane: number.
+            clustered: whether to tell that its values are in clusters even while none of these is closed.
+        """
         place = self._of[row][pane]
         data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
-        if self._clusters.count(place):
+        if clustered or self._clusters.count(place):
             data += self._clusters.to_bytes(place)
         return data + self._weights.to_bytes(place)
 
@@ -216,13 +222,17 @@ class PaneRows:
         end = _COUNT.size + MomentTable.ROW_SIZE
         self._moments.load(place, data[_COUNT.size : end])
         rest = data[end:]
-        if len(rest) not in (0, SamplingWeights.SIZE):
+        if _tells_clusters(data):
             self._clusters.load(place, rest[: ClusterTable.SIZE])
             rest = rest[ClusterTable.SIZE :]
         self._weights.load(place, rest)
 
-    def load_panes(self, panes: Sequence[tuple[int, int, bytes]]) -> None:
+    def load_panes(self, panes: Sequence[tuple[int, int, bytes]], *, clustered: bool = False) -> None:
         """Set panes, each given by row, number and what `to_bytes` returned; much faster than one by one.
+
+        Args:
+            panes: each in a row of its own.
+            clustered: whether the values of panes that tell nothing of clusters came before the first cluster.
 
         Raises: ValueError if the bytes were written by another version.
         """
@@ -237,3 +247,10 @@ class PaneRows:
             found = np.frombuffer(b"".join(data for _, data in plain), dtype=_PLAIN)
             self._n_absent[places] = found["absent"]
             self._moments.load_rows(places, found["moments"].tobytes())
+        if clustered:
+            self.begin_clusters([row for row, _, data in panes if not _tells_clusters(data)])
+
+
+def _tells_clusters(data: bytes) -> bool:
+    """Return whether the bytes of a pane have sums over clusters."""
+    return len(data) - _PLAIN.itemsize not in (0, SamplingWeights.SIZE)

@@ -102,13 +102,15 @@ class StateTable:
         sessions = options.clusters is not None and options.clusters.by != BLOCKS
         self.kappa = KappaRules(options.rules, options.origin, sessions=sessions)
         self.panes = PaneTable(options.panes) if options.panes.windows else None
-        self.history = None if options.history is None else HistoryRows(options.history, options.panes.lateness_ms)
         self.pairs = PairRows()
         self.absences = AbsenceRows()
         self.quantiles: dict[int, Quantiles] = {}
         # Whether a row has quantiles.
         self._sketched = np.zeros(64, dtype=bool)
         self.clusters = None if options.clusters is None else ClusterRows(options.clusters)
+        self.history: HistoryRows | None = None
+        if options.history is not None:
+            self.history = HistoryRows(options.history, options.panes.lateness_ms, self.clusters)
         self.dependence = None if options.clusters is None else DependenceRows()
         self.weights = WeightRows()
         self.causes = AlertCauses(self.rows, self.moments, self.rules, panes=self.panes, clusters=self.clusters)
