@@ -9,6 +9,7 @@ from tests.support.experiment_plans import EVIDENCE, plan
 from ragtide_offline.experiments.commands import check_command, conflict_of, give_command
 from ragtide_offline.experiments.errors import CommandConflictError, ExperimentError
 from ragtide_offline.experiments.reader import ExperimentReader
+from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas.experiments import Begun, Command, Completed, Limits, LogEntry, Look, Paused, decode_entry
 
@@ -31,12 +32,16 @@ async def give(redis: Any, command: Command, seen: str | None) -> bool:
     return await give_command(redis, STREAMS, ExperimentReader(redis, STREAMS, races=False), command, seen=seen)
 
 
-async def test_of_two_who_press_stop_at_once_one_stops(async_redis: Any) -> None:
+async def test_of_two_who_press_stop_at_once_one_stops(async_redis: Any, redis_url: str) -> None:
     seen = await write(async_redis, Begun(plan=plan()))
-    both = await asyncio.gather(
-        *(give(async_redis, Command(op="stop", config="#1", by=name), seen) for name in ("ann", "bob") * 5),
-        return_exceptions=True,
-    )
+
+    async def press(name: str) -> bool:
+        # With a client of its own, as in a process of its own: clients of one pool wait for each other.
+        async with connect_async(redis_url) as redis:
+            await redis.ping()
+            return await give(redis, Command(op="stop", config="#1", by=name), seen)
+
+    both = await asyncio.gather(*(press(name) for name in ("ann", "bob") * 5), return_exceptions=True)
     assert both.count(False) == 1  # no driver runs
     assert sum(isinstance(one, CommandConflictError) for one in both) == 9
     assert [one.config for one in await commands(async_redis)] == ["c1"]
