@@ -34,7 +34,7 @@ _PATTERNS: Final = (
 
 
 @dataclass(slots=True)
-class _Part:
+class _OverviewPart:
     """The newest known rows of a partition."""
 
     state: AggregatorState
@@ -76,7 +76,7 @@ class Overview:
         self._split = split
         self._clock = clock
         self._reading = asyncio.Lock()
-        self._parts: dict[Streams, _Part] = {}
+        self._parts: dict[Streams, _OverviewPart] = {}
         self._found: dict[float, tuple[list[Revision], list[Estimate]]] = {}
 
     async def read(self, confidence: float) -> list[Estimate]:
@@ -113,14 +113,14 @@ class Overview:
                 continue
             if version is not None and version != CHECKPOINT_VERSION:
                 # An older release wrote it: its fields are upgraded, or the error is told.
-                self._parts[streams] = _Part((await load_checkpoint(self._redis, streams, self._options)).state)
+                self._parts[streams] = _OverviewPart((await load_checkpoint(self._redis, streams, self._options)).state)
                 self._parts[streams].revision = tuple(revision)
                 continue
             if part is None or part.length != length or self._clock() - part.listed_at > LISTED_S:
                 names = await self._names(streams)
                 if part is None or set(part.names) - set(names) or _steps(revision) < _steps(part.revision):
                     # Keys are gone, or the checkpoint went back: no number of the state before may stay.
-                    part = self._parts[streams] = _Part(AggregatorState(self._options))
+                    part = self._parts[streams] = _OverviewPart(AggregatorState(self._options))
                 part.names, part.length, part.listed_at = names, length, self._clock()
             await self._load(streams, part)
 
@@ -131,7 +131,7 @@ class Overview:
                 found.add(name)
         return sorted(name for one in found if _is_whole(name := one.decode(errors="replace")))
 
-    async def _load(self, streams: Streams, part: _Part) -> None:
+    async def _load(self, streams: Streams, part: _OverviewPart) -> None:
         # In one transaction, so that all numbers are of the same commit.
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(streams.checkpoint, *REVISION)
