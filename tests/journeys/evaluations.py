@@ -229,8 +229,8 @@ EVALUATIONS: Final = (
                     ),
                     Pain(
                         '"leads with 0.507 (0.507 to 0.507)"',
-                        "exact over these items; and the interval for others",
-                        ("exact result over these 5", "For other items like these expect 0."),
+                        "of these questions, exactly; and the interval for others",
+                        ("questions, exactly. For other questions like these expect 0.", " of these 5"),
                     ),
                     Pain(
                         "names in the report: answe r_sentences=3",
