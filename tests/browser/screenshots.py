@@ -9,6 +9,8 @@ no interactions. `make screenshots` runs it.
 import argparse
 import asyncio
 import io
+import os
+import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -29,6 +31,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction, utc_now
 from ragtide_web.beside import page_beside
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "bm25_rag" / "experiment.toml"
 FOLDER = Path(__file__).parents[2] / "docs" / "screens"
 WIDTHS = {1400: 900, 390: 844}
 COLOURS = 256
@@ -64,6 +67,14 @@ async def _alert(page: Page) -> str:
     return await _link(page, "/a?state=firing", f"tbody th a:has-text('{PIPELINES[0]}')")
 
 
+async def _experiments(_: Page) -> str:
+    return "/x"
+
+
+async def _experiment(page: Page) -> str:
+    return await _link(page, "/x", "tbody a[href^='/x/']")
+
+
 async def _judge(_: Page) -> str:
     return "/judge"
 
@@ -81,6 +92,8 @@ SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {
     "pipeline": _pipeline,
     "alerts": _alerts,
     "alert": _alert,
+    "experiments": _experiments,
+    "experiment": _experiment,
     "judge": _judge,
     "dead": _dead,
     "system": _system,
@@ -119,6 +132,18 @@ async def more_traffic(settings: Settings) -> None:
         await until(is_scored)
 
 
+async def experiment(settings: Settings) -> None:
+    """Run the example of an experiment to its end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ragtide", "experiment", "run", str(EXAMPLE),
+        env={**os.environ, "RAGTIDE_REDIS_URL": str(settings.redis_url)},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    if await process.wait() != 0:
+        raise SystemExit(f"the experiment failed: ragtide experiment run {EXAMPLE}")
+
+
 async def pictures(browser: Browser, address: str, folder: Path, only: str) -> None:
     """Write the pictures of every screen."""
     for name, path_of in SCREENS.items():
@@ -152,6 +177,7 @@ async def make(folder: Path, only: str) -> None:
 
         async def finished(_: DemoResult) -> None:
             await more_traffic(settings)
+            await experiment(settings)
             async with page_beside(settings, server.url) as address, async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
                 await pictures(browser, address, folder, only)
