@@ -2,14 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from math import ceil
 from typing import Final
 
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 
-COLUMNS: Final = 5
+COLUMNS: Final = 4
 """Metrics that the fleet shows unless the address names others."""
 COLUMNS_MAX: Final = 20
 PREFERRED: Final = (
@@ -47,6 +48,8 @@ class Cell:
     state: str
     band: str
     labeler: str
+    more: int | None = None
+    """About how many more values narrow the interval enough; None unless it is too wide."""
 
     def patch(self) -> list[object]:
         """Return the numbers that change, as `live.js` reads them."""
@@ -102,6 +105,7 @@ def fleet(
     state: str = "",
     text: str = "",
     targets: Mapping[tuple[str, str], float] | None = None,
+    now: datetime | None = None,
 ) -> Fleet:
     """Return the fleet.
 
@@ -112,6 +116,7 @@ def fleet(
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
         targets: value of a target by pipeline (or `*`) and metric.
+        now: tells which pipelines are silent; none is without it.
     """
     firing: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
@@ -130,7 +135,7 @@ def fleet(
     )
     shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or important(known_metrics)
     rows = [
-        _row(pipeline, of, firing.get(pipeline, []), shown, targets or {})
+        _silenced(_row(pipeline, of, firing.get(pipeline, []), shown, targets or {}), now)
         for pipeline, of in by_pipeline.items()
         if text.lower() in pipeline.lower()
     ]
@@ -180,6 +185,12 @@ def _row(
     )
 
 
+def _silenced(row: FleetRow, now: datetime | None) -> FleetRow:
+    """Return the row with the state `silent` if its newest value is old, unless something worse is known of it."""
+    is_old = now is not None and row.updated_at is not None and now - row.updated_at > SILENT
+    return replace(row, state="silent") if is_old and row.state in ("steady", "too few") else row
+
+
 def cell_of(one: Estimate, alarmed: Collection[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
     """Return the cell of an estimate; None without an interval.
 
@@ -210,8 +221,23 @@ def cell_of(one: Estimate, alarmed: Collection[str], targets: Mapping[tuple[str,
         state=state,
         band=one.band or "",
         labeler=one.labeler,
+        more=more_needed(one.n, (one.upper - one.lower) / span),
     )
 
+
+def more_needed(n: int, width: float) -> int | None:
+    """Return about how many more values make an interval as narrow as `NARROW`; None if it is.
+
+    An interval narrows at least as fast as the square root of n grows, while the values keep their spread.
+
+    >>> more_needed(100, 0.1), more_needed(100, 0.4), more_needed(1, 1.0)
+    (None, 300, 24)
+    """
+    return None if width <= NARROW else max(ceil(n * ((width / NARROW) ** 2 - 1)), 1)
+
+
+SILENT: Final = timedelta(days=1)
+"""Age of the newest value of a pipeline from which it is silent."""
 
 NARROW: Final = 0.2
 """Width of an interval, as a share of the metric's range, below which its metric has enough values."""

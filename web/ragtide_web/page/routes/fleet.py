@@ -56,6 +56,7 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
         metrics=chosen.metrics,
         state=chosen.state,
         text=chosen.text,
+        now=utc_now(),
     )
 
 
