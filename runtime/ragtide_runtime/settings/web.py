@@ -21,3 +21,5 @@ class WebSettings(BaseModel):
     """Seconds after which a login with a token ends."""
     updates_per_s: Annotated[float, Field(ge=0.1, le=10)] = 4.0
     """Most updates a second that a live page gets."""
+    trace_url: Annotated[str, StringConstraints(pattern=r"^https?://.*\{trace_id\}", max_length=2000)] | None = None
+    """Address of a trace in your tracing tool, with `{trace_id}` in the place of its id; items link to it."""

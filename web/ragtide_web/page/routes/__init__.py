@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import alerts, dead_letters, experiments, fleet, judge, live, login, pipelines, static, system
+from . import alerts, dead_letters, experiments, fleet, items, judge, live, login, pipelines, static, system
 
 ROUTERS: Final = (
     static.router,
@@ -11,6 +11,7 @@ ROUTERS: Final = (
     fleet.router,
     pipelines.router,
     alerts.router,
+    items.router,
     experiments.router,
     judge.router,
     dead_letters.router,

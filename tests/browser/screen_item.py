@@ -1,0 +1,48 @@
+"""Items in a real browser."""
+
+from typing import Any
+
+from playwright.async_api import expect
+from tests.browser.screens import SCRIPT, Screen
+from tests.web.page.test_item import keep, specimen
+
+LONG = "a-word-without-a-space-" * 40
+
+
+async def test_keys_go_through_the_list(async_redis: Any, screen: Screen) -> None:
+    await keep(async_redis, *(specimen(f"i-{number}") for number in range(3)))
+    page = await screen.open("/i?pipeline=shop&list=worst")
+    await page.keyboard.press("j")
+    await page.keyboard.press("Enter")
+    for key, place in (("j", 1), ("j", 2), ("k", 1)):
+        await page.keyboard.press(key)
+        await expect(page).to_have_url(f"{screen.url}/i/shop/i-{place}?list=worst")
+
+
+async def test_focus_and_hover_light_the_supporting_sentences(async_redis: Any, screen: Screen) -> None:
+    await keep(async_redis, specimen())
+    page = await screen.open("/i/shop/i-1")
+    await page.locator("#r-a").focus()
+    await expect(page.locator("#d-0a.lit")).to_be_visible()
+    await page.locator("#d-0b").hover()
+    await expect(page.locator("#r-b.lit")).to_be_visible()
+    await expect(page.locator("#d-0a.lit")).to_have_count(0)
+
+
+async def test_foreign_text_is_shown_and_never_runs(async_redis: Any, screen: Screen) -> None:
+    documents = [{"id": SCRIPT, "text": SCRIPT, "sentences": [SCRIPT], "metadata": {"title": SCRIPT}}]
+    fields = {"question": SCRIPT, "response": SCRIPT, "documents": documents, "reference_answer": SCRIPT}
+    await keep(async_redis, specimen("i-1", "shop", metadata={SCRIPT: SCRIPT}, segments={"a": SCRIPT}, **fields))
+    for path in ("/i?pipeline=shop&list=worst", "/i/shop/i-1"):
+        page = await screen.open(path)
+        await expect(page.get_by_text("window.hacked").first).to_be_visible()
+        await screen.ran_no_foreign_script()
+
+
+async def test_it_can_be_used_by_screen_reader_and_on_a_phone(async_redis: Any, screen: Screen) -> None:
+    documents = [{"id": LONG[:200], "text": LONG, "sentences": [LONG, "b"]}, {"text": LONG, "sentences": None}]
+    await keep(async_redis, specimen(), specimen("i-2", LONG[:200], question=LONG, documents=documents, response=LONG))
+    for path in ("/i", "/i?pipeline=shop&list=worst", "/i/shop/i-1?list=worst", f"/i/{LONG[:200]}/i-2"):
+        await screen.open(path)
+        await screen.passes_axe()
+        await screen.fits()

@@ -1,0 +1,217 @@
+"""The item's screen: marks, scores, lists, and foreign text in every field."""
+
+import json
+from html import unescape
+from typing import Any
+
+import pytest
+from tests.support.http_service import http_service
+from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, page
+
+from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest, worst_list
+from ragtide_runtime.settings.web import WebSettings
+from ragtide_schemas import (
+    RagInteraction,
+    SentenceLabels,
+    SentenceProbabilities,
+    Specimen,
+    SpecimenLabeling,
+    utc_now,
+)
+from ragtide_web.page.item import SHOWN_CHARS, item_view
+from ragtide_web.page.item_address import item_address, names_in
+
+STREAMS = Streams("ragtide", 0)
+METRIC = "trace.adherence"
+JUDGE = SentenceLabels(
+    relevant=("0a", "0b"),
+    utilized=("0a",),
+    support={"a": ("0a",), "b": ("0b",), "c": ()},
+    fully_supported={"a": True, "b": False, "c": False},
+    n_document_sentences=3,
+)
+LOCAL = SentenceProbabilities(relevant=(0.9, 0.4, 0.1), utilized=(0.8, 0.2, 0.1), supported=(0.9, 0.6, 0.2))
+
+
+def specimen(interaction_id: str = "i-1", pipeline: str = "shop", **fields: Any) -> Specimen:
+    """Return a specimen that a judge and a local labeler labeled."""
+    one = RagInteraction.model_validate(
+        {
+            "interaction_id": interaction_id,
+            "pipeline": pipeline,
+            "question": "May I cancel?",
+            "documents": [
+                {"id": "booking.md", "text": "Cancel online. It is free.", "score": 0.82,
+                 "sentences": ["Cancel online.", "It is free."]},
+                {"text": "Aprons.", "sentences": ["Aprons."]},
+            ],
+            "response": "Yes. Free. Refunded.",
+            "response_sentences": ["Yes.", "Free.", "Refunded."],
+            **fields,
+        }
+    )  # fmt: skip
+    labelings = [
+        SpecimenLabeling(
+            labeler=name, labeler_version="1", profile="ragbench", labels=(labels,) if one.response_sentences else (),
+            scores={METRIC: score, "trace.context_utilization": 1 / 3},
+        )
+        for name, labels, score in (("local", LOCAL, 0.5), ("judge", JUDGE, 0.0))
+    ]  # fmt: skip
+    return Specimen(
+        interaction=one,
+        labelings=tuple(labelings),
+        labeled_at=utc_now(),
+        cost_usd=0.0005,
+        prompt_tokens=1438,
+        trace_id="7f" * 16,
+    )
+
+
+async def keep(redis: Any, *specimens: Specimen, name: str = worst_list(METRIC, "local")) -> None:
+    """Store specimens on a list, the first as the worst."""
+    for rank, one in enumerate(reversed(specimens)):
+        pipeline, digest = (
+            one.interaction.pipeline,
+            interaction_digest(one.interaction.pipeline, one.interaction.interaction_id),
+        )
+        await redis.set(STREAMS.specimen(digest), one.to_stored())
+        await redis.zadd(STREAMS.specimen_pipelines, {pipeline: 1e15})
+        await redis.sadd(STREAMS.specimen_lists(pipeline_digest(pipeline)), name)
+        await redis.zadd(STREAMS.specimens_of(pipeline, name), {digest: rank})
+
+
+@pytest.mark.pure
+def test_marks_of_the_judge_and_disagreement_first() -> None:
+    view = item_view(specimen(), None, sees_texts=True)
+    assert view.labeler == "judge"
+    assert view.response is not None
+    assert [one.support for one in view.response] == ["supported", "partly", "not supported"]
+    assert view.response[0].by == ("0a",)
+    sentences = view.documents[0].sentences
+    assert sentences is not None
+    assert [(one.relevant, one.utilized) for one in sentences] == [(True, True), (True, False)]
+    assert [row.metric for row in view.rows] == [METRIC, "trace.context_utilization"]
+    assert view.rows[0].difference == 0.5
+    assert view.rows[1].scores[1].note == "|U| / T = 1 / 3"
+    local = item_view(specimen(), "local", sees_texts=True)
+    assert local.uncertain
+    assert local.response is not None
+    assert [one.support for one in local.response] == ["supported", "supported", "not supported"]
+
+
+@pytest.mark.pure
+def test_long_texts_are_cut_unless_all_is_asked_for() -> None:
+    one = specimen(question="x" * 1_000, response="y" * 200_000, response_sentences=None)
+    view = item_view(one, None, sees_texts=True)
+    assert view.cut
+    assert view.response_text is not None
+    assert len(view.response_text.text) == SHOWN_CHARS - 1_000
+    whole = item_view(one, None, sees_texts=True, whole=True)
+    assert not whole.cut
+    assert whole.response_text is not None
+    assert len(whole.response_text.text) == 200_000
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("name", ["a/b", "a%2Fb", "?#&", "точка", "..", ".", " ", "<b>", "\u202e"])
+def test_an_address_gives_its_names_back(name: str) -> None:
+    address = item_address("p/1", name)
+    if name not in {".", ".."}:
+        assert names_in(address) == ("p/1", name)
+    assert "/." not in address
+
+
+async def test_an_item_with_its_place_in_the_list(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, *(specimen(f"i-{number}") for number in range(3)))
+    web = WebSettings(trace_url="https://traces.example/t/{trace_id}?x={y}")
+    async with http_service(redis_url, web=web) as service:
+        status, text = await page(service, "/i/shop/i-1?list=worst")
+        assert status == 200
+        assert "item 2 of 3" in text
+        assert 'rel="prev" href="/i/shop/i-0?list=worst"' in text
+        assert 'rel="next" href="/i/shop/i-2?list=worst"' in text
+        assert 'data-by="0a"' in text
+        assert "not supported" in text
+        assert "booking.md" in text
+        assert "|U| / T = 1 / 3" in unescape(text)
+        assert f'href="https://traces.example/t/{"7f" * 16}?x={{y}}"' in text
+        _, listed = await page(service, "/i?pipeline=shop&list=worst&metric=trace.adherence")
+        assert listed.count('<th scope="row"') == 3
+        assert listed.index("/i/shop/i-0?") < listed.index("/i/shop/i-2?")
+        status, place = await _redirect(service, "/i/i-1")
+        assert (status, place) == (303, "/i/shop/i-1")
+        for path in ("/i/shop/i-1?download=1", "/i?pipeline=shop&list=worst&download=1"):
+            _, rows = await page(service, path)
+            row = json.loads(rows.splitlines()[0])
+            assert row["question"] == "May I cancel?"
+            assert row["metadata"]["ragtide"]["pipeline"] == "shop"
+
+
+async def _redirect(service: Any, path: str) -> tuple[int, str]:
+    async with service.session.get(service.url + path, allow_redirects=False) as reply:
+        return reply.status, reply.headers["location"]
+
+
+async def test_an_id_of_two_pipelines_and_one_that_is_gone(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, specimen("i/1", "shop"), specimen("i/1", "b/nk"))
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/i/i%2F1")
+        assert 'href="/i/b%2Fnk/i%2F1"' in text
+        assert (await page(service, "/i/b%2Fnk/i%2F1"))[0] == 200
+        status, text = await page(service, "/i/shop/none")
+        assert status == 404
+        assert "it expired after specimens.keep_s (7 d)" in unescape(text)
+        assert (await page(service, "/i/a/b/c"))[0] == 404
+        _, empty = await page(service, "/i?pipeline=none&list=newest")
+        assert "No item of this list is kept." in empty
+
+
+async def test_without_texts_there_are_scores_and_marks(async_redis: Any, redis_url: str) -> None:
+    secret = "SECRET"
+    fields = {
+        "question": secret, "response": secret, "response_sentences": [secret], "reference_answer": secret,
+        "metadata": {"a": secret}, "history": [{"question": secret}],
+        "documents": [{"id": secret, "text": secret, "sentences": [secret], "metadata": {"title": secret}}],
+    }  # fmt: skip
+    await keep(async_redis, specimen("i-1", "shop", **fields), specimen("i-2", "bank"))
+    token = {"Authorization": "Bearer viewer-0123456789"}
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        for path in ("/i/shop/i-1", "/i?pipeline=shop&list=worst"):
+            status, text = await page(service, path, **token)
+            assert status == 200
+            assert secret not in text
+            assert "texts are hidden" in text
+        _, text = await page(service, "/i/shop/i-1", **token)
+        assert 'data-support="supported"' in text
+        assert (await page(service, "/i/shop/i-1?download=1", **token))[0] == 403
+        hidden, unknown = await page(service, "/i/bank/i-2", **token), await page(service, "/i/none/i-2", **token)
+        assert hidden[0] == unknown[0] == 404
+        assert hidden[1].replace("/i/bank/", "/i/none/") == unknown[1]
+        _, listed = await page(service, "/i?pipeline=bank&list=worst", **token)
+        assert "i-2" not in listed
+
+
+async def test_every_text_is_data(async_redis: Any, redis_url: str) -> None:
+    foreign = f"{HOSTILE} текст"
+    fields = {
+        "question": foreign, "response": foreign, "response_sentences": [foreign], "reference_answer": foreign,
+        "metadata": {foreign: foreign}, "segments": {SCRIPT: SCRIPT},
+        "documents": [
+            {"id": SCRIPT, "text": foreign, "sentences": [foreign], "metadata": {"title": foreign}},
+            {"text": f"{foreign} {'w' * 100_000}"},
+        ],
+    }  # fmt: skip
+    await keep(async_redis, specimen(f"i/{SCRIPT}", f"p {SCRIPT}", **fields))
+    async with http_service(redis_url) as service:
+        address = item_address(f"p {SCRIPT}", f"i/{SCRIPT}", {"list": "worst"})
+        for path in (address, f"{address}&all=1", item_address(f"p {SCRIPT}", f"i/{SCRIPT}").replace("/i/", "/i/", 1)):
+            status, text = await page(service, path)
+            assert status == 200
+            assert "<script>alert" not in text
+            assert "&lt;script&gt;" in text
+            assert "\u202e" not in text
+            assert "\x07" not in text
+        assert len((await page(service, address))[1]) < 100_000 < len((await page(service, f"{address}&all=1"))[1])
+        _, listed = await page(service, f"/i?pipeline=p+{SCRIPT}&list=worst")
+        assert "<script>alert" not in listed
+        assert "текст" in listed

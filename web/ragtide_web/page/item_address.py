@@ -1,0 +1,45 @@
+"""Addresses of items: ids of users may hold any character, such as `/`. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, unquote, urlencode
+
+PREFIX: Final = "/i/"
+
+
+def item_address(pipeline: str, interaction_id: str, query: Mapping[str, str] | None = None) -> str:
+    """Return the path of an item's page.
+
+    A browser takes the segments `.` and `..` out of a path, even if they are encoded, so such names go into the query.
+
+    Args:
+        pipeline: of the item.
+        interaction_id: of the item.
+        query: further fields of the query, such as the list that the item is from.
+
+    >>> item_address("shop", "a/b?", {"list": "newest"})
+    '/i/shop/a%2Fb%3F?list=newest'
+    >>> item_address("shop", "..")
+    '/i?pipeline=shop&id=..'
+    """
+    fields = {name: value for name, value in (query or {}).items() if value}
+    if {pipeline, interaction_id} & {".", ".."}:
+        return f"/i?{urlencode({'pipeline': pipeline, 'id': interaction_id, **fields})}"
+    path = f"{PREFIX}{quote(pipeline, safe='')}/{quote(interaction_id, safe='')}"
+    return f"{path}?{urlencode(fields)}" if fields else path
+
+
+def names_in(raw_path: str) -> tuple[str | None, str] | None:
+    """Return the pipeline, if there is one, and the id in the path of an item's page as the browser sent it.
+
+    Args:
+        raw_path: the path with its percent signs.
+
+    >>> names_in("/i/shop/a%2Fb"), names_in("/i/a%2Fb"), names_in("/i/a/b/c")
+    (('shop', 'a/b'), (None, 'a/b'), None)
+    """
+    _, _, rest = raw_path.partition(PREFIX)
+    names = [unquote(name) for name in rest.split("/")]
+    if not all(names) or len(names) > 2:
+        return None
+    return (None, names[0]) if len(names) == 1 else (names[0], names[1])
