@@ -5,8 +5,10 @@ from html import unescape
 from typing import Any
 
 import pytest
+from tests.support.alerts import alert
 from tests.support.http_service import http_service
-from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, page
+from tests.support.metric_events import adherence
+from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, owner_of, page
 
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest, worst_list
 from ragtide_runtime.settings.web import WebSettings
@@ -150,6 +152,21 @@ async def test_an_item_with_its_place_in_the_list(async_redis: Any, redis_url: s
 async def _redirect(service: Any, path: str) -> tuple[int, str]:
     async with service.session.get(service.url + path, allow_redirects=False) as reply:
         return reply.status, reply.headers["location"]
+
+
+async def test_the_items_of_an_alert_are_a_list(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, *(specimen(f"i-{number}") for number in range(3)))
+    fired = alert("A-1", pipeline="shop", metric=METRIC, worst_interaction_ids=("i-2", "none", "i-0"))
+    await (await owner_of(async_redis)).commit(*adherence([0.5], pipeline="shop"), alerts=(fired,))
+    async with http_service(redis_url) as service:
+        _, listed = await page(service, "/i?alert=A-1")
+        assert listed.index("/i/shop/i-2?alert=A-1") < listed.index("/i/shop/i-0?alert=A-1")
+        assert "1 of the list are no longer kept." in listed
+        _, text = await page(service, "/i/shop/i-2?alert=A-1")
+        assert "item 1 of 2" in text
+        assert 'rel="next" href="/i/shop/i-0?alert=A-1"' in text
+        _, shown = await page(service, "/a/A-1")
+        assert 'href="/i/shop/i-2?alert=A-1"' in shown
 
 
 async def test_an_id_of_two_pipelines_and_one_that_is_gone(async_redis: Any, redis_url: str) -> None:
