@@ -111,7 +111,7 @@ async def test_a_point_has_the_numbers_of_a_window_of_its_length(
         same(before, closed)
 
 
-@pytest.mark.parametrize("first", [500, 410])
+@pytest.mark.parametrize("first", [500, pytest.param(410, marks=pytest.mark.heavy)])
 async def test_intervals_stay_when_a_pipeline_begins_to_send_sessions(async_redis: Any, first: int) -> None:
     """Panes before the first session hold single values, also those that were closed by then."""
     settings = SETTINGS.model_copy(update={"clusters": ClusterSettings(by="auto", quiet_s=60)})

@@ -43,9 +43,9 @@ async def assert_equal(deployment: Deployment) -> list[Estimate]:
     "settings",
     [
         {},
-        {"partitions": 3},
+        pytest.param({"partitions": 3}, marks=pytest.mark.heavy),
         {"partitions": 2, "splits": {"shop": 2}},
-        {"clusters": {"by": "none"}},
+        pytest.param({"clusters": {"by": "none"}}, marks=pytest.mark.heavy),
         {"clusters": {"by": "session_id", "quiet_s": 30}},
     ],
     ids=["default", "partitions", "split", "no clusters", "sessions"],

@@ -106,6 +106,7 @@ def test_the_judged_share_is_divided_by_reason() -> None:
     assert usage.usd == pytest.approx(1.2)
 
 
+@pytest.mark.heavy
 def test_of_two_samples_nothing_tells_which_judged_interaction_is_whose() -> None:
     both = pipeline_usage(of([*cascade(n=30), *cascade(n=30, labeler="nli")]))
     assert {(usage.labeler, usage.judged, usage.uniform, usage.chosen) for usage in both} == {
@@ -122,6 +123,7 @@ def test_where_each_interaction_is_judged_there_is_no_sample() -> None:
     assert pipeline_usage(of([event(0, {METRIC: 0.5})])) == []
 
 
+@pytest.mark.heavy
 def test_a_good_proxy_makes_the_judged_sample_worth_more_and_few_are_too_few() -> None:
     (row,) = agreement_rows(of(cascade()))
     assert (row.labeler, row.metric, row.n) == ("judge", METRIC, 120)
