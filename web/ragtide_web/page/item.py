@@ -104,7 +104,7 @@ class ScoreRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemView:
+class ItemScreen:
     """The content of the page of an item."""
 
     question: ShownText | None
@@ -158,7 +158,7 @@ class _Room:
         return True, None if shown is None else shown.text + (" …" if shown.cut else "")
 
 
-def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whole: bool = False) -> ItemView:
+def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whole: bool = False) -> ItemScreen:
     """Return the content of the page of an item.
 
     Args:
@@ -180,7 +180,7 @@ def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whol
     further = {"segments": one.segments, "metadata": one.metadata, "history": one.history or ()}
     marks: list[Mark] = [each.supported for each in found.response or ()]
     marks += [each.relevant for sentences in found.documents for each in sentences or ()]
-    return ItemView(
+    return ItemScreen(
         question=question,
         response=response,
         response_text=response_text,
