@@ -75,6 +75,18 @@ async def _experiment(page: Page) -> str:
     return await _link(page, "/x", "tbody a[href^='/x/']")
 
 
+async def _items(_: Page) -> str:
+    return f"/i?pipeline={PIPELINES[0]}&list=worst"
+
+
+async def _item(page: Page) -> str:
+    return await _link(page, await _items(page), "a[href^='/i/']")
+
+
+async def _label(_: Page) -> str:
+    return f"/label?pipeline={PIPELINES[1]}"
+
+
 async def _judge(_: Page) -> str:
     return "/judge"
 
@@ -92,9 +104,12 @@ SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {
     "pipeline": _pipeline,
     "alerts": _alerts,
     "alert": _alert,
+    "items": _items,
+    "item": _item,
     "experiments": _experiments,
     "experiment": _experiment,
     "judge": _judge,
+    "label": _label,
     "dead": _dead,
     "system": _system,
 }

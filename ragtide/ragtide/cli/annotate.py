@@ -14,13 +14,14 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_offline.annotation.questions import ADHERENCE, RATINGS, WHOLE, ItemQuestion, gold_scores, questions
+from ragtide_offline.annotation.questions import ADHERENCE, RATINGS, WHOLE, ItemQuestion, questions
 from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
+from ragtide_offline.annotation.storing import annotation_of, store
 from ragtide_producers import InteractionProducer
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle, resolve_redis
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Specimen, utc_now
+from ragtide_schemas import Feedback, utc_now
 from ragtide_schemas.base import describe
 from ragtide_schemas.suggestions import unknown
 
@@ -119,7 +120,7 @@ class AnnotationSession:
     ) -> None:
         self._settings, self._producer, self._annotator = settings, producer, annotator
         self._rated, self._next_key = rated, next_key
-        self._waiting: tuple[Annotation, Specimen] | None = None
+        self._waiting: tuple[Annotation, ItemToAnnotate] | None = None
         self._counts: Counter[str] = Counter()
 
     def run(self, items: Sequence[ItemToAnnotate]) -> None:
@@ -140,8 +141,8 @@ class AnnotationSession:
                     place -= 1
                 continue
             self.finish()
-            made = answer if isinstance(answer, Annotation) else self._annotation(items[place], skipped=True)
-            self._waiting = made, items[place].specimen
+            skipped = annotation_of(items[place], self._annotator, skipped=True)
+            self._waiting = answer if isinstance(answer, Annotation) else skipped, items[place]
             place += 1
 
     def finish(self) -> None:
@@ -149,25 +150,19 @@ class AnnotationSession:
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
-        annotation, specimen = waiting
+        annotation, item = waiting
 
         async def body(redis: Redis, _: RedisHandle) -> str:
             stored = StoredAnnotations(redis, self._settings.prefix)
-            feedback = annotation.feedback(specimen.interaction.gold_scores)
-            published = feedback is not None and await stored.is_first(annotation)
-            if feedback is not None and published:
-                await asyncio.to_thread(self._producer.publish_feedback, [feedback])
             try:
-                await stored.add(annotation)
+                return await store(stored, annotation, item, self._publish)
             except ValueError as error:
                 raise ConfigurationError(str(error)) from None
-            if annotation.skipped:
-                return "skipped"
-            if annotation.selected:
-                return "selected"
-            return "published" if published else "graded" if feedback is None else "second"
 
         self._counts[with_redis(self._settings, body)] += 1
+
+    async def _publish(self, feedback: Feedback) -> None:
+        await asyncio.to_thread(self._producer.publish_feedback, [feedback])
 
     def summary(self, total: int) -> str:
         """Return the numbers of items in words.
@@ -201,7 +196,7 @@ class AnnotationSession:
                 answers.append(key)
         supported = {one.name: key == "y" for one, key in zip(asked, answers, strict=True) if one.name not in RATINGS}
         ratings = {one.name: int(key) for one, key in zip(asked, answers, strict=True) if one.name in RATINGS}
-        return self._annotation(item, supported=supported, ratings=ratings)
+        return annotation_of(item, self._annotator, supported=supported, ratings=ratings)
 
     def _answer(self, question: ItemQuestion, *, repeat: bool) -> str:
         rating, whole = question.name in RATINGS, question.name == WHOLE
@@ -217,27 +212,6 @@ class AnnotationSession:
             if key in (*question.keys, SKIP, BACK, QUIT):
                 return key
             out.print(Text(f"Keys: {', '.join(question.keys)}; {HELP}.", style="yellow"))
-
-    def _annotation(
-        self,
-        item: ItemToAnnotate,
-        *,
-        skipped: bool = False,
-        supported: dict[str, bool] | None = None,
-        ratings: dict[str, int] | None = None,
-    ) -> Annotation:
-        interaction = item.specimen.interaction
-        return Annotation(
-            pipeline=interaction.pipeline,
-            interaction_id=interaction.interaction_id,
-            annotator=self._annotator,
-            given_at=utc_now(),
-            skipped=skipped,
-            supported=supported or {},
-            ratings=ratings or {},
-            gold_scores=gold_scores(item.specimen, supported or {}, ratings or {}),
-            inclusion_probability=item.inclusion_probability,
-        )
 
 
 def _sources(names: Sequence[str]) -> tuple[ItemSource, ...]:

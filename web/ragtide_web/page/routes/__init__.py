@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from . import alerts, dead_letters, experiments, fleet, items, judge, live, login, pipelines, static, system
+from . import alerts, dead_letters, experiments, fleet, items, judge, label, live, login, pipelines, static, system
 
 ROUTERS: Final = (
     static.router,
@@ -13,6 +13,7 @@ ROUTERS: Final = (
     alerts.router,
     items.router,
     experiments.router,
+    label.router,
     judge.router,
     dead_letters.router,
     system.router,

@@ -1,0 +1,212 @@
+"""`/label`: a person answers questions about kept items, blind to their scores, as with `ragtide annotate`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_consumers.text.keys import letters
+from ragtide_offline.annotation.annotations import StoredAnnotations
+from ragtide_offline.annotation.double import double_annotations
+from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
+from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
+from ragtide_offline.annotation.storing import AnnotationOutcome, annotation_of, store
+from ragtide_producers.publishing.publish_command import feedback_command
+from ragtide_runtime.redis.scripts import run_scripts
+from ragtide_schemas import Feedback
+from ragtide_schemas.base import describe
+
+from ...context import Context, Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..orders import form_of, record_order
+from ..rendering import HEADERS, render
+from ..same_site import same_site
+from ..viewers import Operator, Reader, Viewer
+from ..words import words
+
+ANSWER: Final = "a:"
+"""Begin of the name of a field with an answer; the name of the question follows."""
+
+DONE: Final[Mapping[AnnotationOutcome, str]] = {
+    "published": "The answers are published as feedback.",
+    "selected": "The answers are stored. They count in no estimate, because the item was selected.",
+    "second": "The answers are stored. Those of another person came first and count.",
+    "graded": "The answers are stored. The interaction came with gold scores, which count.",
+    "skipped": "The item is skipped.",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+class LabelChoice(NamedTuple):
+    """The choices in the address."""
+
+    pipeline: str
+    """Empty for the first one."""
+    sources: tuple[ItemSource, ...]
+    rated: tuple[str, ...]
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        """The choices as fields of an address."""
+        found = [("pipeline", self.pipeline)] if self.pipeline else []
+        found += [("from", one.value) for one in self.sources] if len(self.sources) < len(ItemSource) else []
+        return found + [("rate", one) for one in self.rated]
+
+
+async def _choice(
+    pipeline: Annotated[str, Query(max_length=1000)] = "",
+    source: Annotated[list[str] | None, Query(alias="from", max_length=10)] = None,
+    rate: Annotated[list[str] | None, Query(max_length=10)] = None,
+) -> LabelChoice:
+    sources = tuple(one for one in ItemSource if one.value in (source or ()))
+    return LabelChoice(pipeline, sources or tuple(ItemSource), tuple(one for one in RATINGS if one in (rate or ())))
+
+
+Chosen = Annotated[LabelChoice, Depends(_choice)]
+
+
+@router.get("/label")
+async def get_label(request: Request, shared: Shared, viewer: Reader, chosen: Chosen) -> Response:
+    """Show the next item of the viewer's queue."""
+    return await _shown(request, shared, viewer, chosen)
+
+
+async def _shown(
+    request: Request,
+    shared: Context,
+    viewer: Viewer,
+    chosen: LabelChoice,
+    *,
+    status: int = 200,
+    problem: str = "",
+    answers: Mapping[str, str] | None = None,
+) -> Response:
+    items: list[ItemToAnnotate] = []
+    names: list[str] = []
+    try:
+        annotations = await StoredAnnotations(shared.redis, shared.settings.prefix).read()
+        if _may_answer(viewer):
+            names, items = await _queue(shared, viewer, chosen)
+            items = left(items, annotations, viewer.name)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    item = items[0] if items else None
+    return render(
+        request,
+        viewer,
+        "label.html",
+        status=status,
+        may_answer=_may_answer(viewer),
+        item=item,
+        one=None if item is None else item.specimen.interaction,
+        asked=[] if item is None else questions(item.specimen, chosen.rated),
+        whole=WHOLE,
+        ratings=RATINGS,
+        letters=letters,
+        left=len(items),
+        names=names,
+        chosen=chosen,
+        query=urlencode(chosen.query),
+        sources=list(ItemSource),
+        double=double_annotations(one for one in annotations if viewer.may_use(one.pipeline)),
+        mine=sum(one.annotator == viewer.name for one in annotations),
+        problem=problem,
+        answers=answers or {},
+        prefix=ANSWER,
+    )
+
+
+def _may_answer(viewer: Viewer) -> bool:
+    return viewer.is_operator and viewer.sees_texts
+
+
+async def _queue(shared: Context, viewer: Viewer, chosen: LabelChoice) -> tuple[list[str], list[ItemToAnnotate]]:
+    """Return the pipelines with kept items, and the queue of the chosen one."""
+    kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    names = [name for name in await kept.pipelines() if viewer.may_use(name)]
+    pipeline = chosen.pipeline or (names[0] if names else "")
+    if not pipeline or not viewer.may_use(pipeline):
+        return names, []
+    options = QueueOptions(chosen.sources, 1.0, ("trace.adherence", *chosen.rated), chosen.rated)
+    return names, await queue_of(kept, [pipeline], options)
+
+
+@router.post("/label", dependencies=[Depends(same_site)])
+async def post_label(request: Request, shared: Shared, viewer: Operator, chosen: Chosen) -> Response:
+    """Store the answers about an item, or skip it."""
+    if not viewer.sees_texts:
+        raise HttpProblem(403, "texts are hidden from this user, and questions are about texts: see web.texts")
+    fields = await form_of(request)
+    try:
+        _, items = await _queue(shared, viewer, chosen)
+        stored = StoredAnnotations(shared.redis, shared.settings.prefix)
+        item = _of_form(left(items, await stored.read(), viewer.name), fields)
+        asked = questions(item.specimen, chosen.rated)
+        skipped = "skip" in fields
+        missing = [] if skipped else _missing(asked, fields)
+        if missing:
+            problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
+            return await _shown(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
+        outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    say = words(viewer.language).gettext
+    query = urlencode([*chosen.query, ("done", say(DONE[outcome]))])
+    return RedirectResponse(f"/label?{query}", 303, headers=HEADERS)
+
+
+def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> ItemToAnnotate:
+    for one in items:
+        interaction = one.specimen.interaction
+        # A form has its texts without spaces at their ends.
+        if (interaction.pipeline.strip(), interaction.interaction_id.strip()) == (
+            fields.get("pipeline"),
+            fields.get("interaction_id"),
+        ):
+            return one
+    raise HttpProblem(409, "the item is not in your queue any more: you have answered it, or it is no longer kept")
+
+
+def _missing(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> list[str]:
+    return [one.name for one in asked if fields.get(ANSWER + one.name) not in one.keys]
+
+
+def _answers(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> dict[str, str]:
+    return {one.name: fields[ANSWER + one.name] for one in asked}
+
+
+async def _stored(
+    shared: Context, viewer: Viewer, stored: StoredAnnotations, item: ItemToAnnotate, answers: Mapping[str, str]
+) -> AnnotationOutcome:
+    try:
+        annotation = annotation_of(
+            item,
+            viewer.name,
+            skipped=not answers,
+            supported={name: key == "y" for name, key in answers.items() if name not in RATINGS},
+            ratings={name: int(key) for name, key in answers.items() if name in RATINGS},
+        )
+    except ValidationError as error:
+        raise HttpProblem(422, describe(error)) from None
+    interaction = item.specimen.interaction
+    await record_order(
+        shared,
+        viewer,
+        action="annotate",
+        subject=f"item {interaction.interaction_id}",
+        details={"pipeline": interaction.pipeline, "skipped": annotation.skipped},
+    )
+
+    async def publish(one: Feedback) -> None:
+        await run_scripts(shared.redis, [feedback_command(shared.settings.layout, one).script])
+
+    try:
+        return await store(stored, annotation, item, publish)
+    except ValueError as error:
+        raise HttpProblem(422, str(error)) from None
