@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
+from math import exp
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -64,6 +65,19 @@ class RuleDetector:
     movement: Movement
     statistic: Statistic
     active: bool = False
+
+
+class RuleEvidence(NamedTuple):
+    """How near a rule is to its alarm."""
+
+    movement: Movement
+    """Direction of the likeliest change."""
+    once_in: float
+    """Without a change the evidence comes this far at most once in so many values, on average."""
+    run_length: float
+    """The same at the line at which the rule fires."""
+    began: int
+    """Tag of the first value of the likeliest change; 0 without a value."""
 
 
 class RuleState:
@@ -161,6 +175,21 @@ class RuleState:
     def share(self) -> int:
         """Number of detectors that share the run length."""
         return len(self.detectors)
+
+    def evidence(self) -> "RuleEvidence | None":
+        """Return the evidence of the detector that is nearest to its alarm; None while it looks for no change."""
+        if not self.looks_for_change:
+            return None
+        active = [one for one in self.detectors if one.active]
+        table = self._table
+        best = max(active, key=lambda one: table.log_evidence(one.row) - table.log_line(one.row), default=None)
+        if best is None:
+            return None
+        evidence, line = table.log_evidence(best.row), table.log_line(best.row)
+        # The detectors of a rule share its run length, so each has a part of it.
+        return RuleEvidence(
+            best.movement, exp(evidence) / self.share, exp(line) / self.share, table.change_tag(best.row)
+        )
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a value or a cluster; return whether the rule looks for a change from the next value on."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from .history import HistoryReader
 from .overview import Overview
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates, Revision
+from .suspicions import Suspicion, Suspicions
 
 
 class Deployment:
@@ -54,6 +56,8 @@ class Deployment:
         self._options = reader_options(settings)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
         self._overview = Overview(redis, self._partitions, self._options, split=bool(settings.splits))
+        rules = replace(self._options, rules=settings.alerts)
+        self._suspicions = Suspicions(redis, self._partitions, rules)
         self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
         self._history = HistoryReader(redis, self._options.history)
         self._alerts = AlertLog(redis, self._partitions)
@@ -124,6 +128,16 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         return await self._overview.read(self.settings.confidence)
+
+    async def suspicions(self) -> list[Suspicion]:
+        """Return how far the evidence of each rule on a whole live pipeline has come, the strongest first.
+
+        The rules are those of these settings. A rule that is different in the aggregator has no evidence here.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        return await self._suspicions.read()
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
         """Return the states of the partitions that hold a pipeline, or of all; merged if pipelines are split.

@@ -5,6 +5,7 @@ from typing import Final
 
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 
+from ..alerts.rule_state import RuleState
 from ..events.batch import Scope
 from ..events.clusters import BLOCKS, SEGMENT
 from ..events.columns import EventColumns, RejectedEvent
@@ -264,6 +265,10 @@ class AggregatorState:
         for one in self.apply_columns(queue.columns()):
             # Events are checked before they join the queue, so a rejected one is a defect of this code.
             raise ValueError(one.error.detail) from one.error
+
+    def rules_of(self, row: int) -> Sequence[RuleState]:
+        """Return the states of the rules on a row."""
+        return self._applied.rules.of(row)
 
     def firing(self) -> list[Alert]:
         """Return the alerts of rules that fire."""

@@ -175,6 +175,14 @@ class DetectorTable:
         m = float(np.add.reduce(self._m[row])) / BETS
         return log(m) - log(float(self._cost[row])) if m > 0 else -inf
 
+    def log_line(self, row: int) -> float:
+        """Return log M at which a row alarms: the logarithm of its run length."""
+        return -log(float(self._cost[row]))
+
+    def change_tag(self, row: int) -> int:
+        """Return the tag of the first value since the change point estimated so far; 0 without a value."""
+        return int(self._tag[row, int(np.argmax(self._cusum[row]))])
+
     def change_n(self, row: int) -> int:
         """Return the number of values since the change point estimated so far."""
         best = int(np.argmax(self._cusum[row]))

@@ -1,5 +1,6 @@
 """The fleet: the worst first, one labeler in a cell, positions on the metric's whole range."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from tests.support.alerts import alert
 from tests.support.metric_events import START, adherence, event
 
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
@@ -108,3 +110,14 @@ def test_the_announced_number_of_values_narrows_the_interval() -> None:
         cell = later.cells["trace.adherence"]
         wide += cell.upper - cell.lower > 1.15 * NARROW
     assert wide <= runs // 20
+
+
+def test_a_metric_is_suspicious_when_the_evidence_of_a_rule_is_near_its_line() -> None:
+    values = of(adherence([0.8, 0.6] * 400))
+    near = Suspicion("shop", "trace.adherence", "test", "floor", "fall", 1_500, 10_000, START)
+    far = replace(near, once_in=500)
+    drawn = fleet(values, [], suspicions=[near])
+    assert (drawn.rows[0].state, drawn.rows[0].cells["trace.adherence"].suspicion) == ("suspicious", near)
+    assert fleet(values, [], suspicions=[far]).rows[0].state == "steady"
+    assert fleet(values, [alert("A-1")], suspicions=[near]).rows[0].cells["trace.adherence"].state == "firing"
+    assert [row.pipeline for row in fleet(values, [], suspicions=[near], state="suspicious").rows] == ["shop"]

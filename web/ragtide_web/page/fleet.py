@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Final
 
+from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 
@@ -50,6 +51,8 @@ class Cell:
     labeler: str
     more: int | None = None
     """About how many more values narrow the interval enough; None unless it is too wide."""
+    suspicion: Suspicion | None = None
+    """Evidence of a rule that is near its line."""
 
     def patch(self) -> list[object]:
         """Return the numbers that change, as `live.js` reads them."""
@@ -106,6 +109,7 @@ def fleet(
     text: str = "",
     targets: Mapping[tuple[str, str], float] | None = None,
     now: datetime | None = None,
+    suspicions: Iterable[Suspicion] = (),
 ) -> Fleet:
     """Return the fleet.
 
@@ -117,11 +121,15 @@ def fleet(
         text: only pipelines whose name contains this text.
         targets: value of a target by pipeline (or `*`) and metric.
         now: tells which pipelines are silent; none is without it.
+        suspicions: evidence of rules that do not fire.
     """
     firing: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in alerts:
         if alert.status != "resolved":
             firing[alert.pipeline].append(alert)
+    suspected = {
+        (one.pipeline, one.metric): one for one in suspicions if one.once_in * SUSPICIOUS_PART >= one.run_length
+    }
     by_pipeline: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
     for one in estimates:
         if not _shown(one):
@@ -135,7 +143,7 @@ def fleet(
     )
     shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or important(known_metrics)
     rows = [
-        _silenced(_row(pipeline, of, firing.get(pipeline, []), shown, targets or {}), now)
+        _silenced(_suspected(_row(pipeline, of, firing.get(pipeline, []), shown, targets or {}), suspected), now)
         for pipeline, of in by_pipeline.items()
         if text.lower() in pipeline.lower()
     ]
@@ -183,6 +191,18 @@ def _row(
         cells,
         len(firing),
     )
+
+
+def _suspected(row: FleetRow, suspected: Mapping[tuple[str, str], Suspicion]) -> FleetRow:
+    """Return the row with the state `suspicious` where the evidence of a rule is near its line, and nothing fires."""
+    cells = {
+        name: replace(cell, state="suspicious", suspicion=found)
+        if (found := suspected.get((row.pipeline, name))) is not None and cell.state != "firing"
+        else cell
+        for name, cell in row.cells.items()
+    }
+    worst = min([row.state, *(cell.state for cell in cells.values())], key=STATES.index)
+    return replace(row, state=worst, cells=cells)
 
 
 def _silenced(row: FleetRow, now: datetime | None) -> FleetRow:
@@ -235,6 +255,10 @@ def more_needed(n: int, width: float) -> int | None:
     """
     return None if width <= NARROW else max(ceil(n * ((width / NARROW) ** 2 - 1)), 1)
 
+
+SUSPICIOUS_PART: Final = 10
+"""A rule is suspicious from this part of its run length on: evidence that chance alone gives ten times as often as an
+alarm."""
 
 SILENT: Final = timedelta(days=1)
 """Age of the newest value of a pipeline from which it is silent."""

@@ -33,6 +33,8 @@ class MetricPanel:
     bands: tuple[float, float, float] | None
     """Where the bands acceptable, good and excellent begin; None without bands."""
     higher_is_better: bool | None
+    since: tuple[str, datetime] | None = None
+    """`falling` or `rising`, and the probable beginning: of the alert that fires, or of the evidence of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,19 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         does_not_tell="" if definition is None else definition.does_not_tell,
         bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
         higher_is_better=_higher(definition),
+        since=_since(cell, mine),
     )
+
+
+def _since(cell: Cell, alerts: Sequence[Alert]) -> tuple[str, datetime] | None:
+    words = {"fall": "falling", "rise": "rising"}
+    for one in alerts:
+        if one.status != "resolved" and one.began_at is not None and one.direction in words:
+            return words[one.direction], one.began_at
+    found = cell.suspicion
+    if found is None or found.began_at is None or found.direction not in words:
+        return None
+    return words[found.direction], found.began_at
 
 
 def _higher(definition: MetricDefinition | None) -> bool | None:

@@ -57,6 +57,7 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
         state=chosen.state,
         text=chosen.text,
         now=utc_now(),
+        suspicions=await shared.deployment.suspicions(),
     )
 
 

@@ -73,7 +73,8 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
     alerts = [one for one in await visible_alerts(shared, viewer) if one.pipeline in (pipeline, "*")]
     metrics = sorted({one.metric for one in mine if one.estimate is not None})
-    (row,) = fleet(mine, alerts, metrics=metrics).rows
+    suspicions = await shared.deployment.suspicions()
+    (row,) = fleet(mine, alerts, metrics=metrics, suspicions=suspicions).rows
     names = sorted(row.cells, key=importance)
     histories = dict(zip(names, await _histories(shared, pipeline, names, span), strict=True))
     whole = await _estimates(shared, pipeline)

@@ -1,0 +1,81 @@
+"""The evidence of rules can be read before they fire: how far it has come, in which direction, and since when."""
+
+from typing import Any
+
+from tests.support.metric_events import START, adherence
+from tests.support.owners import Owner, owners
+
+from ragtide import AlertRule, Deployment
+from ragtide_aggregator.reading.suspicions import KEPT_S, Suspicions
+from ragtide_aggregator.service.state_options import state_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.model import Settings
+
+RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7)
+OTHER = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=20)
+SETTINGS = Settings(alerts=(RULE, OTHER))
+
+
+def owner_of(redis: Any) -> Owner:
+    (owner,) = owners(redis, SETTINGS)
+    owner.state = AggregatorState(state_options(SETTINGS))
+    return owner
+
+
+async def test_evidence_grows_to_the_line_and_then_the_rule_fires(async_redis: Any) -> None:
+    owner = owner_of(async_redis)
+    await owner.commit(*adherence([0.8, 0.9] * 50))
+    calm = {one.rule: one for one in await Deployment(async_redis, SETTINGS).suspicions()}
+    assert calm["floor"].once_in < 200
+    assert round(calm["floor"].run_length) == 10_000
+    number, seen = 100, []
+    while not owner.state.firing():
+        await owner.commit(*adherence([0.55], first=number))
+        number += 1
+        found = {one.rule: one for one in await Deployment(async_redis, SETTINGS).suspicions()}
+        if "floor" in found:
+            seen.append(found["floor"])
+        assert number < 400
+    evidence = [one.once_in for one in seen]
+    assert evidence == sorted(evidence)
+    assert 1_000 < evidence[-1] < 10_000
+    last = seen[-1]
+    assert (last.pipeline, last.metric, last.direction) == ("shop", "trace.adherence", "fall")
+    assert last.began_at is not None
+    assert abs((last.began_at - START).total_seconds() - 100) < 20
+    # A rule that fires looks for the end of its change, so it has no evidence of a beginning.
+    fired = {alert.rule for alert in owner.state.firing()}
+    assert not fired & {one.rule for one in await Deployment(async_redis, SETTINGS).suspicions()}
+
+
+async def test_what_is_read_is_what_the_aggregator_has(async_redis: Any) -> None:
+    owner = owner_of(async_redis)
+    await owner.commit(*adherence([0.8, 0.9] * 50), *adherence([0.65] * 20, first=100, segments={"lang": "de"}))
+    expected = {}
+    for row, key in enumerate(owner.state.keys):
+        for rule in owner.state.rules_of(row):
+            found = rule.evidence()
+            if found is not None and key.segment is None:
+                expected[rule.rule.name] = found[:2]
+    assert expected
+    found = await Deployment(async_redis, SETTINGS).suspicions()
+    assert {one.rule: (one.direction, one.once_in) for one in found} == expected
+
+
+async def test_another_rule_of_the_reader_has_no_evidence(async_redis: Any) -> None:
+    owner = owner_of(async_redis)
+    await owner.commit(*adherence([0.2] * 5))
+    changed = Settings(alerts=(RULE.model_copy(update={"target": 0.71}),))
+    assert [one.once_in for one in await Deployment(async_redis, changed).suspicions()] == [0.0]
+    assert await Deployment(async_redis, Settings()).suspicions() == []
+
+
+async def test_a_result_is_used_again_for_some_seconds(async_redis: Any) -> None:
+    owner = owner_of(async_redis)
+    await owner.commit(*adherence([0.6] * 3))
+    now = [0.0]
+    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(SETTINGS), clock=lambda: now[0])
+    first = await reader.read()
+    assert await reader.read() is first
+    now[0] = KEPT_S + 1
+    assert await reader.read() is not first
