@@ -54,9 +54,9 @@ async def test_what_is_read_is_what_the_aggregator_has(async_redis: Any) -> None
     expected = {}
     for row, key in enumerate(owner.state.keys):
         for rule in owner.state.rules_of(row):
-            found = rule.evidence()
-            if found is not None and key.segment is None:
-                expected[rule.rule.name] = found[:2]
+            evidence = rule.evidence()
+            if evidence is not None and key.segment is None:
+                expected[rule.rule.name] = evidence.movement, evidence.once_in
     assert expected
     found = await Deployment(async_redis, SETTINGS).suspicions()
     assert {one.rule: (one.direction, one.once_in) for one in found} == expected
