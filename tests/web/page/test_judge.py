@@ -14,7 +14,8 @@ from tests.web.page.test_page import SCRIPT, page
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.endpoint_calls import CallCounts, CallHistory, count_calls
+from ragtide_runtime.call_counts import CallCounts, CallHistory
+from ragtide_runtime.endpoint_calls import count_calls
 from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, spend_periods
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script

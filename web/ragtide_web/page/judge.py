@@ -8,7 +8,7 @@ from typing import Final
 
 from ragtide_aggregator.estimates.gold_errors import RMSE
 from ragtide_aggregator.events.keys import COST, LATENCY
-from ragtide_runtime.endpoint_calls import CallCounts, CallHistory
+from ragtide_runtime.call_counts import CallCounts, CallHistory
 from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState
 from ragtide_runtime.redis.keys import CallField
 from ragtide_runtime.settings.remote import RemoteSettings

@@ -12,8 +12,8 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.call_counts import CallCounts
 from ragtide_runtime.cancellation import end
-from ragtide_runtime.endpoint_calls import CallCounts
 from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
