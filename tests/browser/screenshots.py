@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import io
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -147,16 +148,17 @@ async def more_traffic(settings: Settings) -> None:
         await until(is_scored)
 
 
-async def experiment(settings: Settings) -> None:
-    """Run the example of an experiment to its end."""
+async def experiment(settings: Settings, folder: Path) -> None:
+    """Run the example of an experiment to its end, in a folder whose path may be on a picture."""
+    example = shutil.copytree(EXAMPLE.parent, folder / EXAMPLE.parent.name) / EXAMPLE.name
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ragtide", "experiment", "run", str(EXAMPLE),
+        sys.executable, "-m", "ragtide", "experiment", "run", str(example),
         env={**os.environ, "RAGTIDE_REDIS_URL": str(settings.redis_url)},
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     if await process.wait() != 0:
-        raise SystemExit(f"the experiment failed: ragtide experiment run {EXAMPLE}")
+        raise SystemExit(f"the experiment failed: ragtide experiment run {example}")
 
 
 async def pictures(browser: Browser, address: str, folder: Path, only: str) -> None:
@@ -192,7 +194,7 @@ async def make(folder: Path, only: str) -> None:
 
         async def finished(_: DemoResult) -> None:
             await more_traffic(settings)
-            await experiment(settings)
+            await experiment(settings, Path(name))
             async with page_beside(settings, server.url) as address, async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
                 await pictures(browser, address, folder, only)

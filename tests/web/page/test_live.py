@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from tests.support.alerts import alert
 from tests.support.http_service import Service, http_service
 from tests.support.metric_events import adherence
@@ -15,6 +16,7 @@ from tests.support.redis_processes import RedisProcess
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_web.page import live
 
 STREAMS = Streams("ragtide", 0)
 
@@ -106,3 +108,22 @@ async def test_a_service_that_stops_lets_its_pages_go(async_redis: Any, redis_ur
         service.stop.set()
         async with asyncio.timeout(60):
             await service.task
+
+
+async def test_a_connection_ends_with_its_login(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CHECK_S", 0.05)
+    tokens = [{"name": "ann", "token": "ann-0123456789", "access": ["read"]}]
+    async with http_service(redis_url, serve={"tokens": tokens}) as service:
+        same = {"Sec-Fetch-Site": "same-origin"}
+        async with service.session.post(
+            f"{service.url}/login", data={"token": "ann-0123456789"}, headers=same, allow_redirects=False
+        ) as reply:
+            assert reply.status == 303
+        async with following(service, "follow=alerts") as events:
+            await events.next("changed")
+            async with service.session.post(f"{service.url}/logout", headers=same, allow_redirects=False) as reply:
+                assert reply.status == 303
+            with pytest.raises(AssertionError, match="the connection ended"):
+                await events.next("never")

@@ -22,6 +22,8 @@ SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders"
 """Sources of changes that a page may follow."""
 HEARTBEAT_S: Final = 15.0
 """Seconds after which an idle connection gets a comment, so that proxies keep it open."""
+CHECK_S = 10.0
+"""Seconds after which a connection is checked again: its login may have ended."""
 LOADING_S: Final = 15.0
 """Longest time from the rendering of a page to its connection."""
 SYSTEM_S: Final = 5.0
@@ -222,12 +224,23 @@ def _ids(replies: Sequence[Any]) -> list[Any]:
     return [reply[0][0] if reply else None for reply in replies]
 
 
-async def events(one: Subscriber) -> AsyncGenerator[bytes]:
-    """Yield the server-sent events of a page until its connection or the service ends."""
+async def events(one: Subscriber, may_still: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes]:
+    """Yield the server-sent events of a page until its connection, its login or the service ends.
+
+    Args:
+        one: the page.
+        may_still: returns whether the user may still see the same; asked every few seconds.
+    """
     yield b"retry: 1000\n\n"
+    loop = asyncio.get_running_loop()
+    checked = loop.time()
     while not one.closed:
+        if loop.time() - checked >= CHECK_S:
+            if not await may_still():
+                return
+            checked = loop.time()
         try:
-            async with asyncio.timeout(HEARTBEAT_S):
+            async with asyncio.timeout(min(HEARTBEAT_S, CHECK_S)):
                 await one.news.wait()
         except TimeoutError:
             yield b": still here\n\n"

@@ -3,13 +3,15 @@
 from collections.abc import AsyncGenerator
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from ...context import Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem
 from ..live import SOURCES, events
 from ..rendering import HEADERS
-from ..viewers import Reader
+from ..viewers import Reader, viewer_of
 from .fleet import FleetFilter, filter_of, fleet_of
 
 router = APIRouter(include_in_schema=False)
@@ -17,6 +19,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/live")
 async def get_live(
+    request: Request,
     shared: Shared,
     viewer: Reader,
     chosen: FleetFilter,
@@ -36,9 +39,17 @@ async def get_live(
 
         draw = draw_fleet
 
+    async def may_still() -> bool:
+        try:
+            return await viewer_of(request, shared) == viewer
+        except HttpProblem:  # the token is no longer known
+            return False
+        except REDIS_ERRORS:  # the page says that its numbers are old
+            return True
+
     async def stream() -> AsyncGenerator[bytes]:
         with shared.hub.subscribed(follows, topic, draw) as subscriber:
-            async for event in events(subscriber):
+            async for event in events(subscriber, may_still):
                 yield event
 
     headers = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}

@@ -144,7 +144,10 @@ function connect() {
   });
   source.addEventListener("error", () => {
     say("lost");
-    if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    if (source?.readyState === EventSource.CLOSED) {
+      setTimeout(connect, 2000);
+      refresh(); // it leads to the login if the login has ended
+    }
   });
   source.addEventListener("patch", (event) => apply(JSON.parse(event.data)));
   source.addEventListener("changed", refresh);
