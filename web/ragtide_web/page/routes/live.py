@@ -19,6 +19,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/live")
 async def get_live(
+    *,
     request: Request,
     shared: Shared,
     viewer: Reader,
