@@ -187,6 +187,7 @@ def test_restarts_from_any_checkpoint_give_the_same_history_to_the_bit(
     assert parts.opened() == whole.opened()
 
 
+@pytest.mark.heavy
 def test_panes_are_loaded_together_as_one_by_one() -> None:
     events = [at(7 * number, number % 10 / 9, session_id="s" if number % 90 < 40 else None) for number in range(900)]
     events = [

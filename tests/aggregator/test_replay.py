@@ -256,7 +256,14 @@ async def test_a_replay_that_is_stopped_again_and_again_ends_the_same(async_redi
     assert await closed_panes(async_redis, RUN) == await closed_panes(async_redis, LIVE)
 
 
-@pytest.mark.parametrize("strategy", ["running", "normal", "wilson", "hoeffding", "asymptotic"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "running",
+        "normal",
+        *(pytest.param(name, marks=pytest.mark.heavy) for name in ("wilson", "hoeffding", "asymptotic")),
+    ],
+)
 async def test_when_all_was_seen_nothing_is_uncertain(async_redis: Any, recording: Recording, strategy: str) -> None:
     await replay(async_redis, recording).run(asyncio.Event(), unseen)
     found = await estimates_of(async_redis, RUN, known=True, strategy=strategy)

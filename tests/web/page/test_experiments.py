@@ -186,7 +186,9 @@ async def test_the_leaderboard_has_the_numbers_of_the_report(async_redis: Any, r
     assert " style=" not in found
 
 
-@pytest.mark.parametrize(("enabled", "items"), [(True, 30), (False, 30), (False, 20)])
+@pytest.mark.parametrize(
+    ("enabled", "items"), [(True, 30), *(pytest.param(False, n, marks=pytest.mark.heavy) for n in (30, 20))]
+)
 async def test_differences_are_those_of_the_report(async_redis: Any, redis_url: str, enabled: bool, items: int) -> None:
     race = RaceOptions(enabled=enabled, look_every=10)
     run = Run(

@@ -154,6 +154,7 @@ async def _redirect(service: Any, path: str) -> tuple[int, str]:
         return reply.status, reply.headers["location"]
 
 
+@pytest.mark.heavy
 async def test_the_items_of_an_alert_are_a_list(async_redis: Any, redis_url: str) -> None:
     await keep(async_redis, *(specimen(f"i-{number}") for number in range(3)))
     fired = alert("A-1", pipeline="shop", metric=METRIC, worst_interaction_ids=("i-2", "none", "i-0"))
@@ -169,6 +170,7 @@ async def test_the_items_of_an_alert_are_a_list(async_redis: Any, redis_url: str
         assert 'href="/i/shop/i-2?alert=A-1"' in shown
 
 
+@pytest.mark.heavy
 async def test_an_id_of_two_pipelines_and_one_that_is_gone(async_redis: Any, redis_url: str) -> None:
     await keep(async_redis, specimen("i/1", "shop"), specimen("i/1", "b/nk"))
     async with http_service(redis_url) as service:

@@ -3,6 +3,7 @@
 from html import unescape
 from typing import Any
 
+import pytest
 from tests.support.http_service import http_service
 from tests.support.metric_events import START, adherence
 from tests.support.owners import owners
@@ -111,6 +112,7 @@ async def test_orders_have_pages_and_unreadable_ones_are_counted(async_redis: An
     assert unreadable == 1
 
 
+@pytest.mark.heavy
 async def test_a_redis_that_forbids_info_leaves_the_rest_of_the_screen(async_redis: Any, redis_url: str) -> None:
     await async_redis.execute_command("ACL", "SETUSER", "page", "on", ">word", "~*", "&*", "+@all", "-info")
     try:
