@@ -8,11 +8,19 @@ from tests.support.owners import owners
 
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.estimates.whole_means import WholeMean
+from ragtide_aggregator.reading import overview
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate
 
 SETTINGS = Settings()
+
+
+@pytest.fixture(autouse=True)
+def _names_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "SOON_S", 0.0)
+    monkeypatch.setattr(overview, "LISTING_PART", 0)
 
 
 def events(count: int, first: int = 0, **changes: Any) -> list[MetricEvent]:
@@ -25,9 +33,9 @@ def events(count: int, first: int = 0, **changes: Any) -> list[MetricEvent]:
 
 
 def of_whole_pipelines(found: list[Estimate]) -> list[Estimate]:
-    """Return the estimates that the overview has, without the quantiles, which it leaves out."""
+    """Return the estimates that the overview has, without the numbers that it leaves out."""
     return [
-        one.model_copy(update={"quantiles": None})
+        one.model_copy(update={"quantiles": None, "design_effect": None, "n_effective": None})
         for one in found
         if one.segment is None and one.run is None and one.estimator == "mean"
     ]
@@ -35,7 +43,11 @@ def of_whole_pipelines(found: list[Estimate]) -> list[Estimate]:
 
 async def assert_equal(deployment: Deployment) -> list[Estimate]:
     expected = of_whole_pipelines(await deployment.estimates(windows=False))
-    assert [one for one in await deployment.overview() if one.estimator == "mean"] == expected
+    found = [one for one in await deployment.overview() if one.estimator == "mean"]
+    left_out = {"design_effect": None, "n_effective": None}
+    assert [one.model_copy(update=left_out) for one in found] == expected
+    means = await deployment.means()
+    assert means == sorted((WholeMean.of(one) for one in expected), key=lambda one: one[:3])
     return expected
 
 
@@ -104,8 +116,41 @@ async def test_it_reads_only_whole_pipelines_and_only_after_a_commit(async_redis
     await deployment.overview()
     part = deployment._overview._parts[owner.streams]
     assert {name.partition(":")[2] for name in part.names if '"r"' in name or "lang=" in name} == set()
-    first = await deployment.overview()
+    first, means = await deployment.overview(), await deployment.means()
     assert await deployment.overview() is first
+    assert await deployment.means() is means
+
+
+async def test_a_new_pipeline_is_there_after_a_second_at_most(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    (owner,) = owners(async_redis, SETTINGS)
+    deployment = Deployment(async_redis, SETTINGS)
+    now = [100.0]
+    deployment._overview._clock = lambda: now[0]
+    await owner.commit(*events(5))
+    assert {one.pipeline for one in await deployment.means()} == {"shop"}
+    await owner.commit(*events(5, 100), *events(5, 200, pipeline="bank"))
+    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10)}
+    # Without another commit.
+    now[0] += overview.SOON_S
+    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10), ("bank", 5)}
+
+
+async def test_a_field_that_is_gone_takes_its_numbers_at_once(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    (owner,) = owners(async_redis, SETTINGS)
+    deployment = Deployment(async_redis, SETTINGS)
+    await owner.commit(*events(5), *events(5, 100, pipeline="bank"))
+    assert {one.pipeline for one in await deployment.means()} == {"shop", "bank"}
+    key = owner.streams.checkpoint
+    gone = [name for name in await async_redis.hkeys(key) if b'"bank"' in name]
+    await async_redis.hdel(key, *gone)
+    await owner.commit(*events(5, 200))
+    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10)}
 
 
 async def test_names_of_pipelines_are_data(async_redis: Any) -> None:

@@ -6,11 +6,11 @@ from typing import Final
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
-from ..events.keys import GOLD_LABELER, HIDDEN, SQUARED_ERROR, UNBOUNDED, EstimateKey
+from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.strategies import AUTO, OF_MOMENTS
 from ..statistics.windows import ALL_TIME
-from .gold_errors import families, gold_row, of_family, rmse
+from .gold_errors import errors_of
 from .means import absences, mean, share_rows, usage
 from .proxies import of_proxy
 from .trends import measured
@@ -97,23 +97,15 @@ def _is_chosen(estimate: Estimate, estimator: str) -> bool:
 def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:
     state = view.state
     means = [row for row in rows if not state.keys[row].metric.startswith(HIDDEN)]
-    errors = [row for row in rows if state.keys[row].metric.startswith(SQUARED_ERROR)]
-    pooled = families(state, errors)
+    result = errors_of(view, rows, method)
+    if not means:
+        return result
     shares = {row: share_rows(state, row) for row in means}
-    golds = {row: gold_row(state, row) for row in errors}
-    needed = dict.fromkeys(means + errors)
-    needed |= dict.fromkeys(share for found in shares.values() for _, share in found)
-    needed |= dict.fromkeys(gold for gold in golds.values() if gold is not None)
-    needed |= dict.fromkeys(row for members in pooled for row in members)
-    if not needed:
-        return []
+    needed = dict.fromkeys(means) | dict.fromkeys(share for found in shares.values() for _, share in found)
     found = measured(view, list(needed), method)
     absent = absences(view, means)
-    result = [
+    result += [
         usage(found, row) if state.keys[row].metric in UNBOUNDED else mean(found, row, shares[row], absent.get(row, {}))
         for row in means
     ]
-    result += [rmse(found, row, golds[row]) for row in errors]
-    for members in pooled:
-        result += of_family(found, members)
     return result

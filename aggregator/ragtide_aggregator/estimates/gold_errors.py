@@ -15,7 +15,7 @@ from ..events.keys import GOLD, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.rmse import aggregated_rmse, consistency_score
 from .record import record
-from .trends import MeasuredView, Trend, trend
+from .trends import MeasuredView, Trend, measured, trend
 from .view import IntervalMethod, ScaledMean, View
 
 RMSE: Final = "rmse."
@@ -29,6 +29,26 @@ def gold_row(state: AggregatorState, row: int) -> int | None:
     """Return the row of the gold scores of a row of squared errors; None without one."""
     key = state.keys[row]
     return state.index(key._replace(metric=GOLD + key.metric.removeprefix(SQUARED_ERROR)))
+
+
+def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:
+    """Return the RMSE of each of these rows that has squared errors, and RMSE and consistency score of their families.
+
+    Args:
+        view: with the rows.
+        rows: of any metrics.
+        method: of the intervals.
+    """
+    errors = [row for row in rows if view.state.keys[row].metric.startswith(SQUARED_ERROR)]
+    if not errors:
+        return []
+    pooled = families(view.state, errors)
+    golds = {row: gold_row(view.state, row) for row in errors}
+    needed = dict.fromkeys(errors) | dict.fromkeys(gold for gold in golds.values() if gold is not None)
+    needed |= dict.fromkeys(row for members in pooled for row in members)
+    found = measured(view, list(needed), method)
+    result = [rmse(found, row, golds[row]) for row in errors]
+    return result + [one for members in pooled for one in of_family(found, members)]
 
 
 def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:

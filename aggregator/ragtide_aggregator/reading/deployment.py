@@ -22,6 +22,7 @@ from ragtide_schemas import Alert, Estimate, Workspace
 from ..estimates.estimates import estimates
 from ..estimates.over_time import History
 from ..estimates.view import IntervalMethod
+from ..estimates.whole_means import WholeMean
 from ..events.keys import EstimateKey
 from ..service.state_options import reader_options
 from ..state.state import AggregatorState
@@ -55,7 +56,9 @@ class Deployment:
         self._partitions = settings.layout.all()
         self._options = reader_options(settings)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
-        self._overview = Overview(redis, self._partitions, self._options, split=bool(settings.splits))
+        self._overview = Overview(
+            redis, self._partitions, self._options, confidence=settings.confidence, split=bool(settings.splits)
+        )
         rules = replace(self._options, rules=settings.alerts)
         self._suspicions = Suspicions(redis, self._partitions, rules)
         self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
@@ -120,14 +123,24 @@ class Deployment:
         return known[1]
 
     async def overview(self) -> list[Estimate]:
-        """Return the estimates of whole live pipelines over all time, without quantiles.
+        """Return the estimates of whole live pipelines over all time, without quantiles and design effects.
 
         It is made for several reads a second: a read costs the same however many segments, runs and windows there are.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        return await self._overview.read(self.settings.confidence)
+        return await self._overview.read()
+
+    async def means(self) -> list[WholeMean]:
+        """Return the means of whole live pipelines over all time, for a screen that shows them several times a second.
+
+        They are the numbers of `overview`, without the rest of an estimate.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        return await self._overview.means()
 
     async def suspicions(self) -> list[Suspicion]:
         """Return how far the evidence of each rule on a whole live pipeline has come, the strongest first.

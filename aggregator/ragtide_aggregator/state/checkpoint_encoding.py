@@ -2,6 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
 
 from ragtide_runtime.redis.keys import CheckpointField
 
@@ -13,6 +16,9 @@ from ..statistics.quantiles import Quantiles
 from .checking import check_numbers
 from .rows import SIZE as ROW_SIZE
 from .table import StateTable
+
+_END: Final = ROW_SIZE + MomentTable.ROW_SIZE
+"""Bytes of counts and moments of an estimate; the bytes of its weights follow."""
 
 
 def written(table: StateTable) -> tuple[dict[str, bytes], list[str]]:
@@ -71,14 +77,7 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     for name, data in by_kind[CheckpointField.DECLARED]:
         with reading(CheckpointField.DECLARED + name):
             table.declarations.load(name, data)
-    for name, data in by_kind[CheckpointField.ESTIMATE]:
-        with reading(CheckpointField.ESTIMATE + name):
-            row = table.row(EstimateKey.decode(name))
-            table.rows.load(row, data)
-            end = ROW_SIZE + MomentTable.ROW_SIZE
-            table.moments.load(row, data[ROW_SIZE:end])
-            # Earlier releases knew no weights.
-            table.weights.sums.load(row, data[end:])
+    _load_estimates(table, by_kind[CheckpointField.ESTIMATE])
     for name, data in by_kind[CheckpointField.PAIR]:
         with reading(CheckpointField.PAIR + name):
             key = PairKey.decode(name)
@@ -107,6 +106,35 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     gone += _load_rule_states(table, by_kind[CheckpointField.RULE_STATE])
     check_numbers(table, range(len(table.rows)), everything=True)
     return gone
+
+
+def _load_estimates(table: StateTable, stored: list[tuple[str, bytes]]) -> None:
+    """Set counts, moments and weights: all rows at once, because a state may have many."""
+    if not stored:
+        return
+    rows = []
+    for name, _ in stored:
+        row = table.rows.named(name)
+        if row is None:
+            with reading(CheckpointField.ESTIMATE + name):
+                row = table.row(EstimateKey.decode(name))
+                table.rows.remember(name, row)
+        rows.append(row)
+    places = np.array(rows, dtype=np.intp)
+    try:
+        table.rows.load_rows(places, b"".join(data[:ROW_SIZE] for _, data in stored))
+        table.moments.load_rows(places, b"".join(data[ROW_SIZE:_END] for _, data in stored))
+    except ValueError:
+        # One of them is damaged: the error names it.
+        for row, (name, data) in zip(rows, stored, strict=True):
+            with reading(CheckpointField.ESTIMATE + name):
+                table.rows.load(row, data)
+                table.moments.load(row, data[ROW_SIZE:_END])
+    for row, (name, data) in zip(rows, stored, strict=True):
+        # Earlier releases knew no weights.
+        if len(data) > _END:
+            with reading(CheckpointField.ESTIMATE + name):
+                table.weights.sums.load(row, data[_END:])
 
 
 def _load_clusters(table: StateTable, by_kind: Mapping[str, list[tuple[str, bytes]]]) -> list[str]:

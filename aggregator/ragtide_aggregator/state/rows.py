@@ -15,6 +15,7 @@ from ..statistics.batches import Rows
 from ..statistics.tables import doubled
 
 _ROW: Final = struct.Struct("<3QqQ")
+_ROWS: Final = np.dtype([("counts", "<i8", (3,)), ("updated_ms", "<i8"), ("population", "<i8")])
 _CAPACITY: Final = 64
 
 LATEST_MS: Final = to_milliseconds(TIME_MAX)
@@ -38,6 +39,7 @@ class KeyRows:
     def __init__(self) -> None:
         self.keys: list[EstimateKey] = []
         self._names: list[str | None] = []
+        self._named: dict[str, int] = {}
         self._index: dict[EstimateKey, int] = {}
         self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
         self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
@@ -70,6 +72,14 @@ class KeyRows:
         if name is None:
             name = self._names[row] = self.keys[row].encode()
         return name
+
+    def named(self, name: str) -> int | None:
+        """Return the row whose key was read from this text; None if none was."""
+        return self._named.get(name)
+
+    def remember(self, name: str, row: int) -> None:
+        """Take note that the key of a row was read from a text, which is then not decoded again."""
+        self._named[name] = row
 
     def newest_ms(self, pipeline: str, run: str | None) -> int | None:
         """Return the time of the newest interaction of a pipeline and run; None without one."""
@@ -130,3 +140,16 @@ class KeyRows:
         # An older release accepted times that are refused now.
         self.updated_ms[row] = min(max(updated_ms, 0), LATEST_MS)
         self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))
+
+    def load_rows(self, rows: Rows, data: bytes) -> None:
+        """Set rows to what `to_bytes` returned for each, joined; much faster than one by one."""
+        found = np.frombuffer(data, dtype=_ROWS)
+        # A count above 2^63 becomes negative here, and so impossible.
+        self.counts[:, rows] = found["counts"].T
+        self.population[rows] = found["population"]
+        # An older release accepted times that are refused now.
+        times_ms = np.clip(found["updated_ms"], 0, LATEST_MS)
+        self.updated_ms[rows] = times_ms
+        for row, time_ms in zip(rows.tolist(), times_ms.tolist(), strict=True):
+            key = self.keys[row]
+            self.advance(key.pipeline, key.run, time_ms)

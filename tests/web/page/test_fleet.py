@@ -9,21 +9,23 @@ import pytest
 from tests.support.alerts import alert
 from tests.support.metric_events import START, adherence, event
 
-from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.estimates.view import IntervalMethod
+from ragtide_aggregator.estimates.whole_means import WholeMean, whole_means
 from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Estimate, MetricEvent
+from ragtide_schemas import MetricEvent
 from ragtide_web.page.fleet import NARROW, fleet
 
 
-def of(events: list[MetricEvent]) -> list[Estimate]:
-    """Return the estimates of events."""
+def of(events: list[MetricEvent]) -> list[WholeMean]:
+    """Return the means of events."""
     state = AggregatorState(reader_options(Settings()))
     for one in events:
         state.apply(one)
-    return list(estimates(state))
+    return whole_means(state, IntervalMethod(AUTO, 0.95))
 
 
 def test_the_worst_pipeline_comes_first_and_few_values_are_too_few() -> None:

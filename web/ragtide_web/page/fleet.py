@@ -5,11 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
+from ragtide_aggregator.estimates.whole_means import WholeMean
 from ragtide_aggregator.reading.suspicions import Suspicion
-from ragtide_aggregator.statistics.windows import ALL_TIME
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
+
+Mean = WholeMean | Estimate
 
 COLUMNS: Final = 4
 """Metrics that the fleet shows unless the address names others."""
@@ -31,8 +33,7 @@ STATES: Final = ("firing", "suspicious", "falling", "rising", "steady", "too few
 """States of a pipeline or a metric, the worst first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One metric of one pipeline, with positions on the metric's whole range from 0 to 100."""
 
     key: str
@@ -101,7 +102,7 @@ class Fleet:
 
 
 def fleet(
-    estimates: Iterable[Estimate],
+    means: Iterable[WholeMean],
     alerts: Iterable[Alert],
     *,
     metrics: Sequence[str] = (),
@@ -114,7 +115,7 @@ def fleet(
     """Return the fleet.
 
     Args:
-        estimates: of the pipelines that the viewer may see.
+        means: of the pipelines that the viewer may see.
         alerts: in their latest state.
         metrics: to show; the most important ones unless given.
         state: only pipelines in this state; all unless given.
@@ -130,10 +131,8 @@ def fleet(
     suspected = {
         (one.pipeline, one.metric): one for one in suspicions if one.once_in * SUSPICIOUS_PART >= one.run_length
     }
-    by_pipeline: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
-    for one in estimates:
-        if not _shown(one):
-            continue
+    by_pipeline: defaultdict[str, dict[str, WholeMean]] = defaultdict(dict)
+    for one in means:
         known = by_pipeline[one.pipeline].get(one.metric)
         # Labelers are never mixed: the cell has the labeler with the newest value.
         if known is None or newness(one) > newness(known):
@@ -152,11 +151,7 @@ def fleet(
     return Fleet(sorted(chosen, key=lambda row: (order[row.state], row.pipeline)), shown, known_metrics)
 
 
-def _shown(one: Estimate) -> bool:
-    return one.segment is None and one.run is None and one.window == ALL_TIME and one.estimator == "mean"
-
-
-def newness(one: Estimate) -> tuple[float, int]:
+def newness(one: Mean) -> tuple[float, int]:
     """Return a key that orders estimates by the time of their last value."""
     return (0.0 if one.updated_at is None else one.updated_at.timestamp(), one.n)
 
@@ -175,7 +170,7 @@ def importance(name: str) -> tuple[int, str]:
 
 def _row(
     pipeline: str,
-    of: Mapping[str, Estimate],
+    of: Mapping[str, WholeMean],
     firing: Sequence[Alert],
     shown: Sequence[str],
     targets: Mapping[tuple[str, str], float],
@@ -196,7 +191,7 @@ def _row(
 def _suspected(row: FleetRow, suspected: Mapping[tuple[str, str], Suspicion]) -> FleetRow:
     """Return the row with the state `suspicious` where the evidence of a rule is near its line, and nothing fires."""
     cells = {
-        name: replace(cell, state="suspicious", suspicion=found)
+        name: cell._replace(state="suspicious", suspicion=found)
         if (found := suspected.get((row.pipeline, name))) is not None and cell.state != "firing"
         else cell
         for name, cell in row.cells.items()
@@ -211,7 +206,7 @@ def _silenced(row: FleetRow, now: datetime | None) -> FleetRow:
     return replace(row, state="silent") if is_old and row.state in ("steady", "too few") else row
 
 
-def cell_of(one: Estimate, alarmed: Collection[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
+def cell_of(one: Mean, alarmed: Collection[str], targets: Mapping[tuple[str, str], float]) -> Cell | None:
     """Return the cell of an estimate; None without an interval.
 
     Args:

@@ -26,6 +26,8 @@ CHECK_S = 10.0
 """Seconds after which a connection is checked again: its login may have ended."""
 LOADING_S: Final = 15.0
 """Longest time from the rendering of a page to its connection."""
+DRAWN_S: Final = 2.0
+"""Seconds after which numbers are drawn again though no source changed: a pipeline falls silent by time alone."""
 SYSTEM_S: Final = 5.0
 """Seconds after which a page about the system is new again: most of its numbers have no place where a change shows."""
 
@@ -102,6 +104,7 @@ class LiveHub:
         self._failed: set[str] = set()
         self._changed_at: dict[str, float] = {}
         self._away = False
+        self._drawn_at = 0.0
 
     @contextmanager
     def subscribed(
@@ -173,8 +176,10 @@ class LiveHub:
         if fresh:
             # Nothing tells whether a source changed before this first look and after the page was rendered.
             changed = set(revisions)
-        self._changed_at |= dict.fromkeys(changed, asyncio.get_running_loop().time())
-        if changed or self._topics.keys() - self._drawn.keys():
+        now = asyncio.get_running_loop().time()
+        self._changed_at |= dict.fromkeys(changed, now)
+        if changed or self._topics.keys() - self._drawn.keys() or now - self._drawn_at >= DRAWN_S:
+            self._drawn_at = now
             await self._draw()
         for one in self._subscribers:
             one.tell(changed=changed & one.follows)

@@ -48,10 +48,10 @@ def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
 
 async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Fleet:
     """Return the fleet that a viewer may see."""
-    estimates = await shared.deployment.overview()
+    means = await shared.deployment.means()
     alerts = await visible_alerts(shared, viewer)
     return fleet(
-        (one for one in estimates if viewer.may_use(one.pipeline) and chosen.pipeline in ("", one.pipeline)),
+        (one for one in means if viewer.may_use(one.pipeline) and chosen.pipeline in ("", one.pipeline)),
         alerts,
         metrics=chosen.metrics,
         state=chosen.state,

@@ -67,7 +67,7 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
 
 async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> dict[str, Any]:
     span, versus = chosen
-    known = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
+    known = [one for one in await shared.deployment.means() if viewer.may_use(one.pipeline)]
     mine = [one for one in known if one.pipeline == pipeline]
     if not mine:
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
