@@ -26,6 +26,8 @@ CHECK_S = 10.0
 """Seconds after which a connection is checked again: its login may have ended."""
 LOADING_S: Final = 15.0
 """Longest time from the rendering of a page to its connection."""
+LOOKS: Final = 4
+"""Looks for each update: numbers that were not on the screen for long are there sooner."""
 DRAWN_S: Final = 2.0
 """Seconds after which numbers are drawn again though no source changed: a pipeline falls silent by time alone."""
 SYSTEM_S: Final = 5.0
@@ -82,7 +84,7 @@ class Subscriber:
 
 
 class LiveHub:
-    """Looks at the deployment a few times a second while pages are open, and tells each page its news.
+    """Looks at the deployment several times a second while pages are open, and tells each page its news.
 
     Args:
         deployment: read model.
@@ -104,7 +106,8 @@ class LiveHub:
         self._failed: set[str] = set()
         self._changed_at: dict[str, float] = {}
         self._away = False
-        self._drawn_at = 0.0
+        self._untold: set[str] = set()
+        self._told_at = -DRAWN_S
 
     @contextmanager
     def subscribed(
@@ -159,7 +162,7 @@ class LiveHub:
                 self._say_away(away=True)
             except Exception:  # a defect of one screen must not end the updates of the others
                 log.exception("an update of the page failed")
-            await asyncio.sleep(max(self._pause_s - (loop.time() - began), self._pause_s / 4))
+            await asyncio.sleep(self._pause_s / LOOKS)
 
     def _say_away(self, *, away: bool) -> None:
         if away != self._away:
@@ -178,11 +181,15 @@ class LiveHub:
             changed = set(revisions)
         now = asyncio.get_running_loop().time()
         self._changed_at |= dict.fromkeys(changed, now)
-        if changed or self._topics.keys() - self._drawn.keys() or now - self._drawn_at >= DRAWN_S:
-            self._drawn_at = now
+        self._untold |= changed
+        since = now - self._told_at
+        if since < self._pause_s * (1 - 0.5 / LOOKS):
+            return
+        if self._untold or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
+            self._told_at, untold, self._untold = now, self._untold, set()
             await self._draw()
-        for one in self._subscribers:
-            one.tell(changed=changed & one.follows)
+            for one in self._subscribers:
+                one.tell(changed=untold & one.follows)
 
     async def _draw(self) -> None:
         for topic, draw in list(self._topics.items()):
