@@ -31,7 +31,7 @@ log = structlog.get_logger("ragtide.worker")
 IN_ONE_FILE: Final = {"nli": "ragtide_consumers.labelers.nli:NliLabeler"}
 """Labelers of ragtide that are built in the same way as labelers of users."""
 
-BUILT_IN: Final = ("local", "judge", "cascade", *IN_ONE_FILE)
+BUILT_IN: Final = ("local", "judge", "model", "cascade", *IN_ONE_FILE)
 """Labelers that come with ragtide."""
 
 
@@ -82,7 +82,8 @@ async def labeler_of(
     """
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
-    build = _Builder(settings, redis, telemetry)
+    models = await _models(settings) if "model" in settings.labelers else None
+    build = _Builder(settings, redis, telemetry, models)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outage = labeler.outage if isinstance(labeler, CascadeLabeler) else None
     reporting = telemetry.health.reporting(settings.cascade.reference, outage) if outage else nullcontext()
@@ -94,10 +95,13 @@ async def labeler_of(
 
 
 class _Builder:
-    def __init__(self, settings: Settings, redis: Redis | None, telemetry: LabelerTelemetry) -> None:
+    def __init__(
+        self, settings: Settings, redis: Redis | None, telemetry: LabelerTelemetry, models: Labeler | None
+    ) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
+        self._models = models
 
     def cascade(self, *, patient: bool) -> CascadeLabeler:
         cascade = self._settings.cascade
@@ -114,6 +118,8 @@ class _Builder:
             return LocalLabeler()
         if name == "judge":
             return self._judge()
+        if name == "model" and self._models is not None:
+            return Bounded(self._models, self._settings.label_timeout_s)
         if name in IN_ONE_FILE:
             check_profiles(self._settings)
         services = Services(self._settings, self._redis, self._telemetry.services)
@@ -131,6 +137,16 @@ class _Builder:
         falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
         fallback = LocalLabeler() if falls_back else None
         return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback)
+
+
+async def _models(settings: Settings) -> Labeler:
+    """Return the labeler `model`, whose models take seconds to load."""
+    # It needs an extra, and only this labeler needs it.
+    from .models.labeler import ModelLabeler  # noqa: PLC0415
+    from .models.loading import loaded_models  # noqa: PLC0415
+
+    check_profiles(settings)
+    return ModelLabeler(settings, await loaded_models(settings))
 
 
 async def _close(labeler: Labeler) -> None:

@@ -28,6 +28,7 @@ from .errors import Explainer, read_toml
 from .history import HistorySettings
 from .ingest import IngestSettings
 from .judge import JudgeSettings
+from .models import ModelsSettings
 from .notify import NotifySettings
 from .otel import OtelSettings
 from .producer import ProducerSettings
@@ -104,7 +105,7 @@ class Settings(BaseSettings):
     feedback_window_s: Annotated[float, Field(gt=0)] = 604_800.0
     """Seconds for which later gold scores find their interaction, or wait for an interaction that is not yet scored."""
     labeler: str = "local"
-    """Labeler of the workers: `local`, `judge`, `nli`, `cascade`, the name of an installed labeler, or
+    """Labeler of the workers: `local`, `judge`, `nli`, `model`, `cascade`, the name of an installed labeler, or
     `module:attribute`."""
     profile: str = "ragbench"
     """Variant of the TRACe formulas for a judge's labels: `ragbench`, `ragbench_raw`, `capstone`."""
@@ -120,6 +121,8 @@ class Settings(BaseSettings):
     """Seconds after which a labeler that has not answered counts as failed."""
     judge: JudgeSettings = JudgeSettings()
     """The LLM judge: the table `[judge]`."""
+    models: ModelsSettings = ModelsSettings()
+    """The models of the labeler `model`: the table `[models]`."""
     services: dict[ServiceName, ServiceSettings] = Field(default_factory=dict)
     """HTTP services that labelers call, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()

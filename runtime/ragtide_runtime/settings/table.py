@@ -21,6 +21,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "hash_user_ids": "Users and feedback",
     "labeler": "Labelers and metrics",
     "judge.timeout_s": "The judge",
+    "models.support": "Models in the worker",
     "services.NAME.timeout_s": "HTTP services",
     "cascade.proxy": "The cascade",
     "worker_batch": "Workers",

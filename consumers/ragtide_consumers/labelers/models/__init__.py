@@ -1,0 +1,1 @@
+"""The labeler `model`: ONNX models that run in the worker."""

@@ -1,0 +1,209 @@
+"""The files of a model: found in a folder, checked before anything is loaded, and their digest.
+
+Only ONNX is read. A pickle may run code when it is loaded, and so may a model with code of its own.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ragtide_runtime.errors import ConfigurationError
+
+from .calibration import NAME as CALIBRATION
+from .calibration import Calibration
+
+PICKLES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+"""Endings of files that may be pickles."""
+
+JSON_BYTES: Final = 64 * 2**20
+"""Most bytes of `config.json`, `calibration.json` and `tokenizer.json`."""
+
+DIGEST_DIGITS: Final = 16
+"""Hexadecimal digits of a digest in the labeler's version."""
+
+_Parsed = TypeVar("_Parsed", bound=BaseModel)
+
+_LOCATION: Final = b"\x0a\x08location"
+"""The key `location` of a tensor whose data is in another file, as protobuf writes it."""
+
+
+class ModelConfig(BaseModel):
+    """The part of `config.json` that matters."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=())
+
+    architectures: tuple[str, ...] = ()
+    """Names such as `BertForSequenceClassification`."""
+    id2label: dict[int, str] | None = None
+    """Name of each label."""
+    max_position_embeddings: int | None = None
+    """Most tokens of an input."""
+    model_type: str = ""
+    """Name such as `roberta`."""
+    pad_token_id: int | None = None
+    """Token that fills inputs of a batch to one length."""
+    auto_map: Any = None
+    """Code that the model brings, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model's files, checked and not yet loaded."""
+
+    name: str
+    """The model in words, for messages."""
+    onnx: Path
+    tokenizer: Path
+    config: ModelConfig
+    calibration: Calibration
+    digest: str
+    """SHA-256 of all files that change its scores, in hexadecimal digits."""
+
+
+def model_files(folder: str, file: str, *, setting: str, sha256_begins: str = "", max_bytes: int) -> ModelFiles:
+    """Return the checked files of a model.
+
+    Args:
+        folder: of the model.
+        file: the ONNX file in it.
+        setting: name of the setting that names the folder, for messages.
+        sha256_begins: first digits that the digest must have.
+        max_bytes: most bytes of all files.
+
+    Raises:
+        ConfigurationError: a file is missing, not allowed or too large, or the digest is another.
+    """
+    place = Path(folder).expanduser()
+    name = f"{setting} = {folder!r}"
+    if place.is_file():
+        raise ConfigurationError(f"{name} is a file: {_why_not(place)}")
+    if not place.is_dir():
+        raise ConfigurationError(f"{name} is not a folder: correct the path")
+    onnx = place / file
+    if not onnx.is_file():
+        raise ConfigurationError(f"{name} has no {file}{_pickles_in(place)}")
+    if onnx.suffix != ".onnx" or _is_no_protobuf(onnx) or not onnx.stat().st_size:
+        raise ConfigurationError(f"{name}: {_why_not(onnx)}")
+    config = _config(place, name)
+    tokenizer = place / "tokenizer.json"
+    if not tokenizer.is_file():
+        raise ConfigurationError(
+            f"{name} has no tokenizer.json: save the model's fast tokenizer there (AutoTokenizer(...).save_pretrained)"
+        )
+    files = [onnx, tokenizer, place / "config.json"]
+    calibration = Calibration()
+    if (place / CALIBRATION).is_file():
+        files.append(place / CALIBRATION)
+        calibration = _parsed(place / CALIBRATION, Calibration, name)
+    _check_size(files, max_bytes, name)
+    files += [onnx.parent / other for other in sorted(_external_files(onnx, name))]
+    _check_size(files, max_bytes, name)
+    digest = _digest(files)
+    if not digest.startswith(sha256_begins):
+        raise ConfigurationError(
+            f"{name} has the digest {digest}, which does not begin with {sha256_begins}: the model was changed, so "
+            f"restore it, or set {setting}_digest to the new digest"
+        )
+    return ModelFiles(name, onnx, tokenizer, config, calibration, digest)
+
+
+def _why_not(path: Path) -> str:
+    if not path.stat().st_size:
+        return f"{path.name} is empty: copy it again"
+    if path.suffix == ".onnx" and not _is_no_protobuf(path):
+        return "name the folder that holds it"
+    if path.suffix in PICKLES or _is_no_protobuf(path):
+        return f"{path.name} is no ONNX file but a pickle or an archive, which can run code: export the model to ONNX"
+    return f"{path.name} is no ONNX file: export the model to ONNX"
+
+
+def _is_no_protobuf(path: Path) -> bool:
+    with path.open("rb") as opened:
+        return opened.read(2) in {b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05", b"PK"}
+
+
+def _pickles_in(folder: Path) -> str:
+    found = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
+    if not found:
+        return ": export the model to ONNX into that folder, or correct the file's name"
+    return f", only {found[0]}, which may be a pickle and can run code: export the model to ONNX"
+
+
+def _config(folder: Path, name: str) -> ModelConfig:
+    path = folder / "config.json"
+    if not path.is_file():
+        raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
+    config = _parsed(path, ModelConfig, name)
+    if config.auto_map:
+        raise ConfigurationError(
+            f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
+            "standard architecture"
+        )
+    return config
+
+
+def _parsed(path: Path, model: type[_Parsed], name: str) -> _Parsed:
+    if path.stat().st_size > JSON_BYTES:
+        raise ConfigurationError(f"{name}: {path.name} has more than {JSON_BYTES} bytes: correct the file")
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(f"{name}: {path.name}{where and f', {where}'}: {first['msg']}: correct it") from None
+
+
+def _check_size(files: Iterable[Path], max_bytes: int, name: str) -> None:
+    total = sum([path.stat().st_size for path in files])
+    if total > max_bytes:
+        raise ConfigurationError(
+            f"{name} has {total} bytes, more than models.max_bytes = {max_bytes}: use a smaller model, or raise it"
+        )
+
+
+def _external_files(onnx: Path, name: str) -> set[str]:
+    """Return the names of the files that hold tensors of a model; refuse names that lead out of its folder.
+
+    onnxruntime checks the names too; this check does not depend on its version.
+    """
+    found = set(_locations(onnx))
+    for file in sorted(found):
+        if not re.fullmatch(r"[\w.-]+", file) or file in {".", ".."}:
+            raise ConfigurationError(
+                f"{name}: {onnx.name} takes data from {file[:80]!r}, outside of its folder: export the model again"
+            )
+        if not (onnx.parent / file).is_file():
+            raise ConfigurationError(f"{name}: {onnx.name} takes data from {file}, which is missing: copy it there")
+    return found
+
+
+def _locations(onnx: Path) -> Iterator[str]:
+    with onnx.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
+        at = data.find(_LOCATION)
+        while at >= 0:
+            at += len(_LOCATION)
+            # The value follows as field 2, of fewer than 128 bytes.
+            if data[at : at + 1] == b"\x12":
+                yield data[at + 2 : at + 2 + data[at + 1]].decode("utf-8", "replace")
+            at = data.find(_LOCATION, at)
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """Return the SHA-256 of the names and contents of files.
+
+    The ONNX file counts by its contents alone, so that it may have another name.
+    """
+    total = sha256()
+    for number, path in enumerate(files):
+        one = sha256()
+        with path.open("rb") as opened:
+            while block := opened.read(2**20):
+                one.update(block)
+        total.update(f"{path.name if number else 'onnx'}\0{one.hexdigest()}\n".encode())
+    return total.hexdigest()

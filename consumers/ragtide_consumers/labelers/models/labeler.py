@@ -1,0 +1,132 @@
+"""The labeler `model`: models in the worker decide which sentences are supported and which are relevant."""
+
+import asyncio
+from collections.abc import Sequence
+from math import prod
+from statistics import fmean
+from typing import Final
+
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import RagInteraction, SentenceLabels
+
+from ...metrics.outcomes import nothing_to_label
+from ...metrics.scores import AbsentReason, MetricScores
+from ...metrics.trace import TRACE, all_absent, trace_metrics
+from ...text.sentences import SPLITTER_ID, CutInteraction, cut
+from ..protocol import Labeling
+from .loading import LoadedModels
+from .pair_classifier import TooLongForModelError
+
+SUPPORTED: Final = ("supported_without_sentence",)
+"""Support of a sentence: the model does not tell which document sentences support it."""
+
+EXPECTED: Final = "ragbench"
+"""Profile of expected scores."""
+
+
+class ModelLabeler:
+    """Scores support and relevance by models in this process; it gives no labels of utilization.
+
+    Args:
+        settings: of formulas, thresholds and languages.
+        models: that are asked.
+    """
+
+    name: Final = "model"
+    metrics: Final = tuple(TRACE + name for name in all_absent(AbsentReason.NOT_LABELED).absent)
+
+    def __init__(self, settings: Settings, models: LoadedModels) -> None:
+        self._settings = settings.models
+        self._models = models
+        self.profile = settings.profile if self._settings.publish == "labels" else EXPECTED
+        self.version = f"{models.version}/model.1/{SPLITTER_ID}"
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        """Return the scores of one interaction."""
+        nothing = nothing_to_label(interaction)
+        if nothing is not None:
+            return _absent(nothing)
+        # A long text takes seconds to split, and the other interactions go on meanwhile.
+        sentences = await asyncio.to_thread(cut, interaction)
+        if self._settings.languages and sentences.language not in self._settings.languages:
+            return _absent(AbsentReason.LANGUAGE_NOT_SUPPORTED)
+        passages = [document.text for document in interaction.documents]
+        try:
+            supported = await self._supported(passages, sentences)
+            relevant = await self._relevant(interaction, sentences)
+        except TooLongForModelError:
+            return _absent(AbsentReason.TOO_LONG)
+        return self._scored(sentences, supported, relevant)
+
+    async def aclose(self) -> None:
+        """Close the models."""
+        for model in (self._models.support, self._models.relevance):
+            if model is not None:
+                await model.aclose()
+
+    async def _supported(self, passages: Sequence[str], sentences: CutInteraction) -> list[float] | None:
+        model = self._models.support
+        return None if model is None else await model.support(passages, sentences.response)
+
+    async def _relevant(self, interaction: RagInteraction, sentences: CutInteraction) -> list[float] | None:
+        model = self._models.relevance
+        documents = [sentence for document in sentences.documents for sentence in document]
+        return None if model is None else await model.relevance(interaction.question, documents)
+
+    def _scored(
+        self, sentences: CutInteraction, supported: list[float] | None, relevant: list[float] | None
+    ) -> Labeling:
+        labels = self._labels(sentences, supported, relevant)
+        if self._settings.publish == "probabilities":
+            found = _expected(supported, relevant)
+        else:
+            found = trace_metrics(labels, profile=self.profile)
+        scores, absent = found.qualified(TRACE)
+        told = {
+            name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
+            for name, reason in absent.items()
+        }
+        return Labeling(scores, told, labels=(labels,), splitter=sentences.splitter)
+
+    def _labels(
+        self, sentences: CutInteraction, supported: list[float] | None, relevant: list[float] | None
+    ) -> SentenceLabels:
+        documents, response = sentences.document_keys, sentences.response_keys
+        verdicts: dict[str, bool] = {}
+        if supported is not None:
+            limit = self._settings.support_threshold
+            verdicts = {key: one >= limit for key, one in zip(response, supported, strict=True)}
+        chosen: tuple[str, ...] | None = None
+        if relevant is not None:
+            limit = self._settings.relevance_threshold
+            chosen = tuple(key for key, one in zip(documents, relevant, strict=True) if one >= limit)
+        return SentenceLabels(
+            relevant=chosen,
+            utilized=None,
+            support={key: SUPPORTED if yes else () for key, yes in verdicts.items()},
+            fully_supported=dict(verdicts),
+            n_document_sentences=len(documents),
+            document_keys=documents,
+            response_keys=response,
+        )
+
+
+def _expected(supported: Sequence[float] | None, relevant: Sequence[float] | None) -> MetricScores:
+    """Return expected scores: sentences count as independent of each other."""
+    values: dict[str, float | AbsentReason] = dict.fromkeys(
+        all_absent(AbsentReason.NOT_LABELED).absent, AbsentReason.NOT_LABELED
+    )
+    values |= dict.fromkeys(("average", "rmse_aggregation"), AbsentReason.PART_ABSENT)
+    if relevant is not None:
+        values["context_relevance"] = fmean(relevant) if relevant else AbsentReason.NO_DOCUMENT_SENTENCES
+    if supported is not None:
+        values["adherence"] = prod(supported) if supported else AbsentReason.NO_RESPONSE_SENTENCES
+        values["supported_fraction"] = fmean(supported) if supported else AbsentReason.NO_RESPONSE_SENTENCES
+    return MetricScores(
+        {name: value for name, value in values.items() if not isinstance(value, AbsentReason)},
+        {name: value for name, value in values.items() if isinstance(value, AbsentReason)},
+    )
+
+
+def _absent(reason: AbsentReason) -> Labeling:
+    return Labeling(*all_absent(reason).qualified(TRACE))

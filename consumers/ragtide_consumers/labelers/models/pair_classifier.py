@@ -1,0 +1,97 @@
+"""Pair classifiers: models that look at two texts, such as a passage and a sentence.
+
+A sentence is as supported as by its best passage, and by the best window of it. Sources for the maximum over passages:
+Laban et al., SummaC (arXiv:2111.09525); Zha et al., AlignScore (arXiv:2305.16739).
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragtide_runtime.settings.models import ModelsSettings
+
+from .batching import Batcher
+from .calibration import log_odds
+from .session import ModelSession, finite
+from .tokens import Ints, ModelInput, windows
+
+
+class TooLongForModelError(ValueError):
+    """An interaction needs more inputs of a model than allowed, or a sentence is too long for it."""
+
+
+class PairClassifier:
+    """Gives probabilities of a positive label for pairs of texts.
+
+    Args:
+        session: of the model.
+        settings: of windows and batches.
+        positive: indexes of the positive labels.
+    """
+
+    def __init__(self, session: ModelSession, settings: ModelsSettings, positive: Sequence[int]) -> None:
+        self.session = session
+        self.aclose = (batcher := Batcher(session, settings)).aclose
+        self._batcher = batcher
+        self._settings = settings
+        self._positive = positive
+
+    @property
+    def batches(self) -> int:
+        """Number of batches so far."""
+        return self._batcher.batches
+
+    async def support(self, passages: Sequence[str], sentences: Sequence[str]) -> list[float]:
+        """Return for each sentence the probability that a passage supports it; 0 without passages.
+
+        Raises:
+            TooLongForModelError: too many inputs, or a sentence of more than half a window.
+        """
+        inputs = await asyncio.to_thread(self._pairs, passages, sentences)
+        return await self._best(inputs)
+
+    async def relevance(self, question: str, sentences: Sequence[str]) -> list[float]:
+        """Return for each sentence the probability that it is relevant to a question.
+
+        Of a question of more than half a window only the beginning counts.
+
+        Raises:
+            TooLongForModelError: too many inputs.
+        """
+        inputs = await asyncio.to_thread(self._questioned, question, sentences)
+        return await self._best(inputs)
+
+    async def _best(self, inputs: Sequence[Sequence[ModelInput]]) -> list[float]:
+        logits = await self._batcher.run([one for row in inputs for one in row])
+        if not logits:
+            return [0.0] * len(inputs)
+        odds = log_odds(finite(np.stack(logits)), self._positive)
+        found = iter(self.session.files.calibration.probabilities(odds).tolist())
+        return [max([next(found) for _ in row], default=0.0) for row in inputs]
+
+    def _pairs(self, passages: Sequence[str], sentences: Sequence[str]) -> list[list[ModelInput]]:
+        tokenizer = self.session.tokenizer
+        seconds = [tokenizer.tokens(sentence).ids for sentence in sentences]
+        room = tokenizer.room - max(map(len, seconds), default=0)
+        if room < tokenizer.room // 2:
+            raise TooLongForModelError("a sentence has more tokens than half of the model's input")
+        firsts = [part for passage in passages for part in self._windows(tokenizer.tokens(passage).ids, room)]
+        self._check(len(firsts) * len(seconds))
+        return [[tokenizer.pair(first, second) for first in firsts] for second in seconds]
+
+    def _questioned(self, question: str, sentences: Sequence[str]) -> list[list[ModelInput]]:
+        tokenizer = self.session.tokenizer
+        first = tokenizer.tokens(question).ids[: tokenizer.room // 2]
+        room = tokenizer.room - len(first)
+        rows = [self._windows(tokenizer.tokens(sentence).ids, room) for sentence in sentences]
+        self._check(sum(map(len, rows)))
+        return [[tokenizer.pair(first, second) for second in row] for row in rows]
+
+    def _windows(self, tokens: Ints, size: int) -> list[Ints]:
+        overlap = min(self._settings.overlap, size // 4)
+        return [tokens[start:end] for start, end in windows(len(tokens), size, overlap)]
+
+    def _check(self, inputs: int) -> None:
+        if inputs > self._settings.max_inputs:
+            raise TooLongForModelError(f"the interaction needs {inputs} inputs of the model")

@@ -1,0 +1,65 @@
+"""Settings of the labeler `model`, which runs models in the worker: the table `[models]`."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16,64})?$")]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+class ModelsSettings(BaseModel):
+    """The models of the labeler `model`: ONNX files in folders of this machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+
+    support: str = ""
+    """Folder of the model that decides which response sentences are supported: a pair classifier."""
+    support_file: str = "model.onnx"
+    """ONNX file in that folder, such as `onnx/model_quantized.onnx`."""
+    support_digest: Digest = ""
+    """First 16 or more hexadecimal digits of the model's digest; a model with another digest is refused."""
+    support_labels: dict[str, Literal["supported", "unsupported"]] = Field(default_factory=dict)
+    """Meaning of each label of the model, if its names do not tell: `{"LABEL_0" = "unsupported", ...}`."""
+    support_threshold: Probability = 0.5
+    """Probability of support from which a sentence counts as supported."""
+    relevance: str = ""
+    """Folder of the model that decides which document sentences are relevant: a cross-encoder (reranker)."""
+    relevance_file: str = "model.onnx"
+    """ONNX file in that folder."""
+    relevance_digest: Digest = ""
+    """First digits of the digest, as for `support_digest`."""
+    relevance_labels: dict[str, Literal["relevant", "irrelevant"]] = Field(default_factory=dict)
+    """Meaning of each label of the model, if it has several labels and their names do not tell."""
+    relevance_threshold: Probability = 0.5
+    """Probability of relevance from which a sentence counts as relevant."""
+    publish: Literal["labels", "probabilities"] = "labels"
+    """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
+    languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
+    """Languages that the models know, such as `en`: responses in others have no scores; empty allows all."""
+    max_tokens: Annotated[int, Field(ge=16, le=131_072)] | None = None
+    """Most tokens of one input of a model; None takes the limit in its `config.json`, 4,096 at most."""
+    overlap: Annotated[int, Field(ge=0, le=4096)] = 64
+    """Tokens that two neighbouring windows of a long document share."""
+    max_inputs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
+    """Most inputs of a model for one interaction; above that its metrics are absent as `too_long`."""
+    batch: Annotated[int, Field(ge=1, le=4096)] = 32
+    """Most inputs in one batch."""
+    batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 8192
+    """Most tokens in one batch, padding included; an input that is longer is a batch of its own."""
+    batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0
+    """Milliseconds for which a batch that is not full waits for other interactions."""
+    threads: Annotated[int, Field(ge=1, le=1024)] = 2
+    """Threads of each model."""
+    provider: Literal["cpu", "cuda"] = "cpu"
+    """Processor of the models: `cpu`, or `cuda` with onnxruntime-gpu."""
+    max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592
+    """Most bytes of the files of one model; a larger model is refused."""
+
+    @model_validator(mode="after")
+    def _windows_move_on(self) -> Self:
+        if self.max_tokens is not None and self.overlap > self.max_tokens // 4:
+            raise ValueError(
+                f"overlap is {self.overlap} of max_tokens = {self.max_tokens}: set at most a quarter of max_tokens"
+            )
+        return self
