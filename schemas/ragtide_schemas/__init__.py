@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .feedback import Feedback
     from .history import EarlierTurn
     from .interaction import RagInteraction, RetrievedDocument
-    from .labels import ClaimLabels, Entailment, Labels, SentenceLabels, SentenceProbabilities
+    from .labels import ClaimLabels, Entailment, Labels, SentenceLabels, SentenceProbabilities, UnsupportedSpan
     from .metric_definitions import METRICS, RAGTIDE_METRICS
     from .metric_event import JudgedScores, MetricEvent
     from .metrics import Bands, Direction, Kind, MetricDefinition
@@ -58,6 +58,7 @@ __all__ = [
     "SentenceProbabilities",
     "Specimen",
     "SpecimenLabeling",
+    "UnsupportedSpan",
     "VersionedModel",
     "WireModel",
     "Workspace",
@@ -107,6 +108,7 @@ __getattr__ = late(
         "SentenceProbabilities": ".labels",
         "Specimen": ".specimen",
         "SpecimenLabeling": ".specimen",
+        "UnsupportedSpan": ".labels",
         "VersionedModel": ".base",
         "WireModel": ".base",
         "Workspace": ".workspace",

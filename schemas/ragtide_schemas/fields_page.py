@@ -128,6 +128,7 @@ EXAMPLES: Final[Mapping[type[WireModel], Mapping[str, Any]]] = {
         "support": {"a": ["0a"]},
         "fully_supported": {"a": True},
         "unsupported": [],
+        "unsupported_spans": [{"sentence": "a", "start": 3, "end": 7, "probability": 0.9}],
         "n_document_sentences": 2,
         "document_keys": ["0a", "0b"],
         "response_keys": ["a"],

@@ -14,6 +14,19 @@ Claim = str | tuple[str, ...]
 """One claim: a sentence, or RAGChecker's triplet of subject, predicate and object."""
 
 
+class UnsupportedSpan(WireModel):
+    """A part of a response sentence that the documents do not support, as a labeler of tokens marks it."""
+
+    sentence: str
+    """Key of the response sentence."""
+    start: Count
+    """Place of its first character in the sentence."""
+    end: Count
+    """Place after its last character."""
+    probability: Annotated[float, Field(ge=0, le=1)]
+    """Probability that it is unsupported."""
+
+
 class SentenceLabels(WireModel):
     """TRACe labels of one interaction: which document sentences are relevant or used, and which support the response.
 
@@ -32,6 +45,8 @@ class SentenceLabels(WireModel):
     """For each response sentence whether it is fully supported, if the labeler states it."""
     unsupported: tuple[str, ...] | None = None
     """Keys of the unsupported response sentences, if the labeler or data set states them."""
+    unsupported_spans: Annotated[tuple[UnsupportedSpan, ...], Field(max_length=1000)] = ()
+    """The unsupported parts of response sentences, if the labeler marks them."""
     n_document_sentences: Count
     """Number of sentences in all documents."""
     document_keys: tuple[str, ...] | None = None

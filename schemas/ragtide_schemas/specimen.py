@@ -16,6 +16,12 @@ STORED_MAX_BYTES: Final = 4 * ENTRY_MAX_BYTES
 """Most bytes of the JSON of a stored specimen: the texts are in it twice, as texts and as sentences."""
 
 
+SPANS: Final = "unsupported_spans"
+"""Field of labels that only some labelers give."""
+
+_WITHOUT_SPANS: Final = {"labelings": {"__all__": {"labels": {"__all__": {SPANS}}}}}
+
+
 class SpecimenLabeling(WireModel):
     """The labels of one labeler for a specimen, and the scores that were computed from them."""
 
@@ -69,8 +75,12 @@ class Specimen(VersionedModel):
     """Id of the trace of the interaction, if there is one."""
 
     def encode(self) -> bytes:
-        """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`."""
-        return self.__pydantic_serializer__.to_json(self)
+        """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`.
+
+        Without spans their field is left out, so that releases that do not know it read the specimen.
+        """
+        spans = any(getattr(labels, SPANS, ()) for one in self.labelings for labels in one.labels)
+        return self.__pydantic_serializer__.to_json(self, exclude=None if spans else _WITHOUT_SPANS)
 
     def to_stored(self) -> bytes:
         """Return the model as it is stored: compressed JSON."""

@@ -51,12 +51,14 @@ def specimen(
         pydantic.ValidationError: the redacted labels break the contract.
     """
     sentences = cut(interaction)
-    labelings = [_labeling(event, labeling.labels, sentences, redaction)]
+    redacted = redacted_with_sentences(redaction, interaction, sentences)
+    kept = _same_sentences(sentences, redacted)
+    labelings = [_labeling(event, labeling.labels, sentences, redaction, kept)]
     if event.judged is not None and labeling.judged is not None:
-        labelings.append(_labeling(event.judged, labeling.judged.labeling.labels, sentences, redaction))
+        labelings.append(_labeling(event.judged, labeling.judged.labeling.labels, sentences, redaction, kept))
     probability = None if sample is None else max(interaction.sampling_probability * sample, PROBABILITY_MIN)
     return Specimen(
-        interaction=redacted_with_sentences(redaction, interaction, sentences),
+        interaction=redacted,
         labelings=tuple(labelings),
         lists=tuple(lists),
         sample_probability=probability,
@@ -79,14 +81,18 @@ def characters(interaction: RagInteraction) -> int:
 
 
 def _labeling(
-    scored: MetricEvent | JudgedScores, labels: Sequence[Labels], sentences: CutInteraction, redaction: Redaction
+    scored: MetricEvent | JudgedScores,
+    labels: Sequence[Labels],
+    sentences: CutInteraction,
+    redaction: Redaction,
+    kept: frozenset[str],
 ) -> SpecimenLabeling:
     return SpecimenLabeling(
         labeler=scored.labeler,
         labeler_version=scored.labeler_version,
         profile=scored.profile,
         prompts=scored.prompts,
-        labels=tuple(_redacted(one, sentences, redaction) for one in labels if _are_of(one, sentences)),
+        labels=tuple(_redacted(one, sentences, redaction, kept) for one in labels if _are_of(one, sentences)),
         scores=scored.scores,
         absent=scored.absent,
     )
@@ -100,15 +106,25 @@ def _are_of(labels: Labels, sentences: CutInteraction) -> bool:
     return documents in (None, sentences.document_keys) and response in (None, sentences.response_keys)
 
 
-def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction) -> Labels:
+def _same_sentences(sentences: CutInteraction, redacted: RagInteraction) -> frozenset[str]:
+    """Return the keys of the response sentences that redaction left as they were."""
+    after = redacted.response_sentences or ()
+    return frozenset(
+        key
+        for key, before, now in zip(sentences.response_keys, sentences.response, after, strict=False)
+        if before == now
+    )
+
+
+def _redacted(labels: Labels, sentences: CutInteraction, redaction: Redaction, kept: frozenset[str]) -> Labels:
     """Return labels with redacted claims, and without keys that name no sentence: a judge may answer with any text."""
     if isinstance(labels, ClaimLabels):
         claims = {"response_claims": labels.response_claims, "reference_claims": labels.reference_claims}
         return ClaimLabels.model_validate({**labels.model_dump(), **redaction.texts(claims)})
-    return _with_known_keys(labels, sentences) if isinstance(labels, SentenceLabels) else labels
+    return _with_known_keys(labels, sentences, kept) if isinstance(labels, SentenceLabels) else labels
 
 
-def _with_known_keys(labels: SentenceLabels, sentences: CutInteraction) -> SentenceLabels:
+def _with_known_keys(labels: SentenceLabels, sentences: CutInteraction, kept: frozenset[str]) -> SentenceLabels:
     documents = frozenset(document_keys(map(len, sentences.documents)))
     responses = frozenset(response_keys(len(sentences.response)))
 
@@ -123,6 +139,8 @@ def _with_known_keys(labels: SentenceLabels, sentences: CutInteraction) -> Sente
         support={key: keys or () for key, keys in support.items() if key in responses},
         fully_supported={key: value for key, value in fully.items() if key in responses},
         unsupported=known(labels.unsupported, responses),
+        # A span is a place in its sentence, which redaction may move.
+        unsupported_spans=tuple(one for one in labels.unsupported_spans if one.sentence in kept),
         n_document_sentences=len(documents),
         document_keys=sentences.document_keys,
         response_keys=sentences.response_keys,

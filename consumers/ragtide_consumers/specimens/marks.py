@@ -38,6 +38,8 @@ class ResponseSentence:
     """Whether the documents support it fully."""
     by: tuple[str, ...]
     """Keys of the document sentences that support it, or reasons such as `general`."""
+    unsupported: tuple[tuple[int, int], ...] = ()
+    """Start and end of each part that the documents do not support, if the labeler marks parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,9 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
         supports = tuple(sentence for sentence, keys in labels.support.items() if key in keys)
         return DocumentSentence(key, text, among(key, labels.relevant), among(key, labels.utilized), supports)
 
+    def unsupported(key: str) -> tuple[tuple[int, int], ...]:
+        return tuple((one.start, one.end) for one in labels.unsupported_spans if one.sentence == key)
+
     response = specimen.interaction.response_sentences
     return MarkedSpecimen(
         tuple(
@@ -91,7 +96,7 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
         None
         if response is None
         else tuple(
-            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()))
+            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()), unsupported(key))
             for key, text in ((letters(place), text) for place, text in enumerate(response))
         ),
     )

@@ -86,8 +86,19 @@ def _response_table(sentences: Sequence[ResponseSentence]) -> RenderableType:
     for one in sentences:
         style = "" if one.supported is None or _is_marked(one.supported) else "red"
         mark = "no" if one.supported is False else _mark(one.supported, "S")
-        table.add_row(one.key, mark, Text(" ".join(one.by)), Text(printable(one.text), style=style))
+        table.add_row(one.key, mark, Text(" ".join(one.by)), _marked_parts(one, style))
     return table
+
+
+def _marked_parts(sentence: ResponseSentence, style: str) -> Text:
+    """Return the text of a sentence with its unsupported parts underlined."""
+    found = Text(style=style)
+    at = 0
+    for start, end in sentence.unsupported:
+        found.append(printable(sentence.text[at:start]))
+        found.append(printable(sentence.text[start:end]), style="underline")
+        at = end
+    return found.append(printable(sentence.text[at:]))
 
 
 def _sentence_table(*titles: str) -> Table:

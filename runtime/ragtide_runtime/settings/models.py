@@ -2,10 +2,16 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16,64})?$")]
 Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _prompt(text: str) -> str:
+    if text and text.count("{documents}") != 1:
+        raise ValueError("must have {documents} once, at the place of the documents")
+    return text
 
 
 class ModelsSettings(BaseModel):
@@ -14,7 +20,7 @@ class ModelsSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
 
     support: str = ""
-    """Folder of the model that decides which response sentences are supported: a pair classifier."""
+    """Folder of the model that decides which response sentences are supported: a classifier of pairs or of tokens."""
     support_file: str = "model.onnx"
     """ONNX file in that folder, such as `onnx/model_quantized.onnx`."""
     support_digest: Digest = ""
@@ -23,6 +29,9 @@ class ModelsSettings(BaseModel):
     """Meaning of each label of the model, if its names do not tell: `{"LABEL_0" = "unsupported", ...}`."""
     support_threshold: Probability = 0.5
     """Probability of support from which a sentence counts as supported."""
+    support_prompt: Annotated[str, AfterValidator(_prompt)] = ""
+    """Text around the documents for a classifier of tokens, with `{documents}`, and perhaps `{question}` and `{n}`
+    (how many documents); empty takes the prompt of RAGTruth."""
     relevance: str = ""
     """Folder of the model that decides which document sentences are relevant: a cross-encoder (reranker)."""
     relevance_file: str = "model.onnx"

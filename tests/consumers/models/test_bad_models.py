@@ -112,7 +112,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
         r"has the label good, whose meaning is unknown: set",
     ),
     "one_meaning": (config(id2label={"0": "neutral", "1": "contradiction"}), r"all of the same meaning: correct"),
-    "tokens": (config(architectures=["SmallForMaskedLM"]), r"is of the architecture SmallForMaskedLM"),
+    "masked": (config(architectures=["SmallForMaskedLM"]), r"is of the architecture SmallForMaskedLM"),
     "another_input": (another_input, r"wants the input pixel_values in another form"),
     "fixed_batch": (fixed_batch, r"fails on two short texts \(.*\): export it with a free batch size"),
     "bad_calibration": (

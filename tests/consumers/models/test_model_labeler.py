@@ -19,6 +19,7 @@ from ragtide_consumers.labelers.models.calibration import Calibration, log_odds
 from ragtide_consumers.labelers.models.files import model_files
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
 from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.pair_classifier import PairClassifier
 from ragtide_consumers.labelers.models.session import ModelSession
 from ragtide_consumers.labelers.models.tokens import windows
 from ragtide_consumers.labelers.registry import labeler_of
@@ -198,7 +199,7 @@ async def test_interactions_in_work_share_batches(folder: Path) -> None:
     models = await loaded_models(settings)
     one = ModelLabeler(settings, models)
     await asyncio.gather(*(one.label(TWO) for _ in range(40)))
-    assert models.support is not None
+    assert isinstance(models.support, PairClassifier)
     assert models.support.batches <= 4 * 40 / 16 + 4
     await one.aclose()
 

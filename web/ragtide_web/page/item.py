@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 from pydantic_core import to_json
@@ -45,6 +46,8 @@ class ShownResponseSentence:
     """Probability that the documents support it; None if the labeler gave a label."""
     by: tuple[str, ...]
     """Keys of the document sentences that support it, or reasons such as `general`."""
+    parts: tuple[tuple[str, bool], ...] = ()
+    """The text in parts, each with whether it is marked as unsupported; empty without such marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +234,21 @@ def _response(sentences: Sequence[ResponseSentence], room: _Room) -> tuple[Shown
         is_shown, text = room.sentence(one.text)
         if not is_shown:
             break
-        shown.append(ShownResponseSentence(one.key, text, support_of(one), _probability(one.supported), one.by))
+        parts = _parts(text, one.unsupported) if text is not None and one.unsupported else ()
+        shown.append(ShownResponseSentence(one.key, text, support_of(one), _probability(one.supported), one.by, parts))
     return tuple(shown)
+
+
+def _parts(text: str, unsupported: Sequence[tuple[int, int]]) -> tuple[tuple[str, bool], ...]:
+    """Return a text in parts, each with whether it is unsupported.
+
+    >>> _parts("In 1890.", [(3, 7)])
+    (('In ', False), ('1890', True), ('.', False))
+    """
+    edges = [0, *(edge for span in unsupported for edge in span), len(text)]
+    return tuple(
+        (text[start:end], number % 2 == 1) for number, (start, end) in enumerate(pairwise(edges)) if text[start:end]
+    )
 
 
 def _document(

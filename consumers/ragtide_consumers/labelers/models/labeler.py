@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import RagInteraction, SentenceLabels
+from ragtide_schemas import RagInteraction, SentenceLabels, UnsupportedSpan
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason, MetricScores
@@ -15,7 +15,7 @@ from ...metrics.trace import TRACE, all_absent, trace_metrics
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .loading import LoadedModels
-from .pair_classifier import TooLongForModelError
+from .pair_classifier import PairClassifier, TooLongForModelError
 
 SUPPORTED: Final = ("supported_without_sentence",)
 """Support of a sentence: the model does not tell which document sentences support it."""
@@ -50,13 +50,15 @@ class ModelLabeler:
         sentences = await asyncio.to_thread(cut, interaction)
         if self._settings.languages and sentences.language not in self._settings.languages:
             return _absent(AbsentReason.LANGUAGE_NOT_SUPPORTED)
-        passages = [document.text for document in interaction.documents]
         try:
-            supported = await self._supported(passages, sentences)
+            supported, spans = await self._supported(interaction, sentences)
             relevant = await self._relevant(interaction, sentences)
         except TooLongForModelError:
             return _absent(AbsentReason.TOO_LONG)
-        return self._scored(sentences, supported, relevant)
+        labels = self._labels(sentences, supported, relevant)
+        if spans:
+            labels = labels.model_copy(update={"unsupported_spans": spans})
+        return self._scored(sentences, labels, supported, relevant)
 
     async def aclose(self) -> None:
         """Close the models."""
@@ -64,9 +66,23 @@ class ModelLabeler:
             if model is not None:
                 await model.aclose()
 
-    async def _supported(self, passages: Sequence[str], sentences: CutInteraction) -> list[float] | None:
+    async def _supported(
+        self, interaction: RagInteraction, sentences: CutInteraction
+    ) -> tuple[list[float] | None, tuple[UnsupportedSpan, ...]]:
+        """Return for each sentence of the response the probability of support, and unsupported spans."""
         model = self._models.support
-        return None if model is None else await model.support(passages, sentences.response)
+        if model is None:
+            return None, ()
+        passages = [document.text for document in interaction.documents]
+        if isinstance(model, PairClassifier):
+            return await model.support(passages, sentences.response), ()
+        marked = await model.mark(interaction.question, passages, interaction.response, sentences.response)
+        keys = sentences.response_keys
+        spans = [
+            UnsupportedSpan(sentence=keys[one.sentence], start=one.start, end=one.end, probability=one.probability)
+            for one in marked.spans
+        ]
+        return marked.supported, tuple(spans)
 
     async def _relevant(self, interaction: RagInteraction, sentences: CutInteraction) -> list[float] | None:
         model = self._models.relevance
@@ -74,9 +90,12 @@ class ModelLabeler:
         return None if model is None else await model.relevance(interaction.question, documents)
 
     def _scored(
-        self, sentences: CutInteraction, supported: list[float] | None, relevant: list[float] | None
+        self,
+        sentences: CutInteraction,
+        labels: SentenceLabels,
+        supported: list[float] | None,
+        relevant: list[float] | None,
     ) -> Labeling:
-        labels = self._labels(sentences, supported, relevant)
         if self._settings.publish == "probabilities":
             found = _expected(supported, relevant)
         else:

@@ -15,9 +15,13 @@ from .files import ModelFiles, model_files
 from .label_meanings import RELEVANT, SUPPORTED, positive_labels
 from .pair_classifier import PairClassifier
 from .session import ModelSession
+from .token_classifier import TokenClassifier
 
 PAIRS: Final = "ForSequenceClassification"
 """End of the architecture of a pair classifier."""
+
+TOKENS: Final = "ForTokenClassification"
+"""End of the architecture of a token classifier."""
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -26,7 +30,7 @@ log = structlog.get_logger("ragtide.worker")
 class LoadedModels:
     """The models of the labeler `model`."""
 
-    support: PairClassifier | None
+    support: PairClassifier | TokenClassifier | None
     relevance: PairClassifier | None
     version: str
     """Digests of the models and of the settings that change scores."""
@@ -54,7 +58,7 @@ def _load(settings: ModelsSettings) -> LoadedModels:
     return LoadedModels(support, relevance, "+".join([*digests, _digest_of(settings)]))
 
 
-def _support(settings: ModelsSettings) -> PairClassifier:
+def _support(settings: ModelsSettings) -> PairClassifier | TokenClassifier:
     files = model_files(
         settings.support,
         settings.support_file,
@@ -62,11 +66,17 @@ def _support(settings: ModelsSettings) -> PairClassifier:
         sha256_begins=settings.support_digest,
         max_bytes=settings.max_bytes,
     )
-    session = _session(files, settings)
+    session = _session(files, settings, (PAIRS, TOKENS))
     positive = positive_labels(
         session.labels, settings.support_labels, SUPPORTED, setting="support_labels", model=files.name
     )
-    return PairClassifier(session, settings, positive)
+    if not session.per_token:
+        return PairClassifier(session, settings, positive)
+    if len(session.labels) == 1:
+        raise ConfigurationError(
+            f"{files.name} has a single label for each token: use a model with a label for each case"
+        )
+    return TokenClassifier(session, settings, positive)
 
 
 def _relevance(settings: ModelsSettings) -> PairClassifier:
@@ -77,21 +87,21 @@ def _relevance(settings: ModelsSettings) -> PairClassifier:
         sha256_begins=settings.relevance_digest,
         max_bytes=settings.max_bytes,
     )
-    session = _session(files, settings)
+    session = _session(files, settings, (PAIRS,))
     positive = positive_labels(
         session.labels, settings.relevance_labels, RELEVANT, setting="relevance_labels", model=files.name
     )
     return PairClassifier(session, settings, positive)
 
 
-def _session(files: ModelFiles, settings: ModelsSettings) -> ModelSession:
+def _session(files: ModelFiles, settings: ModelsSettings, kinds: tuple[str, ...]) -> ModelSession:
     architecture = next(iter(files.config.architectures), "")
-    if not architecture.endswith(PAIRS):
+    if not architecture.endswith(kinds):
         raise ConfigurationError(
             f"{files.name} is of the architecture {architecture[:80] or 'none'}, by config.json: a model whose "
-            f"architecture ends with {PAIRS} is needed"
+            f"architecture ends with {' or '.join(kinds)} is needed"
         )
-    session = ModelSession(files, settings, per_token=False)
+    session = ModelSession(files, settings, per_token=architecture.endswith(TOKENS))
     log.info(
         "model loaded",
         model=str(files.onnx),
@@ -108,6 +118,7 @@ def _digest_of(settings: ModelsSettings) -> str:
     names = (
         "support_labels",
         "support_threshold",
+        "support_prompt",
         "relevance_labels",
         "relevance_threshold",
         "publish",

@@ -45,6 +45,8 @@ class ModelSession:
     def __init__(self, files: ModelFiles, settings: ModelsSettings, *, per_token: bool) -> None:
         onnxruntime = _onnxruntime()
         self.files = files
+        self.per_token = per_token
+        """Whether the model labels tokens."""
         self.tokenizer = PairTokenizer(files, settings.max_tokens)
         self._session = _loaded(onnxruntime, files, settings)
         self._inputs = {one.name: _TYPES.get(one.type) for one in self._session.get_inputs()}

@@ -56,6 +56,8 @@ class ModelInput:
     n_tokens: int
     second: int
     """Number of tokens before the second text."""
+    n_second: int
+    """Number of tokens of the second text."""
 
 
 class PairTokenizer:
@@ -84,9 +86,8 @@ class PairTokenizer:
         """Return the input of two texts, given their tokens."""
         runs = (*self._before, (first, 0), *self._between, (second, 1), *self._after)
         start = sum(len(run) for run, _ in (*self._before, *self._between)) + len(first)
-        return ModelInput(
-            tuple(run for run, _ in runs), tuple(kind for _, kind in runs), sum(len(run) for run, _ in runs), start
-        )
+        n_tokens = sum(len(run) for run, _ in runs)
+        return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, start, len(second))
 
     def _special_tokens(self, name: str) -> list[list[tuple[Ints, int]]]:
         """Return the special tokens before, between and after two texts, as runs with the number of their text."""

@@ -1,0 +1,188 @@
+"""Token classifiers: models that read documents, question and response, and mark unsupported tokens of the response.
+
+Such models are trained on RAGTruth (Niu et al., arXiv:2401.00396), so they want its prompt around the documents. If the
+documents do not fit in one input, windows of them are read, and a token is as supported as by its best window: its
+evidence stands in some window, and the other windows do not have it. Source of the maximum over parts of a context:
+Laban et al., SummaC (arXiv:2111.09525); Zha et al., AlignScore (arXiv:2305.16739).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from ragtide_runtime.settings.models import ModelsSettings
+
+from .batching import Batcher
+from .calibration import Floats, log_odds
+from .pair_classifier import TooLongForModelError
+from .session import Logits, ModelSession, finite
+from .tokens import Ints, ModelInput, Tokens, windows
+
+RAGTRUTH: Final = (
+    "Briefly answer the following question:\n{question}\n"
+    "Bear in mind that your response should be strictly based on the following {n} passages:\n{documents}\n"
+    "In case the passages do not contain the necessary information to answer the question, please reply with: "
+    '"Unable to answer based on given passages."\noutput:'
+)
+"""The prompt of RAGTruth's questions, on which such models are trained."""
+
+MOST_SPANS: Final = 100
+"""Most unsupported spans of a response that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSpan:
+    """A part of a sentence that the documents do not support."""
+
+    sentence: int
+    """Index of the sentence."""
+    start: int
+    """Place of its first character in the sentence."""
+    end: int
+    """Place after its last character."""
+    probability: float
+    """Largest probability of a token that it is unsupported."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedResponse:
+    """The result for one response."""
+
+    supported: list[float]
+    """For each sentence the probability that it is supported: that of its least supported token."""
+    spans: tuple[MarkedSpan, ...]
+    """Unsupported parts, in order."""
+
+
+class TokenClassifier:
+    """Marks unsupported tokens.
+
+    Args:
+        session: of the model.
+        settings: of windows, batches, prompt and threshold.
+        positive: indexes of the labels that mean supported.
+    """
+
+    def __init__(self, session: ModelSession, settings: ModelsSettings, positive: Sequence[int]) -> None:
+        self.session = session
+        self._batcher = Batcher(session, settings)
+        self.aclose = self._batcher.aclose
+        self._settings = settings
+        self._positive = positive
+
+    async def mark(
+        self, question: str, documents: Sequence[str], response: str, sentences: Sequence[str]
+    ) -> MarkedResponse:
+        """Return which parts of a response the documents do not support.
+
+        Raises:
+            TooLongForModelError: too many inputs, or a question that leaves no room for documents.
+        """
+        text, places = placed(response, sentences)
+        answer, inputs = await asyncio.to_thread(self._inputs, question, documents, text)
+        logits = await self._batcher.run([one for row in inputs for one in row])
+        return self._marked(answer, self._supported(inputs, logits), places)
+
+    def _inputs(self, question: str, documents: Sequence[str], text: str) -> tuple[Tokens, list[list[ModelInput]]]:
+        """Return the tokens of the response, and for each of its parts the inputs of all windows."""
+        tokenizer = self.session.tokenizer
+        answer = tokenizer.tokens(text)
+        # A response may be longer than half an input: then its parts are marked one after another.
+        parts = [answer.ids[start:end] for start, end in windows_apart(len(answer), tokenizer.room // 2)]
+        room = tokenizer.room - max(map(len, parts), default=0)
+        contexts = self._contexts(question, documents, room)
+        if len(parts) * len(contexts) > self._settings.max_inputs:
+            raise TooLongForModelError(f"the interaction needs {len(parts) * len(contexts)} inputs of the model")
+        return answer, [[tokenizer.pair(context, part) for context in contexts] for part in parts]
+
+    def _contexts(self, question: str, documents: Sequence[str], room: int) -> list[Ints]:
+        """Return the prompt with all documents if it has room, else one prompt for each window of the documents."""
+        tokenizer = self.session.tokenizer
+        template = (self._settings.support_prompt or RAGTRUTH).replace("{n}", str(len(documents)))
+        head, _, tail = template.partition("{documents}")
+        head, tail = head.replace("{question}", question), tail.replace("{question}", question)
+        lines = "\n".join(f"passage {number}: {text}" for number, text in enumerate(documents, 1))
+        whole = tokenizer.tokens(head + lines + tail).ids
+        if len(whole) <= room:
+            return [whole]
+        before, middle, after = (tokenizer.tokens(text).ids for text in (head, lines, tail))
+        left = room - len(before) - len(after)
+        if left < room // 4:
+            raise TooLongForModelError("the question leaves no room for documents in the model's input")
+        parts = windows(len(middle), left, min(self._settings.overlap, left // 4))
+        return [np.concatenate([before, middle[start:end], after]) for start, end in parts]
+
+    def _supported(self, inputs: Sequence[Sequence[ModelInput]], logits: Sequence[Logits]) -> Floats:
+        """Return for each token of the response the probability that it is supported, by its best window."""
+        found = iter(logits)
+        parts = []
+        for row in inputs:
+            each = [next(found)[one.second : one.second + one.n_second] for one in row]
+            odds = log_odds(finite(np.stack(each)), self._positive)
+            parts.append(self.session.files.calibration.probabilities(odds).max(axis=0))
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _marked(self, answer: Tokens, supported: Floats, places: Sequence[tuple[int, int]]) -> MarkedResponse:
+        sentences = [1.0] * len(places)
+        spans: list[MarkedSpan] = []
+        limit = self._settings.support_threshold
+        number, goes_on = 0, False
+        for token_start, token_end, good in zip(
+            answer.starts.tolist(), answer.ends.tolist(), supported.tolist(), strict=True
+        ):
+            # A token may begin with the space before its word, so its last character tells its sentence.
+            while number < len(places) and places[number][1] < token_end:
+                number, goes_on = number + 1, False
+            if number == len(places):
+                break
+            start = places[number][0]
+            if token_end <= max(start, token_start):
+                continue
+            sentences[number] = min(sentences[number], good)
+            if good >= limit:
+                goes_on = False
+                continue
+            first, bad = max(token_start, start) - start, 1 - good
+            if goes_on:
+                last = spans.pop()
+                first, bad = last.start, max(bad, last.probability)
+            spans.append(MarkedSpan(number, first, token_end - start, bad))
+            goes_on = True
+        return MarkedResponse(sentences, tuple(spans[:MOST_SPANS]))
+
+
+def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a response and the place of each sentence in it; if a sentence is not in it, the sentences in one text.
+
+    >>> placed("In 1889. It is  tall.", ["In 1889.", "It is  tall."])
+    ('In 1889. It is  tall.', [(0, 8), (9, 21)])
+    >>> placed("In 1889.", ["In 1888.", "Why?"])
+    ('In 1888. Why?', [(0, 8), (9, 13)])
+    """
+    places = []
+    at = 0
+    for sentence in sentences:
+        start = response.find(sentence, at)
+        if start < 0:
+            break
+        at = start + len(sentence)
+        places.append((start, at))
+    if len(places) == len(sentences):
+        return response, places
+    text = " ".join(sentences)
+    ends = np.cumsum([len(sentence) + 1 for sentence in sentences]).tolist()
+    return text, [(end - 1 - len(sentence), end - 1) for end, sentence in zip(ends, sentences, strict=True)]
+
+
+def windows_apart(n_tokens: int, size: int) -> list[tuple[int, int]]:
+    """Return the parts of a text as start and end, without overlap, about equally long.
+
+    >>> windows_apart(10, 4)
+    [(0, 3), (3, 7), (7, 10)]
+    """
+    edges = np.linspace(0, n_tokens, -(-n_tokens // size) + 1).round().astype(int).tolist()
+    return list(pairwise(edges))
