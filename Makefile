@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -114,6 +114,9 @@ soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and lo
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
+
+models: .venv/.dev ## the speed and memory of models as labelers; write docs/measured/model_labelers.md
+	$(BIN)/python benchmarks/model_labelers.py $(ARGS) > docs/measured/model_labelers.md
 
 startup: .venv/.dev ## measure the start of every command; write docs/measured/startup.md
 	$(BIN)/python benchmarks/startup.py $(ARGS) > docs/measured/startup.md

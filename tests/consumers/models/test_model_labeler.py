@@ -101,6 +101,9 @@ async def test_a_calibration_beside_the_model_scales_the_log_odds(
     found = await scores(folder, tower("It has stone.", "It has lifts."), publish="probabilities")
     odds = slope * SCALE * (4 / 5 - 0.5) + intercept
     assert found["trace.supported_fraction"] == pytest.approx(1 / (1 + exp(-odds)))
+    plain = write(tmp_path / "plain", calibration={"slope": 7.0})
+    asked = tower("It has stone.", "It has lifts.")
+    assert await scores(plain, asked, publish="probabilities", support_calibration=calibration) == found
 
 
 async def test_several_labels_are_united_by_their_meaning(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def model_files(folder: str, file: str, *, setting: str, sha256_begins: str = ""
         files.append(place / CALIBRATION)
         calibration = _parsed(place / CALIBRATION, Calibration, name)
     _check_size(files, max_bytes, name)
-    files += [onnx.parent / other for other in sorted(_external_files(onnx, name))]
+    files += [onnx.parent / other for other in sorted(external_files(onnx, name))]
     _check_size(files, max_bytes, name)
     digest = _digest(files)
     if not digest.startswith(sha256_begins):
@@ -167,18 +167,28 @@ def _check_size(files: Iterable[Path], max_bytes: int, name: str) -> None:
         )
 
 
-def _external_files(onnx: Path, name: str) -> set[str]:
+def external_files(onnx: Path, name: str, *, must_exist: bool = True) -> set[str]:
     """Return the names of the files that hold tensors of a model; refuse names that lead out of its folder.
 
     onnxruntime checks the names too; this check does not depend on its version.
+
+    Args:
+        onnx: file of the model.
+        name: of the model, for messages.
+        must_exist: whether a missing file is refused.
+
+    Raises:
+        ConfigurationError: a name leads out of the folder, or its file is missing.
     """
+    if not onnx.stat().st_size:
+        return set()
     found = set(_locations(onnx))
     for file in sorted(found):
         if not re.fullmatch(r"[\w.-]+", file) or file in {".", ".."}:
             raise ConfigurationError(
                 f"{name}: {onnx.name} takes data from {file[:80]!r}, outside of its folder: export the model again"
             )
-        if not (onnx.parent / file).is_file():
+        if must_exist and not (onnx.parent / file).is_file():
             raise ConfigurationError(f"{name}: {onnx.name} takes data from {file}, which is missing: copy it there")
     return found
 

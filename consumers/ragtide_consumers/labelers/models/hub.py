@@ -1,0 +1,211 @@
+"""Downloads models of the Hugging Face Hub, each at one commit, into a cache from which they load without a network.
+
+A repository's name may stand for another model tomorrow; a commit cannot. So a commit is required.
+"""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+import aiohttp
+import structlog
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.models import ModelsSettings
+
+from .calibration import NAME as CALIBRATION
+from .files import external_files, model_files
+
+ATTEMPTS: Final = 3
+"""Most tries to download a file."""
+
+PAUSE_S: Final = 2.0
+"""Seconds between two tries."""
+
+SILENCE_S: Final = 60.0
+"""Seconds without a byte after which a try has failed."""
+
+RECORD: Final = "downloaded.json"
+"""File that is written last, with the digest of the others."""
+
+_NAME: Final = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
+_PINNED: Final = re.compile(r"([\w.-]{1,96}/[\w.-]{1,96})@([0-9a-f]{40})")
+
+log = structlog.get_logger("ragtide.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class HubModel:
+    """A model of the Hub."""
+
+    repository: str
+    """Owner and name."""
+    commit: str
+    """Full hash of the commit."""
+    file: str
+    """The ONNX file in the repository."""
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the cache."""
+        return f"{self.repository.replace('/', '--')}@{self.commit}--{self.file.replace('/', '--')}"
+
+
+def hub_model(place: str, file: str, setting: str) -> HubModel | None:
+    """Return the model of the Hub that a setting names; None if it names a folder.
+
+    Raises:
+        ConfigurationError: the name has no commit, or the file leads out of the repository.
+    """
+    pinned = _PINNED.fullmatch(place)
+    if pinned is None:
+        if _NAME.fullmatch(place.partition("@")[0]) and not Path(place).exists():
+            raise ConfigurationError(
+                f"{setting} = {place!r} is no folder, and as a model of the Hub it has no full commit: write "
+                "owner/name@ and the 40 digits of the commit, or correct the path"
+            )
+        return None
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)*\.onnx", file) or ".." in file:
+        raise ConfigurationError(f"{setting}_file = {file!r} is no ONNX file of a repository: write model.onnx")
+    return HubModel(pinned[1], pinned[2], file)
+
+
+async def downloaded(model: HubModel, settings: ModelsSettings, cache: Path, setting: str) -> Path:
+    """Return the folder of a model in the cache, after a download if it is not there yet.
+
+    Raises:
+        ConfigurationError: the Hub cannot be reached, refuses, or has no such file; or the files were changed since.
+    """
+    folder = cache / model.folder
+    if not (folder / RECORD).is_file():
+        partial = await asyncio.to_thread(_new_folder, cache)
+        try:
+            async with _session(settings) as session:
+                await _Download(session, model, settings, partial, setting).run()
+            digest = await asyncio.to_thread(_digest, partial, model, settings, setting)
+            (partial / RECORD).write_text(json.dumps({"model": model.folder, "digest": digest}), encoding="utf-8")
+            _moved(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        log.info("model downloaded", repository=model.repository, commit=model.commit, folder=str(folder))
+    return folder
+
+
+def recorded_digest(folder: Path) -> str | None:
+    """Return the digest that a downloaded model had; None for another folder, or if the record cannot be read."""
+    try:
+        found = json.loads((folder / RECORD).read_text(encoding="utf-8"))["digest"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def _new_folder(cache: Path) -> Path:
+    cache.mkdir(parents=True, exist_ok=True)
+    return Path(mkdtemp(prefix=".partial-", dir=cache))
+
+
+def _digest(folder: Path, model: HubModel, settings: ModelsSettings, setting: str) -> str:
+    return model_files(str(folder), model.file, setting=setting, max_bytes=settings.max_bytes).digest
+
+
+def _moved(partial: Path, folder: Path) -> None:
+    try:
+        os.replace(partial, folder)  # noqa: PTH105 - Path.replace is the same
+    except OSError:
+        # Another process was faster, or an earlier one ended in the middle of this.
+        if not (folder / RECORD).is_file():
+            raise
+
+
+@asynccontextmanager
+async def _session(settings: ModelsSettings) -> AsyncIterator[aiohttp.ClientSession]:
+    token = settings.hub_token
+    headers = {} if token is None else {"Authorization": f"Bearer {token.get_secret_value()}"}
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=SILENCE_S / 2, sock_read=SILENCE_S)
+    # A redirect to another host, where large files are, takes no token along.
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout, trust_env=True) as session:
+        yield session
+
+
+class _Download:
+    def __init__(
+        self, session: aiohttp.ClientSession, model: HubModel, settings: ModelsSettings, folder: Path, setting: str
+    ) -> None:
+        self._session = session
+        self._model = model
+        self._settings = settings
+        self._folder = folder
+        self._name = f"{setting} = '{model.repository}@{model.commit}'"
+        self._left = settings.max_bytes
+
+    async def run(self) -> None:
+        """Download all files of the model.
+
+        Raises:
+            ConfigurationError: a file cannot be had.
+        """
+        # Small files first: a wrong model is refused before its weights are loaded.
+        for file in ("config.json", "tokenizer.json", self._model.file):
+            if not await self._file(file):
+                raise ConfigurationError(
+                    f"{self._name} has no {file} on the Hub: name its ONNX file, export the model into a folder, or "
+                    "use another model"
+                )
+        await self._file(CALIBRATION)
+        onnx = self._folder / self._model.file
+        inner = self._model.file.rpartition("/")[0]
+        for other in sorted(external_files(onnx, self._name, must_exist=False)):
+            if not await self._file(f"{inner}/{other}" if inner else other):
+                raise ConfigurationError(f"{self._name} has no {other} on the Hub: use another model")
+
+    async def _file(self, name: str) -> bool:
+        """Download a file; return False if there is none."""
+        url = f"{self._settings.hub_url.rstrip('/')}/{self._model.repository}/resolve/{self._model.commit}/{name}"
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with self._session.get(url) as reply:
+                    if reply.status == 404:
+                        return False
+                    if reply.status in {401, 403}:
+                        raise ConfigurationError(
+                            f"{self._name} is refused by the Hub (status {reply.status}): set models.hub_token, and "
+                            "accept the model's terms there"
+                        )
+                    reply.raise_for_status()
+                    await self._write(reply, name)
+                    return True
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                if attempt == ATTEMPTS:
+                    told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                    raise ConfigurationError(
+                        f"{self._name} cannot be downloaded ({told}): try again when {self._settings.hub_url} can be "
+                        "reached, or copy the model into a folder"
+                    ) from None
+            await asyncio.sleep(PAUSE_S)
+        return False
+
+    async def _write(self, reply: aiohttp.ClientResponse, name: str) -> None:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = self._left
+        with path.open("wb") as file:
+            async for block in reply.content.iter_chunked(2**20):
+                self._left -= len(block)
+                if self._left < 0:
+                    raise ConfigurationError(
+                        f"{self._name} has more than models.max_bytes = {self._settings.max_bytes} bytes: use a "
+                        "smaller model, or raise it"
+                    )
+                await asyncio.to_thread(file.write, block)
+        written = before - self._left
+        if reply.content_length not in {None, written} and not reply.headers.get("Content-Encoding"):
+            raise aiohttp.ClientPayloadError(f"{name} has {written} bytes of {reply.content_length}")
