@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -111,6 +112,39 @@ async def test_a_point_has_the_numbers_of_a_window_of_its_length(
         same(before, closed)
 
 
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [(HOUR - 100, HOUR + 200), (1234, 1235), (20 * MINUTE, 2 * HOUR), (7000, 8500), (0, 8500)],
+)
+async def test_one_point_is_the_window_of_the_events_of_exactly_the_panes_that_hold_the_range(
+    async_redis: Any, since: int, until: int
+) -> None:
+    events = values(500, 17)
+    await committed(async_redis, events)
+    found = await read(async_redis, since=since, until=until, points_max=1)
+    (point,) = found.points
+    first, last = since // 300 * 300, -(-until // 300) * 300
+    assert (point.start, point.end) == (START + timedelta(seconds=first), START + timedelta(seconds=last))
+    assert found.step == point.end - point.start
+    inside = [one for one in events if point.start <= one.occurred_at < point.end]
+    assert point.n == len(inside)
+    assert point.mean == pytest.approx(mean(one.scores[METRIC] for one in inside), abs=1e-12)
+    sliding = SETTINGS.model_copy(update={"windows": (f"{(last - first) // 60}m/5m",)})
+    state = AggregatorState(reader_options(sliding))
+    for one in events:
+        if one.occurred_at < point.end:
+            state.apply(one)
+    same(point, *(one for one in estimates(state) if one.window != "all" and one.metric == METRIC))
+
+
+async def test_one_point_has_whole_hours_where_the_fine_panes_are_gone(async_redis: Any) -> None:
+    settings = SETTINGS.model_copy(update={"history": HistorySettings(fine_for="1h")})
+    await committed(async_redis, values(500, 60), settings)
+    found = await read(async_redis, settings, since=HOUR - 100, until=HOUR + 200, points_max=1)
+    (point,) = found.points
+    assert (point.start, point.end, point.n) == (START, START + timedelta(hours=2), 120)
+
+
 @pytest.mark.parametrize("first", [500, pytest.param(410, marks=pytest.mark.heavy)])
 async def test_intervals_stay_when_a_pipeline_begins_to_send_sessions(async_redis: Any, first: int) -> None:
     """Panes before the first session hold single values, also those that were closed by then."""
@@ -192,8 +226,8 @@ async def test_stretches_without_values_have_no_point_and_unknown_names_no_histo
     assert await deployment.history("shop", METRIC, labeler="other", **span) == []
     with pytest.raises(ValueError, match="not before end"):
         await deployment.history("shop", METRIC, start=START, end=START)
-    with pytest.raises(ValueError, match="at least 2"):
-        await deployment.history("shop", METRIC, points_max=1, **span)
+    with pytest.raises(ValueError, match="at least 1"):
+        await deployment.history("shop", METRIC, points_max=0, **span)
 
 
 async def test_series_are_listed_with_segments_labelers_and_names_that_look_like_patterns(async_redis: Any) -> None:

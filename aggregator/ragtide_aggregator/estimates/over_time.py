@@ -34,7 +34,7 @@ class TimeRange(NamedTuple):
     end_ms: int
     """Exclusive."""
     points_max: int
-    """At least 2."""
+    """At least 1. One point covers exactly the panes that hold a part of the range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class History:
 
     key: EstimateKey
     step: timedelta
-    """Length of the stretch of each point; points begin at whole multiples of it since 1970."""
+    """Length of the stretch of each point. Points begin at whole multiples of it since 1970; one point (`points_max=1`)
+    begins with the pane that holds the start of the range."""
     points: tuple[HistoryPoint, ...]
     """In the order of time."""
 
@@ -119,6 +120,45 @@ def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
     return step_ms
 
 
+class PointGrid(NamedTuple):
+    """The stretches of event time that points cover, in milliseconds."""
+
+    origin_ms: int
+    """Start of the stretch with the number 0."""
+    step_ms: int
+    pane_ms: int
+    """Length of the longest panes that fit into the stretches."""
+    first: int
+    """Number of the first stretch."""
+    last: int
+
+    @property
+    def start_ms(self) -> int:
+        """Start of the first stretch."""
+        return self.origin_ms + self.first * self.step_ms
+
+    def point_of(self, start_ms: int) -> int:
+        """Return the number of the stretch that holds a time."""
+        return (start_ms - self.origin_ms) // self.step_ms
+
+
+def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointGrid:
+    """Return the stretches of a range.
+
+    Args:
+        span: the range, and the most points.
+        options: lengths of panes.
+        coarse: whether a point is at least one coarse pane long.
+    """
+    pane_ms = options.coarse_ms if coarse else options.fine_ms
+    if span.points_max == 1:
+        start_ms = span.start_ms // pane_ms * pane_ms
+        return PointGrid(start_ms, -(-span.end_ms // pane_ms) * pane_ms - start_ms, pane_ms, 0, 0)
+    step_ms = step_of(span, options, coarse=coarse)
+    pane_ms = options.coarse_ms if step_ms >= options.coarse_ms else options.fine_ms
+    return PointGrid(0, step_ms, pane_ms, span.start_ms // step_ms, (span.end_ms - 1) // step_ms)
+
+
 def over_time(
     key: EstimateKey,
     lists: Sequence[SeriesPanes],
@@ -139,12 +179,9 @@ def over_time(
     Raises:
         DamagedFieldError: a pane cannot be read.
     """
-    step_ms = step_of(span, options, coarse=False)
-    if step_ms < options.coarse_ms and not all(
-        one.holds_from(span.start_ms // step_ms * step_ms, options) for one in lists
-    ):
-        step_ms = step_of(span, options, coarse=True)
-    first, last = span.start_ms // step_ms, (span.end_ms - 1) // step_ms
+    grid = grid_of(span, options, coarse=False)
+    if grid.pane_ms < options.coarse_ms and not all(one.holds_from(grid.start_ms, options) for one in lists):
+        grid = grid_of(span, options, coarse=True)
     rows = PaneRows()
     loaded: list[tuple[int, int, bytes]] = []
     clustered = any(one.clustered for one in lists)
@@ -153,8 +190,8 @@ def over_time(
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
         for pane, data in panes:
-            point = pane * length_ms // step_ms
-            if not first <= point <= last:
+            point = grid.point_of(pane * length_ms)
+            if not grid.first <= point <= grid.last:
                 continue
             groups.setdefault(point, []).append((len(loaded), pane))
             loaded.append((len(loaded), pane, data))
@@ -162,7 +199,7 @@ def over_time(
                 opened.add(point)
 
     for one in lists:
-        if step_ms < options.coarse_ms:
+        if grid.pane_ms < options.coarse_ms:
             take(one.closed[FINE], options.fine_ms, still_open=False)
         else:
             take(one.closed[COARSE], options.coarse_ms, still_open=False)
@@ -171,7 +208,7 @@ def over_time(
         take(one.opened[FINE], options.fine_ms, still_open=True)
     order = sorted(groups)
     if not order:
-        return History(key, timedelta(milliseconds=step_ms), ())
+        return History(key, timedelta(milliseconds=grid.step_ms), ())
     with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
         rows.load_panes(loaded, clustered=clustered)
     pooled = rows.pooled([groups[point] for point in order])
@@ -183,8 +220,8 @@ def over_time(
     means = scaled_means(moments, method, counts=every & key.holds_counts, population=np.full(len(order), np.nan))
     points = tuple(
         HistoryPoint(
-            start=from_milliseconds(point * step_ms),
-            end=from_milliseconds((point + 1) * step_ms),
+            start=from_milliseconds(grid.origin_ms + point * grid.step_ms),
+            end=from_milliseconds(grid.origin_ms + (point + 1) * grid.step_ms),
             n=n,
             mean=lowest + (highest - lowest) * one.estimate,
             lower=None if unbounded else lowest + (highest - lowest) * one.lower,
@@ -194,4 +231,4 @@ def over_time(
         for point, n, one in zip(order, pooled.moments.n.tolist(), means, strict=True)
         if one.estimate is not None
     )
-    return History(key, timedelta(milliseconds=step_ms), points)
+    return History(key, timedelta(milliseconds=grid.step_ms), points)

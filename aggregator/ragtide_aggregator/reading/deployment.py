@@ -203,7 +203,8 @@ class Deployment:
             metric: name.
             start: of the range.
             end: of the range, exclusive.
-            points_max: most points of a history, at least 2; points become longer with the range.
+            points_max: most points of a history, at least 1; points become longer with the range. One point covers
+                exactly the panes that hold a part of the range.
             segment: segment value such as `version=2`; None for the whole pipeline.
             labeler: name of the labeler; None for every labeler.
             labeler_version: version of the labeler; None for every version.
@@ -213,7 +214,7 @@ class Deployment:
 
         Raises:
             DamagedFieldError: a pane cannot be read.
-            ValueError: the range is empty, or `points_max` is below 2.
+            ValueError: the range is empty, or `points_max` is below 1.
         """
         chosen = {"labeler": labeler, "labeler_version": labeler_version, "profile": profile}
         wanted = {name: value for name, value in chosen.items() if value is not None}

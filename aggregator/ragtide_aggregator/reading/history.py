@@ -20,7 +20,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import to_milliseconds
 
 from ..errors import reading
-from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, over_time, step_of
+from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, grid_of, over_time
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
 from ..service.checkpoint import FIELDS_AT_ONCE
@@ -95,12 +95,12 @@ class HistoryReader:
 
         Raises:
             DamagedFieldError: a pane cannot be read.
-            ValueError: the range is empty, or `points_max` is below 2.
+            ValueError: the range is empty, or `points_max` is below 1.
         """
         if start >= end:
             raise ValueError(f"start is {start.isoformat()}, not before end = {end.isoformat()}: give an earlier start")
-        if points_max < 2:
-            raise ValueError(f"points_max is {points_max}: give at least 2")
+        if points_max < 1:
+            raise ValueError(f"points_max is {points_max}: give at least 1")
         options = self._options
         if options is None:
             return []
@@ -129,7 +129,7 @@ class HistoryReader:
     ) -> SeriesPanes:
         name = key.encode()
         # Closed fine panes are in their coarse panes, too.
-        fine_wanted = step_of(span, options, coarse=False) < options.coarse_ms
+        fine_wanted = grid_of(span, options, coarse=False).pane_ms < options.coarse_ms
         lengths = (options.fine_ms, options.coarse_ms) if fine_wanted else (options.coarse_ms,)
         scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
         series = CheckpointField.HISTORY_SERIES + name
