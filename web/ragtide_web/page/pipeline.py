@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, MetricDefinition
 
 from .bands import BandChart, Mark
@@ -33,6 +34,8 @@ class MetricPanel:
     bands: tuple[float, float, float] | None
     """Where the bands acceptable, good and excellent begin; None without bands."""
     higher_is_better: bool | None
+    key: EstimateKey | None = None
+    """Of the chart; None without a history."""
     since: tuple[str, datetime] | None = None
     """`falling` or `rising`, and the probable beginning: of the alert that fires, or of the evidence of a rule."""
 
@@ -103,6 +106,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         does_not_tell="" if definition is None else definition.does_not_tell,
         bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
         higher_is_better=_higher(definition),
+        key=None if chosen is None else chosen.key,
         since=_since(cell, mine),
     )
 

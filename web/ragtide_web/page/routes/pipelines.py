@@ -19,8 +19,10 @@ from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..bands import Mark
+from ..chosen_range import VALUES_MAX
 from ..fleet import cell_of, fleet, importance, important
 from ..pipeline import Surroundings, deploy_marks, panels, segment_rows
+from ..range_reading import read_range
 from ..ranges import RANGES, TimeSpan, time_span
 from ..rendering import render
 from ..viewers import Reader, Viewer
@@ -84,9 +86,13 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     for alert in alerts:
         if alert.status != "resolved":
             firing[alert.segment].add(alert.metric)
+    segments = segment_rows(whole, lambda one: cell_of(one, firing[one.segment], {}), columns)
     return {
         "row": row,
         "span": span,
+        "chosen": None
+        if span.name
+        else await read_range(shared.deployment, pipeline, span, segments=segments, columns=columns),
         "ranges": list(RANGES),
         "panels": panels(
             row,
@@ -101,7 +107,8 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         ),
         "history": shared.settings.history,
         "numbers": [one for one in whole if one.segment is None and one.estimator == "mean"],
-        "segments": segment_rows(whole, lambda one: cell_of(one, firing[one.segment], {}), columns),
+        "segments": segments,
+        "values_max": VALUES_MAX,
         "segment_metrics": columns,
         "alerts": alerts[:20],
         "diagnoses": [diagnosis for _, diagnosis in diagnoses([one for one in whole if one.segment is None])],
