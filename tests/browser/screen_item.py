@@ -1,5 +1,6 @@
 """Items in a real browser."""
 
+import re
 from typing import Any
 
 from playwright.async_api import expect
@@ -29,6 +30,31 @@ async def test_focus_and_hover_light_the_supporting_sentences(async_redis: Any, 
     await page.locator("#d-0b").hover()
     await expect(page.locator("#r-b.lit")).to_be_visible()
     await expect(page.locator("#d-0a.lit")).to_have_count(0)
+
+
+async def test_keys_rate_an_item_and_undo(async_redis: Any, screen: Screen) -> None:
+    await keep(async_redis, specimen(), specimen("i-2"))
+    page = await screen.open("/i/shop/i-1?list=worst")
+    for key, words in (("2", "Your opinion: 2 of 5"), ("4", "Your opinion: 4 of 5"), ("u", "Your opinion: 2 of 5")):
+        await page.keyboard.press(key)
+        await expect(page.get_by_text(words)).to_be_visible()
+        await page.wait_for_load_state("load")
+    await page.get_by_label("Reason").fill(f"3 {SCRIPT}")  # a key in a text is a letter
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".given").get_by_text("window.hacked")).to_be_visible()
+    await expect(page.get_by_text("Your opinion: 2 of 5")).to_be_visible()
+    await screen.ran_no_foreign_script()
+    await screen.reaches_by_tab("#opinion-form button[name=save]")
+    await screen.passes_axe()
+    await screen.fits()
+    await page.get_by_label("5", exact=True).check()
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Your opinion: 5 of 5")).to_be_visible()
+    await page.get_by_role("button", name="Remove").click()
+    await expect(page.get_by_text("How good is the response?")).to_be_visible()
+    await expect(page).to_have_url(re.compile("list=worst"))  # the list that the item was opened from stays
+    await page.keyboard.press("j")
+    await expect(page).to_have_url(re.compile("/i/shop/i-2"))
 
 
 async def test_foreign_text_is_shown_and_never_runs(async_redis: Any, screen: Screen) -> None:

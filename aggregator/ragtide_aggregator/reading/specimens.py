@@ -105,6 +105,12 @@ class KeptSpecimens:
         found = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
         return [one for part in found for one in part if one is not None]
 
+    async def expires_in_s(self, pipeline: str, interaction_id: str) -> float | None:
+        """Return the seconds until a specimen expires; None if an alert holds it, or it is not kept."""
+        digest = interaction_digest(pipeline, interaction_id)
+        lives = [int(await self._redis.pttl(streams.specimen(digest))) for streams in self._partitions]
+        return next((life / 1000 for life in lives if life >= 0), None)
+
     async def forget(self, interaction_id: str, pipeline: str | None = None) -> int:
         """Delete the specimens of an interaction id, and return their number."""
         forgotten = 0

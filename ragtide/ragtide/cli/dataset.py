@@ -9,8 +9,9 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.annotation.annotated import chosen_of_annotations
+from ragtide_offline.annotation.annotated import chosen_of_annotations, chosen_of_opinions
 from ragtide_offline.annotation.annotations import StoredAnnotations
+from ragtide_offline.annotation.opinions import HIGHEST, LOWEST, StoredOpinions
 from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert, chosen_of_sample, chosen_of_worst
 from ragtide_offline.datasets.new_files import write_new
 from ragtide_offline.datasets.rows import json_lines, rows
@@ -137,6 +138,31 @@ def from_annotations(
     _write(settings, choose, output, force=force)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")
+
+
+@dataset.command("from-opinions")
+def from_opinions(
+    context: typer.Context,
+    lowest: Annotated[int, typer.Option(min=LOWEST, max=HIGHEST, help="Lowest rating.")] = LOWEST,
+    highest: Annotated[int, typer.Option(min=LOWEST, max=HIGHEST, help="Highest rating.")] = HIGHEST,
+    person: Annotated[str | None, typer.Option(help="Only opinions of this person.")] = None,
+    pipeline: PipelineOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write items with opinions, those with the newest first."""
+    settings = given(context).settings()
+    if lowest > highest:
+        raise ConfigurationError(f"--lowest is {lowest} and --highest is {highest}: no rating is between them")
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        opinions = await StoredOpinions(redis, settings.prefix).read()
+        return await chosen_of_opinions(
+            kept, opinions, lowest=lowest, highest=highest, person=person, pipeline=pipeline, limit=limit
+        )
+
+    _write(settings, choose, output, force=force)
 
 
 async def _pipelines(kept: KeptSpecimens, pipeline: str | None) -> list[str]:

@@ -2,7 +2,21 @@
 
 from typing import Final
 
-from . import alerts, dead_letters, experiments, fleet, items, judge, label, live, login, pipelines, static, system
+from . import (
+    alerts,
+    dead_letters,
+    experiments,
+    fleet,
+    items,
+    judge,
+    label,
+    live,
+    login,
+    opinions,
+    pipelines,
+    static,
+    system,
+)
 
 ROUTERS: Final = (
     static.router,
@@ -12,6 +26,7 @@ ROUTERS: Final = (
     pipelines.router,
     alerts.router,
     items.router,
+    opinions.router,
     experiments.router,
     label.router,
     judge.router,

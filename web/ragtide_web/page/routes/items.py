@@ -7,6 +7,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.annotation.annotated import reasons_of
+from ragtide_offline.annotation.opinions import Opinion, StoredOpinions
 from ragtide_offline.datasets.choosing import ChosenSpecimen
 from ragtide_offline.datasets.rows import json_lines, rows
 from ragtide_schemas import Alert, Specimen
@@ -17,6 +19,7 @@ from ...problems import HttpProblem, redis_is_away
 from ..item import item_view
 from ..item_address import item_address, names_in
 from ..item_lists import MOST, NEWEST, WORST, ItemChoice, ItemList, read_list
+from ..item_opinions import opinions_shown
 from ..rendering import HEADERS, lasting, render
 from ..viewers import Reader, Viewer
 from .fleet import visible_alerts
@@ -152,9 +155,13 @@ async def _item(
         addresses = {one.interaction.pipeline: item_address(one.interaction.pipeline, interaction_id) for one in found}
         return render(request, viewer, "item_choice.html", interaction_id=interaction_id, addresses=addresses)
     (specimen,) = found
+    opinions = await StoredOpinions(shared.redis, shared.settings.prefix).of(
+        specimen.interaction.pipeline, interaction_id
+    )
     if asked.download:
-        return _rows(viewer, [specimen], asked.choice)
-    return render(request, viewer, "item.html", **await _content(shared, viewer, kept, asked, specimen))
+        return _rows(viewer, [specimen], asked.choice, opinions)
+    content = await _content(shared, viewer, kept, asked, specimen)
+    return render(request, viewer, "item.html", **content, **opinions_shown(viewer, opinions))
 
 
 async def _content(
@@ -182,6 +189,7 @@ async def _content(
         "total": total,
         "before": None if around is None else address(around[1]),
         "after": None if around is None else address(around[2]),
+        "here": address(one.interaction_id, marks=asked.labeler or ""),
         "whole": address(one.interaction_id, all="1", marks=asked.labeler or ""),
         "download": address(one.interaction_id, download="1"),
         "by_labeler": {each.labeler: address(one.interaction_id, marks=each.labeler) for each in specimen.labelings},
@@ -195,7 +203,9 @@ async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None
     return next((one for one in await visible_alerts(shared, viewer) if one.alert_id == alert_id), None)
 
 
-def _rows(viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice) -> Response:
+def _rows(
+    viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice, opinions: Sequence[Opinion] = ()
+) -> Response:
     """Return specimens as JSON lines, as `ragtide dataset` writes them.
 
     Raises:
@@ -204,7 +214,8 @@ def _rows(viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice) -> 
     if not viewer.sees_texts:
         raise HttpProblem(403, "texts are hidden: web.texts of the settings does not let this user see them")
     reason = {"list": choice.name, **choice.query} if choice.query else {"page": "item"}
-    text = json_lines(rows([ChosenSpecimen(one, [reason]) for one in specimens]))
+    reasons = [reason, *reasons_of(opinions)]
+    text = json_lines(rows([ChosenSpecimen(one, reasons) for one in specimens]))
     disposition = {"Content-Disposition": 'attachment; filename="items.jsonl"'}
     return Response(text, media_type="application/x-ndjson", headers={**HEADERS, **disposition})
 
