@@ -1,4 +1,8 @@
-"""The cascade: a cheap labeler (proxy) for all traffic, and a better one (reference) for a sample chosen by a hash."""
+"""The cascade: a cheap labeler (proxy) for all traffic, and a better one (reference) for a sample chosen by a hash.
+
+A third labeler (middle) may label another sample. No interaction is in both samples, so each event has the scores of
+one labeler beside the proxy's, and each sample has probabilities of its own that are known exactly.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -27,7 +31,7 @@ def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Whether the reference labels an interaction, and the probability of that."""
+    """Whether the reference, or the middle, labels an interaction, and the probability of that."""
 
     chosen: bool
     inclusion_probability: float
@@ -41,48 +45,81 @@ def draw(interaction: RagInteraction, scores: Labeling, settings: CascadeSetting
 
     The rate is the largest rate of the interaction's segment values, or else `rate`. A score of the proxy below its
     threshold makes the probability 1. So the probability is known exactly for each interaction, chosen or not, and
-    weighting by its inverse gives unbiased means (Horvitz and Thompson 1952).
+    weighting by its inverse gives unbiased means (Horvitz and Thompson 1952). With a middle the probability is at most
+    1 - `middle_rate`, because that share is the middle's, whatever the scores are.
     """
     place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
     segments = [f"{name}={value}" for name, value in interaction.segments.items()]
     rates = [settings.segment_rates[segment] for segment in segments if segment in settings.segment_rates]
     rate = max(rates, default=settings.rate)
     low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.below.items())
-    probability = 1.0 if low else rate
+    probability = min(1.0 if low else rate, _share_beside_middle(settings))
     lowest = min(settings.rate, *settings.segment_rates.values()) if settings.segment_rates else settings.rate
-    return Draw(place < probability, probability, place < lowest)
+    return Draw(place < probability, probability, place < min(lowest, probability))
+
+
+def draw_middle(interaction: RagInteraction, scores: Labeling, settings: CascadeSettings) -> Draw:
+    """Return whether the middle labels an interaction: it takes the other end of the draw.
+
+    The share `middle_rate` is drawn from all interactions. A score of the proxy below its threshold adds all that the
+    reference does not label. So this probability is known exactly, too.
+    """
+    place = position(interaction.pipeline, interaction.interaction_id, settings.salt)
+    reference = draw(interaction, scores, settings)
+    low = any(scores.scores.get(metric, float("inf")) < limit for metric, limit in settings.middle_below.items())
+    begin = reference.inclusion_probability if low else _share_beside_middle(settings)
+    return Draw(place >= begin and not reference.chosen, 1 - begin, place >= _share_beside_middle(settings))
+
+
+def _share_beside_middle(settings: CascadeSettings) -> float:
+    return 1 - settings.middle_rate if settings.middle else 1.0
 
 
 class CascadeLabeler:
-    """Publishes the proxy's scores for every interaction, and the reference's scores beside them for a sample.
+    """Publishes the proxy's scores for every interaction, and beside them another labeler's scores for samples.
 
     Args:
         proxy: labels everything.
         reference: labels the sample.
         settings: of the sample.
         wait: whether an interaction waits for an unavailable reference; otherwise it is published without it.
+        middle: labels another sample; None if there are two labelers.
     """
 
     name: Final = "cascade"
 
-    def __init__(self, proxy: Labeler, reference: Labeler, settings: CascadeSettings, *, wait: bool = False) -> None:
+    def __init__(
+        self,
+        proxy: Labeler,
+        reference: Labeler,
+        settings: CascadeSettings,
+        *,
+        wait: bool = False,
+        middle: Labeler | None = None,
+    ) -> None:
         self._proxy = proxy
-        self._reference = reference
+        self._reference = _Sampled(reference)
+        self._middle = None if middle is None else _Sampled(middle)
         self._settings = settings
         self._wait = wait
-        self._reference_metrics: tuple[str, ...] = tuple(getattr(reference, "metrics", ()))
-        self.outage = LabelerOutage(reference.name, "its metrics are absent")
         self.version = proxy.version
         self.profile = proxy.profile
 
+    @property
+    def outages(self) -> tuple[LabelerOutage, ...]:
+        """The outages of the labelers of the samples."""
+        return tuple(one.outage for one in (self._reference, self._middle) if one is not None)
+
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the proxy's scores, with the reference's scores beside them if the interaction was chosen."""
+        """Return the proxy's scores, with another labeler's scores beside them if the interaction was chosen."""
         labeling = await self._proxy.label(interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
-        chance = draw(interaction, labeling, self._settings)
+        sampled, chance = self._reference, draw(interaction, labeling, self._settings)
+        if self._middle is not None and not chance.chosen:
+            sampled, chance = self._middle, draw_middle(interaction, labeling, self._settings)
         if not chance.chosen:
             return labeling
-        judged = await self._judged(interaction, labeling)
+        judged = await sampled.label(interaction, labeling, wait=self._wait)
         return replace(
             labeling,
             prompt_tokens=labeling.prompt_tokens + judged.prompt_tokens,
@@ -93,27 +130,38 @@ class CascadeLabeler:
             declared={**labeling.declared, **judged.declared},
             judged=ReferenceLabeling(
                 labeling=judged,
-                by=judged.by or labeler_id(self._reference),
+                by=judged.by or labeler_id(sampled.labeler),
                 inclusion_probability=chance.inclusion_probability,
                 uniform=chance.uniform,
             ),
         )
 
-    async def _judged(self, interaction: RagInteraction, by_proxy: Labeling) -> Labeling:
+    async def aclose(self) -> None:
+        """Close all labelers."""
+        sampled = [one.labeler for one in (self._middle, self._reference) if one is not None]
+        for labeler in (self._proxy, *sampled):
+            await close(labeler)
+
+
+class _Sampled:
+    """A labeler that labels a sample, and its outage."""
+
+    def __init__(self, labeler: Labeler) -> None:
+        self.labeler = labeler
+        self._metrics: tuple[str, ...] = tuple(getattr(labeler, "metrics", ()))
+        self.outage = LabelerOutage(labeler.name, "its metrics are absent")
+
+    async def label(self, interaction: RagInteraction, by_proxy: Labeling, *, wait: bool) -> Labeling:
+        """Return the labeler's scores; if it is unavailable and is not waited for, all of its metrics are absent."""
         try:
-            labeling = await self._reference.label(interaction)
+            labeling = await self.labeler.label(interaction)
         except LabelerUnavailable as error:
-            if self._wait:
+            if wait:
                 raise
             # The metrics are counted as absent, so that coverage shows the gap in the sample.
             self.outage.unavailable(error)
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
-            missing = self._reference_metrics or (*by_proxy.scores, *by_proxy.absent)
+            missing = self._metrics or (*by_proxy.scores, *by_proxy.absent)
             return Labeling({}, dict.fromkeys(missing, str(reason)))
         self.outage.available()
         return labeling
-
-    async def aclose(self) -> None:
-        """Close both labelers."""
-        for labeler in (self._proxy, self._reference):
-            await close(labeler)

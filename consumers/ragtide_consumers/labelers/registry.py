@@ -85,8 +85,8 @@ async def labeler_of(
     models = await _models(settings) if "model" in settings.labelers else None
     build = _Builder(settings, redis, telemetry, models)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
-    outage = labeler.outage if isinstance(labeler, CascadeLabeler) else None
-    reporting = telemetry.health.reporting(settings.cascade.reference, outage) if outage else nullcontext()
+    outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
+    reporting = telemetry.health.reporting(settings.cascade.reference, *outages) if outages else nullcontext()
     try:
         with reporting:
             yield WithMetrics(labeler, metrics) if metrics else labeler
@@ -106,7 +106,8 @@ class _Builder:
     def cascade(self, *, patient: bool) -> CascadeLabeler:
         cascade = self._settings.cascade
         wait = patient and cascade.when_unavailable == "wait"
-        return CascadeLabeler(self.one(cascade.proxy), self.one(cascade.reference), cascade, wait=wait)
+        middle = self.one(cascade.middle) if cascade.middle else None
+        return CascadeLabeler(self.one(cascade.proxy), self.one(cascade.reference), cascade, wait=wait, middle=middle)
 
     def one(self, name: str) -> Labeler:
         """Return a labeler by its name.

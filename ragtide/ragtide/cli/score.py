@@ -114,7 +114,9 @@ def score(
     ],
     labeler: Annotated[
         str | None,
-        typer.Option(help="local, judge, nli, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."),
+        typer.Option(
+            help="local, judge, nli, model, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."
+        ),
     ] = None,
     profile: Annotated[
         str | None,

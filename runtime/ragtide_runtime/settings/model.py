@@ -126,7 +126,7 @@ class Settings(BaseSettings):
     services: dict[ServiceName, ServiceSettings] = Field(default_factory=dict)
     """HTTP services that labelers call, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()
-    """The two labelers of the labeler `cascade`, and the sample for the second: the table `[cascade]`."""
+    """The labelers of the labeler `cascade`, and their samples: the table `[cascade]`."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Most entries that one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
@@ -257,8 +257,8 @@ class Settings(BaseSettings):
 
     @property
     def labelers(self) -> tuple[str, ...]:
-        """Names of the labelers of the workers: one labeler, or the two labelers of a cascade."""
-        return (self.cascade.proxy, self.cascade.reference) if self.labeler == "cascade" else (self.labeler,)
+        """Names of the labelers of the workers: one labeler, or the two or three of a cascade."""
+        return self.cascade.labelers if self.labeler == "cascade" else (self.labeler,)
 
     @property
     def keeps_specimens(self) -> bool:

@@ -204,7 +204,7 @@ class PipelineUsage:
     labeler: str
     labeled: int
     judged: int
-    """Interactions that went to a judge."""
+    """Interactions that went to a judge, or to another labeler of a cascade's samples."""
     usd: float
     uniform: int | None
     """Judged interactions of the uniform part of the sample; None if it is not known, or there is no sample."""
