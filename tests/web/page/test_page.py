@@ -212,7 +212,14 @@ async def test_problems_are_pages_for_browsers_and_json_for_programs(async_redis
 
 async def test_files_of_the_page_and_no_others(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url) as service:
-        for name in ("page.css", "live.js", "icon.svg", "vendor/uPlot-1.6.32.min.js", "vendor/uPlot-1.6.32.min.css"):
+        for name in (
+            "page.css",
+            "live.js",
+            "stream.js",
+            "icon.svg",
+            "vendor/uPlot-1.6.32.min.js",
+            "vendor/uPlot-1.6.32.min.css",
+        ):
             async with service.session.get(f"{service.url}/static/{name}") as reply:
                 assert reply.status == 200
                 assert len(await reply.read()) > 100

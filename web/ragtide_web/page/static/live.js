@@ -128,35 +128,22 @@ function localTimes(within) {
   }
 }
 
-/** @type {EventSource | undefined} */
-let source;
+// With the version of this file, so that both are of the same release.
+const { listen } = await import(`./stream.js${new URL(import.meta.url).search}`);
+
+/** @type {(() => void) | undefined} */
+let stop;
 
 function connect() {
   const asked = new URLSearchParams(main.dataset.query ?? (main.dataset.view ? location.search : ""));
   asked.set("follow", main.dataset.follow ?? "");
   if (main.dataset.view) asked.set("view", main.dataset.view);
-  source = new EventSource(`/live?${asked}`);
-  let before = false;
-  source.addEventListener("open", () => {
-    say("live");
-    if (before) refresh();
-    before = true;
-  });
-  source.addEventListener("error", () => {
-    say("lost");
-    if (source?.readyState === EventSource.CLOSED) {
-      setTimeout(connect, 2000);
-      refresh(); // it leads to the login if the login has ended
-    }
-  });
-  source.addEventListener("patch", (event) => apply(JSON.parse(event.data)));
-  source.addEventListener("changed", refresh);
-  source.addEventListener("status", (event) => say(JSON.parse(event.data) === "away" ? "away" : "live"));
+  stop = listen(`/live?${asked}`, document.body.dataset.viewer ?? "", { patch: apply, changed: refresh, state: say });
 }
 
 function disconnect() {
-  source?.close();
-  source = undefined;
+  stop?.();
+  stop = undefined;
 }
 
 index();
@@ -167,13 +154,13 @@ if (main.dataset.follow !== undefined) {
   // A hidden tab costs nothing; when it is shown again, it is fetched again.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) disconnect();
-    else if (!source) {
+    else if (!stop) {
       connect();
       refresh();
     }
   });
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted && !source) connect();
+    if (event.persisted && !stop) connect();
   });
 }
