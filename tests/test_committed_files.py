@@ -61,8 +61,8 @@ def test_no_file_in_git_is_large_or_binary_unless_it_is_meant_to_be() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "refused"),
     [
-        ("docs/a.md", b"text", False),
-        ("docs/a.md", "текст".encode(), False),
+        ("docs/measured/a.md", b"text", False),
+        ("docs/measured/a.md", "текст".encode(), False),
         ("docs/screens/a.png", b"\x89PNG\0", False),
         ("docs/a.png", b"\x89PNG\0", True),
         ("docs/screens/a.bin", b"\0", True),

@@ -21,7 +21,7 @@ from ragtide_consumers.labelers.models.labeler import ModelLabeler
 from ragtide_consumers.labelers.models.loading import loaded_models
 from ragtide_consumers.labelers.models.pair_classifier import PairClassifier
 from ragtide_consumers.labelers.models.session import ModelSession
-from ragtide_consumers.labelers.models.tokens import windows
+from ragtide_consumers.labelers.models.tokens import ModelInput, together, windows
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import SentenceLabels
@@ -240,11 +240,9 @@ async def test_without_documents_or_response_nothing_is_asked(
         assert set((await one.label(interaction)).absent.values()) == {reason}
 
 
-async def test_too_many_inputs_or_a_sentence_that_fills_the_model_are_too_long(folder: Path) -> None:
+async def test_too_many_inputs_are_too_long(folder: Path) -> None:
     async with labeler(folder, max_inputs=3) as one:
         assert set((await one.label(TWO)).absent.values()) == {"too_long"}
-    async with labeler(folder, max_tokens=32, overlap=4) as one:
-        assert set((await one.label(tower("a b " * 20, "It has lifts."))).absent.values()) == {"too_long"}
 
 
 ODD: Sequence[str] = (
@@ -273,10 +271,55 @@ async def test_no_text_ends_the_labeler(folder: Path, text: str) -> None:
         assert (await one.label(TWO)).scores
 
 
-def test_a_lone_surrogate_counts_as_a_question_mark(folder: Path) -> None:
+async def test_a_long_sentence_is_as_supported_as_its_least_supported_part(folder: Path) -> None:
+    good, bad = "the tower has lifts of iron " * 8, "stone " * 20
+    for sentence, supported in ((good, 1.0), (good + bad, 0.0), (bad + good, 0.0)):
+        asked = tower(sentence.strip(), "the tower has lifts of iron")
+        assert (await scores(folder, asked, max_tokens=32, overlap=4))["trace.adherence"] == supported
+
+
+def session_of(folder: Path) -> ModelSession:
     settings = Settings.model_validate({"models": {}}).models
     files = model_files(str(folder), "model.onnx", setting="models.support", max_bytes=10**9)
-    tokenizer = ModelSession(files, settings, per_token=False).tokenizer
+    return ModelSession(files, settings, per_token=False)
+
+
+def test_special_tokens_in_a_text_are_words_like_others(folder: Path) -> None:
+    tokenizer = session_of(folder).tokenizer
+    special = {2, 3, 0}
+    assert not special & set(tokenizer.tokens("tower [SEP] [CLS] [PAD] tower").ids.tolist())
+    (separators,) = [one.ids for one in [tokenizer.pair(tokenizer.tokens("a").ids, tokenizer.tokens("b").ids)]]
+    assert [int(run[0]) for run in separators][::2] == [2, 3, 3]
+
+
+async def test_an_input_on_which_the_model_fails_fails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 50.0}})
+    models = await loaded_models(settings)
+    assert isinstance(models.support, PairClassifier)
+    run, too_long = models.support.session.run, 40
+
+    def failing(inputs: Sequence[ModelInput]) -> Any:
+        if any(one.n_tokens > too_long for one in inputs):
+            raise RuntimeError("out of memory")
+        return run(inputs)
+
+    monkeypatch.setattr(models.support.session, "run", failing)
+    one = ModelLabeler(settings, models)
+    asked = [one.label(TWO) for _ in range(6)] + [one.label(tower("a b c.", "the tower " * 40))]
+    *good, bad = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(bad, RuntimeError)
+    assert all(not isinstance(each, BaseException) and each.scores for each in good)
+    await one.aclose()
+
+
+def test_a_batch_is_never_wider_than_the_model(folder: Path) -> None:
+    one = session_of(folder).tokenizer
+    row = one.pair(one.tokens("a b c").ids, one.tokens("d e f g").ids)
+    assert [together([row], 0, most)[0].shape[1] for most in (512, 12, 3)] == [16, 12, 10]
+
+
+def test_a_lone_surrogate_counts_as_a_question_mark(folder: Path) -> None:
+    tokenizer = session_of(folder).tokenizer
     assert tokenizer.tokens("tower \ud800").ids.tolist() == tokenizer.tokens("tower ?").ids.tolist()
 
 

@@ -13,7 +13,8 @@ from tests.support.metric_events import event
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
-from ragtide_consumers.labelers.models.token_classifier import placed, windows_apart
+from ragtide_consumers.labelers.models.token_classifier import placed
+from ragtide_consumers.labelers.models.tokens import windows_apart
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.specimens.building import specimen

@@ -117,14 +117,17 @@ class Batcher:
         inputs = [job.inputs[place] for job, place in batch]
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._session.run, inputs)
+            self.batches += 1
+            for (job, place), one, logits in zip(batch, inputs, found, strict=True):
+                # A copy, because a view would keep the whole batch in memory.
+                job.finish(place, logits[: one.n_tokens].copy() if logits.ndim > 1 else logits.copy())
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own; callers get them
-            for job, _ in batch:
-                job.fail(error)
-            return
-        self.batches += 1
-        for (job, place), one, logits in zip(batch, inputs, found, strict=True):
-            # A copy, because a view would keep the whole batch in memory.
-            job.finish(place, logits[: one.n_tokens].copy() if logits.ndim > 1 else logits.copy())
+            if len(batch) == 1:
+                batch[0][0].fail(error)
+                return
+            # One input may be the cause, and the other interactions must not fail with it.
+            for one_alone in batch:
+                await self._run([one_alone])
 
 
 def _batches(taken: Sequence[tuple[_Job, int]], most: int, most_tokens: int) -> Iterator[list[tuple[_Job, int]]]:

@@ -14,11 +14,11 @@ from ragtide_runtime.settings.models import ModelsSettings
 from .batching import Batcher
 from .calibration import log_odds
 from .session import ModelSession, finite
-from .tokens import Ints, ModelInput, windows
+from .tokens import Ints, ModelInput, windows, windows_apart
 
 
 class TooLongForModelError(ValueError):
-    """An interaction needs more inputs of a model than allowed, or a sentence is too long for it."""
+    """An interaction needs more inputs of a model than allowed, or its question leaves no room."""
 
 
 class PairClassifier:
@@ -45,11 +45,14 @@ class PairClassifier:
     async def support(self, passages: Sequence[str], sentences: Sequence[str]) -> list[float]:
         """Return for each sentence the probability that a passage supports it; 0 without passages.
 
+        A sentence of more than half a window is read in parts, and is as supported as its least supported part.
+
         Raises:
-            TooLongForModelError: too many inputs, or a sentence of more than half a window.
+            TooLongForModelError: too many inputs.
         """
-        inputs = await asyncio.to_thread(self._pairs, passages, sentences)
-        return await self._best(inputs)
+        inputs, n_parts = await asyncio.to_thread(self._pairs, passages, sentences)
+        parts = iter(await self._best(inputs))
+        return [min([next(parts) for _ in range(n)], default=0.0) for n in n_parts]
 
     async def relevance(self, question: str, sentences: Sequence[str]) -> list[float]:
         """Return for each sentence the probability that it is relevant to a question.
@@ -70,15 +73,18 @@ class PairClassifier:
         found = iter(self.session.files.calibration.probabilities(odds).tolist())
         return [max([next(found) for _ in row], default=0.0) for row in inputs]
 
-    def _pairs(self, passages: Sequence[str], sentences: Sequence[str]) -> list[list[ModelInput]]:
+    def _pairs(self, passages: Sequence[str], sentences: Sequence[str]) -> tuple[list[list[ModelInput]], list[int]]:
+        """Return for each part of a sentence its inputs, and the number of parts of each sentence."""
         tokenizer = self.session.tokenizer
-        seconds = [tokenizer.tokens(sentence).ids for sentence in sentences]
+        parts = [
+            [tokens[start:end] for start, end in windows_apart(len(tokens), tokenizer.room // 2)]
+            for tokens in (tokenizer.tokens(sentence).ids for sentence in sentences)
+        ]
+        seconds = [part for sentence in parts for part in sentence]
         room = tokenizer.room - max(map(len, seconds), default=0)
-        if room < tokenizer.room // 2:
-            raise TooLongForModelError("a sentence has more tokens than half of the model's input")
         firsts = [part for passage in passages for part in self._windows(tokenizer.tokens(passage).ids, room)]
         self._check(len(firsts) * len(seconds))
-        return [[tokenizer.pair(first, second) for first in firsts] for second in seconds]
+        return [[tokenizer.pair(first, second) for first in firsts] for second in seconds], list(map(len, parts))
 
     def _questioned(self, question: str, sentences: Sequence[str]) -> list[list[ModelInput]]:
         tokenizer = self.session.tokenizer

@@ -63,7 +63,7 @@ class ModelSession:
 
     def run(self, inputs: Sequence[ModelInput]) -> Logits:
         """Return the numbers of a batch: for each input (and token, if it labels tokens) one for each label."""
-        ids, mask, types = together(inputs, self.tokenizer.pad)
+        ids, mask, types = together(inputs, self.tokenizer.pad, self.tokenizer.max_tokens)
         given = dict(zip(INPUTS, (ids, mask, types), strict=True))
         fed = {name: given[name].astype(kind) for name, kind in self._inputs.items()}
         return np.asarray(self._session.run([self._output], fed)[0], dtype=np.float32)
@@ -79,7 +79,7 @@ class ModelSession:
             raise ConfigurationError(
                 f"{name} fails on two short texts ({_told(error)}): export it with a free batch size and length"
             ) from None
-        width = together(probes, 0)[0].shape[1]
+        width = together(probes, 0, self.tokenizer.max_tokens)[0].shape[1]
         if len(found) != 2 + per_token or found[0] != len(probes) or (per_token and found[1] != width):
             shape = "for each token" if per_token else "for each input"
             raise ConfigurationError(

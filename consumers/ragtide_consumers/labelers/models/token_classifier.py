@@ -9,7 +9,6 @@ Laban et al., SummaC (arXiv:2111.09525); Zha et al., AlignScore (arXiv:2305.1673
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from .batching import Batcher
 from .calibration import Floats, log_odds
 from .pair_classifier import TooLongForModelError
 from .session import Logits, ModelSession, finite
-from .tokens import Ints, ModelInput, Tokens, windows
+from .tokens import Ints, ModelInput, Tokens, windows, windows_apart
 
 RAGTRUTH: Final = (
     "Briefly answer the following question:\n{question}\n"
@@ -176,13 +175,3 @@ def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int
     text = " ".join(sentences)
     ends = np.cumsum([len(sentence) + 1 for sentence in sentences]).tolist()
     return text, [(end - 1 - len(sentence), end - 1) for end, sentence in zip(ends, sentences, strict=True)]
-
-
-def windows_apart(n_tokens: int, size: int) -> list[tuple[int, int]]:
-    """Return the parts of a text as start and end, without overlap, about equally long.
-
-    >>> windows_apart(10, 4)
-    [(0, 3), (3, 7), (7, 10)]
-    """
-    edges = np.linspace(0, n_tokens, -(-n_tokens // size) + 1).round().astype(int).tolist()
-    return list(pairwise(edges))

@@ -6,6 +6,7 @@ that the tokenizer puts around a pair. So a long document beside many sentences 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -52,7 +53,7 @@ class ModelInput:
     ids: tuple[Ints, ...]
     """Runs of tokens, which are put together when the batch is made."""
     types: tuple[int, ...]
-    """For each run the number of its text, 0 or 1."""
+    """For each run the type of its tokens: for most models the number of its text, 0 or 1."""
     n_tokens: int
     second: int
     """Number of tokens before the second text."""
@@ -71,6 +72,7 @@ class PairTokenizer:
         self._tokenizer = _tokenizer(files)
         pad = files.config.pad_token_id
         self.pad = pad if pad is not None else 0
+        self._types = (0, 1)
         self._before, self._between, self._after = self._special_tokens(files.name)
         self.max_tokens = _limit(files) if max_tokens is None else max_tokens
         self.room = self.max_tokens - sum(len(run) for run, _ in (*self._before, *self._between, *self._after))
@@ -84,13 +86,13 @@ class PairTokenizer:
 
     def pair(self, first: Ints, second: Ints) -> ModelInput:
         """Return the input of two texts, given their tokens."""
-        runs = (*self._before, (first, 0), *self._between, (second, 1), *self._after)
+        runs = (*self._before, (first, self._types[0]), *self._between, (second, self._types[1]), *self._after)
         start = sum(len(run) for run, _ in (*self._before, *self._between)) + len(first)
         n_tokens = sum(len(run) for run, _ in runs)
         return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, start, len(second))
 
     def _special_tokens(self, name: str) -> list[list[tuple[Ints, int]]]:
-        """Return the special tokens before, between and after two texts, as runs with the number of their text."""
+        """Return the special tokens before, between and after two texts, as runs with the type of their tokens."""
         encoded = self._tokenizer.encode("a", "a")
         numbers = [-1 if number is None else number for number in encoded.sequence_ids]
         places = [place for place, number in enumerate(numbers) if number >= 0]
@@ -104,6 +106,7 @@ class PairTokenizer:
             )
         first = [place for place in places if numbers[place] == 0]
         second = [place for place in places if numbers[place] == 1]
+        self._types = encoded.type_ids[first[0]], encoded.type_ids[second[0]]
         parts = ((0, first[0]), (first[-1] + 1, second[0]), (second[-1] + 1, len(numbers)))
         ids, types = encoded.ids, encoded.type_ids
         # Runs of one token each: there are at most a handful.
@@ -131,16 +134,27 @@ def windows(n_tokens: int, size: int, overlap: int) -> list[tuple[int, int]]:
     return [(start, start + size) for start in starts]
 
 
-def together(inputs: Sequence[ModelInput], pad: int, multiple: int = 8) -> tuple[Ints, Ints, Ints]:
+def windows_apart(n_tokens: int, size: int) -> list[tuple[int, int]]:
+    """Return the parts of a text as start and end, without overlap, about equally long.
+
+    >>> windows_apart(10, 4)
+    [(0, 3), (3, 7), (7, 10)]
+    """
+    edges = np.linspace(0, n_tokens, -(-n_tokens // size) + 1).round().astype(int).tolist()
+    return list(pairwise(edges))
+
+
+def together(inputs: Sequence[ModelInput], pad: int, most: int, multiple: int = 8) -> tuple[Ints, Ints, Ints]:
     """Return tokens, mask and types of a batch, each as rows of one length.
 
     Args:
         inputs: of the batch.
         pad: token that fills a row.
+        most: most tokens of a row, unless an input has more.
         multiple: the length is a multiple of it, so that a model meets few different lengths.
     """
     longest = max(one.n_tokens for one in inputs)
-    shape = (len(inputs), -(-longest // multiple) * multiple)
+    shape = (len(inputs), max(longest, min(-(-longest // multiple) * multiple, most)))
     ids, mask, types = np.full(shape, pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for row, one in enumerate(inputs):
         at = 0
@@ -161,6 +175,8 @@ def _tokenizer(files: ModelFiles) -> "Tokenizer":
         tokenizer = Tokenizer.from_file(str(files.tokenizer))
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        # A text with "[SEP]" in it must not end there: such words of a text are no special tokens.
+        tokenizer.encode_special_tokens = True
         tokenizer.encode("a", "b")
     except Exception as error:  # noqa: BLE001 - the library raises plain exceptions
         told = " ".join(str(error).split())[:200]
