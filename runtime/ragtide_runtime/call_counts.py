@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, TypeVar
@@ -47,13 +47,24 @@ class CallCounts:
         if saved_usd:
             self.dollars[CallField.SAVED_USD] += saved_usd
 
-    def spent(self, cost_usd: float, prompt_tokens: int, completion_tokens: int, *, model: str, purpose: str) -> None:
-        """Count the price and the tokens of a call."""
+    def spent(
+        self,
+        cost_usd: float,
+        prompt_tokens: int,
+        completion_tokens: int,
+        *,
+        model: str,
+        purpose: str,
+        pipeline: str = "",
+    ) -> None:
+        """Count the price and the tokens of a call for an interaction of a pipeline; empty if it is not known."""
         self.whole[CallField.PROMPT_TOKENS] += prompt_tokens
         self.whole[CallField.COMPLETION_TOKENS] += completion_tokens
         if cost_usd:
             self.dollars[f"{CallField.PURPOSE_USD}{purpose}"] += cost_usd
             self.dollars[f"{CallField.MODEL_USD}{model}"] += cost_usd
+            if pipeline:
+                self.dollars[f"{CallField.PIPELINE_USD}{pipeline}"] += cost_usd
 
     def add(self, other: "CallCounts") -> None:
         """Add further counts."""
@@ -92,6 +103,12 @@ class CallCounts:
         """Dollars by model."""
         return _family(self.dollars, CallField.MODEL_USD)
 
+    @property
+    def by_pipeline(self) -> dict[str, float]:
+        """Dollars by pipeline, the most expensive first; an hour or a day has the first `PIPELINES_MAX` pipelines."""
+        found = _family(self.dollars, CallField.PIPELINE_USD)
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
     def latency_s(self, quantile: float) -> float | None:
         """Return a quantile of the seconds of answered calls, within 5%; None without such a call."""
         classes = sorted((int(name), count) for name, count in _family(self.whole, CallField.LATENCY).items())
@@ -117,7 +134,20 @@ class CallHistory:
     @property
     def total(self) -> CallCounts:
         """Counts of all hours together."""
-        found = CallCounts()
-        for one in self.hours.values():
-            found.add(one)
-        return found
+        return _together(self.hours.values())
+
+    @property
+    def all_days(self) -> CallCounts:
+        """Counts of all days together."""
+        return _together(self.days.values())
+
+    def newest(self, hours: int) -> CallCounts:
+        """Return the counts of the newest hours together, the present one included."""
+        return _together(list(self.hours.values())[-hours:])
+
+
+def _together(counts: Iterable[CallCounts]) -> CallCounts:
+    found = CallCounts()
+    for one in counts:
+        found.add(one)
+    return found

@@ -22,6 +22,8 @@ HOURS_KEPT_S: Final = 3_600 * 50
 """Seconds for which the counts of an hour are kept."""
 DAYS_KEPT_S: Final = 86_400 * 33
 """Seconds for which the counts of a day are kept."""
+PIPELINES_MAX: Final = 100
+"""Most pipelines whose dollars are counted apart in an hour or a day: the first ones that spend."""
 
 
 def count_calls(
@@ -39,9 +41,12 @@ def count_calls(
     """
     keys = tuple(streams.labeler_calls(labeler, name) for name in spend_periods(at))
     whole = [part for name, count in counts.whole.items() for part in (name, count)]
-    dollars = [part for name, amount in counts.dollars.items() for part in (name, repr(amount))]
-    fields = (f"{CallField.BATCH}{process}", batch, HOURS_KEPT_S, DAYS_KEPT_S, len(whole) // 2, *whole, *dollars)
-    return ScriptCall(COUNT, keys, fields, bool)
+    sums = {name: amount for name, amount in counts.dollars.items() if not name.startswith(CallField.PIPELINE_USD)}
+    # The most expensive pipelines come first, so these are named if there is no room for all.
+    rest = sorted((item for item in counts.dollars.items() if item[0] not in sums), key=lambda item: -item[1])
+    dollars = [part for name, amount in (*sums.items(), *rest) for part in (name, repr(amount))]
+    limits = (HOURS_KEPT_S, DAYS_KEPT_S, CallField.PIPELINES, PIPELINES_MAX, len(whole) // 2, len(sums))
+    return ScriptCall(COUNT, keys, (f"{CallField.BATCH}{process}", batch, *limits, *whole, *dollars), bool)
 
 
 async def read_calls(
@@ -71,7 +76,10 @@ def _read(stored: Iterable[tuple[bytes, bytes]]) -> CallCounts:
     found = CallCounts()
     for name, value in ((name.decode(errors="replace"), value) for name, value in stored):
         try:
-            if name.startswith((CallField.PURPOSE_USD, CallField.MODEL_USD)) or name == CallField.SAVED_USD:
+            if (
+                name.startswith((CallField.PURPOSE_USD, CallField.MODEL_USD, CallField.PIPELINE_USD))
+                or name == CallField.SAVED_USD
+            ):
                 if math.isfinite(amount := float(value)):
                     found.dollars[name] = amount
             elif name.startswith(CallField.LATENCY):

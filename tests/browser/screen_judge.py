@@ -1,5 +1,6 @@
 """The judge in a real browser."""
 
+import re
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ async def test_dollars_change_while_it_is_open(async_redis: Any, screen: Screen)
     page = await screen.open("/judge")
     await expect(page.get_by_text("answered 240, timeout 24")).to_be_visible()
     await page.locator("#hours-judge summary").click()
-    await expect(page.locator("#hours-judge tbody tr")).to_have_count(24)
+    await expect(page.locator("#hours-judge tbody tr")).to_have_count(48)
     one = CallCounts()
     one.answered(0.2)
     one.spent(5.0, 800, 90, model="another-model", purpose="live")
@@ -32,6 +33,24 @@ async def test_dollars_change_while_it_is_open(async_redis: Any, screen: Screen)
     await expect(page.get_by_text("another-model $5.00")).to_be_visible()
     await expect(page.locator("#hours-judge[open]")).to_have_count(1)
     await screen.ran_no_foreign_script()
+
+
+async def test_a_bar_tells_its_hour_in_the_time_zone_of_the_viewer(
+    async_redis: Any, browser: Browser, service: PageService
+) -> None:
+    await fill(async_redis)
+    async with opened(browser, service.url, timezone_id="Asia/Kolkata") as screen:  # half an hour off UTC
+        page = await screen.open("/judge")
+        chart = page.locator("figure.spend svg").first
+        box = await chart.bounding_box()
+        assert box is not None
+        await page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
+        output = page.locator("figure.spend output").first
+        await expect(output).to_have_text(re.compile(r":30.*: \$0\.11"))
+        first = page.locator("#hours-judge tbody th").first
+        assert ":30" in (await first.text_content() or "")
+        await page.mouse.move(0, 0)
+        await expect(output).to_have_text("")
 
 
 async def test_it_can_be_used_by_keyboard_and_screen_reader_and_on_a_phone(async_redis: Any, screen: Screen) -> None:
@@ -52,5 +71,5 @@ async def test_it_is_whole_without_javascript(async_redis: Any, browser: Browser
     await fill(async_redis)
     async with opened(browser, service.url, java_script_enabled=False) as screen:
         await screen.page.goto(f"{service.url}/judge")
-        await expect(screen.page.locator("figure.spend rect")).to_have_count(54)
+        await expect(screen.page.locator("figure.spend rect")).to_have_count(78)
         await expect(screen.page.get_by_text("1.93×")).to_be_visible()

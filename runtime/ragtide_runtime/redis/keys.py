@@ -347,6 +347,8 @@ class CallField(StrEnum):
     SAVED_USD = "saved_usd"
     PURPOSE_USD = "usd:"
     MODEL_USD = "model_usd:"
+    PIPELINE_USD = "pipeline_usd:"
+    PIPELINES = "pipelines"
     PROMPT_TOKENS = "prompt_tokens"
     COMPLETION_TOKENS = "completion_tokens"
     BATCH = "batch:"

@@ -29,6 +29,7 @@ async def test_live_calls_and_runs_are_counted_with_their_price(server: Scripted
     assert labeling.cost_usd > 0
     assert total.by_purpose == {"live": pytest.approx(labeling.cost_usd)}
     assert list(total.by_model) == [live.judge.model]
+    assert total.by_pipeline == {TOWER.pipeline: total.cost_usd}
     assert total.whole["cache_hits"] == 1
     assert total.dollars["saved_usd"] > 0
     assert total.latency_s(0.5) is not None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_runtime.call_counts import LONGEST_CLASS, SHORTEST_S, CallCounts, latency_class
-from ragtide_runtime.endpoint_calls import count_calls, read_calls
+from ragtide_runtime.endpoint_calls import PIPELINES_MAX, count_calls, read_calls
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.redis.scripts import run_script
 
@@ -55,10 +55,42 @@ async def test_hours_and_days_are_apart_and_expire(async_redis: Any) -> None:
     assert not (await read_calls(async_redis, "ragtide", "nli", now=NOON)).total
 
 
+async def test_dollars_of_pipelines_are_bounded_and_add_up(async_redis: Any) -> None:
+    for batch in range(1, 4):
+        counts = CallCounts()
+        for number in range(PIPELINES_MAX - 40 + 20 * batch):  # 80, then 100, then 120 pipelines
+            counts.spent(0.25, 1, 1, model="m", purpose="live", pipeline=f"p:{number}")
+        counts.spent(0.5, 1, 1, model="m", purpose="live")  # its pipeline is not known
+        assert await add(async_redis, counts, batch)
+        assert not await add(async_redis, counts, batch)
+    late = CallCounts()
+    late.spent(8.0, 1, 1, model="m", purpose="live", pipeline="late")
+    await add(async_redis, late, 4, at=NOON + timedelta(hours=1))  # another hour of the same day
+    history = await read_calls(async_redis, "ragtide", "judge", now=NOON + timedelta(hours=1))
+    day = history.days[NOON.replace(hour=0, minute=0)]
+    assert len(day.by_pipeline) == PIPELINES_MAX
+    assert day.by_pipeline["p:0"] == 0.75
+    assert sum(day.by_pipeline.values()) == 0.25 * (80 + 100 + 100)
+    assert day.cost_usd == 0.25 * (80 + 100 + 120) + 1.5 + 8.0, "the sums have all calls"
+    assert history.newest(1).by_pipeline == {"late": 8.0}
+
+
+async def test_the_most_expensive_pipelines_of_a_batch_are_named(async_redis: Any) -> None:
+    counts = CallCounts()
+    for number in range(PIPELINES_MAX + 5):
+        counts.spent(1.0 + number, 1, 1, model="m", purpose="live", pipeline=f"p-{number}")
+    await add(async_redis, counts, 1)
+    found = (await read_calls(async_redis, "ragtide", "judge", now=NOON)).total.by_pipeline
+    assert next(iter(found)) == f"p-{PIPELINES_MAX + 4}"
+    assert "p-4" not in found
+
+
 async def test_foreign_fields_are_skipped(async_redis: Any) -> None:
     await add(async_redis, some(), 1)
     key = STREAMS.labeler_calls("judge", "2026112312")
-    await async_redis.hset(key, mapping={"calls:x": "many", "usd:y": "much", "latency:z": "1", b"\xff": "1"})
+    await async_redis.hset(
+        key, mapping={"calls:x": "many", "usd:y": "much", "pipeline_usd:p": "nan", "latency:z": "1", b"\xff": "1"}
+    )
     total = (await read_calls(async_redis, "ragtide", "judge", now=NOON)).total
     assert (total.outcomes, total.cost_usd) == ({"answered": 1}, 0.5)
     assert total.latency_s(0.5) == pytest.approx(0.2, rel=0.05)

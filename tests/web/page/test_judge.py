@@ -22,7 +22,7 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
-from ragtide_web.page.judge import endpoint_view, pipeline_usage, spend_chart
+from ragtide_web.page.judge import endpoint_view, pipeline_spend, pipeline_usage, spend_chart
 from ragtide_web.page.judged_worth import agreement_rows, gold_error_rows
 from ragtide_web.page.words import words
 
@@ -80,6 +80,21 @@ def test_bars_are_drawn_against_the_limit() -> None:
     assert (free.limit_y, free.top_usd, free.present_usd, free.total_usd, free.is_near) == (None, 2.0, 2.0, 3.0, False)
     assert [bar.height for bar in spend_chart(counts(0.0), None, 0.0).bars] == [0.0]
     assert all(bar.x >= 0 and bar.x + bar.width <= 100 for bar in spend_chart(counts(*[1.0] * 24), None, 0).bars)
+
+
+def test_dollars_of_pipelines_and_their_rest_add_up_to_those_of_all_calls() -> None:
+    counted = {}
+    for day in range(3):
+        one = CallCounts()
+        for pipeline, usd in (("shop", 0.1), ("bank", 0.3 * day), ("", 0.7)):
+            one.spent(usd, 1, 1, model="m", purpose="live", pipeline=pipeline)
+        counted[NOON + timedelta(days=day)] = one
+    rows = pipeline_spend(CallHistory({NOON: counted[NOON]}, counted))
+    assert [one.pipeline for one in rows] == ["bank", "shop", None]
+    assert [round(one.days_usd, 9) for one in rows] == [0.9, 0.3, 2.1]
+    assert [round(one.hours_usd, 9) for one in rows] == [0.0, 0.1, 0.7]
+    assert sum(one.share or 0.0 for one in rows) == pytest.approx(1.0)
+    assert pipeline_spend(CallHistory({}, {})) == []
 
 
 def test_processes_are_grouped_by_state_the_worst_first() -> None:
@@ -157,7 +172,9 @@ async def fill(redis: Any) -> None:
         one = CallCounts()
         for number in range(10):
             one.answered(0.2 + 0.1 * number)
-            one.spent(0.011 * (1 + back % 7), 800, 90, model="gpt-5-mini", purpose="runs" if number > 7 else "live")
+            pipeline = "bank" if number > 5 else f"shop {SCRIPT}"
+            names = {"purpose": "runs" if number > 7 else "live", "pipeline": pipeline}
+            one.spent(0.011 * (1 + back % 7), 800, 90, model="gpt-5-mini", **names)
         one.failed("timeout")
         one.found(0.01)
         at = now - timedelta(hours=back * (1 if back < 24 else 24))
@@ -181,7 +198,8 @@ async def test_the_screen_has_dollars_calls_and_agreement(async_redis: Any, redi
         status, text = await page(service, "/judge")
     assert status == 200, text
     for shown in ("$0.95", "$7.50", "limit nearly reached", "answered 240", "timeout 24", "gpt-5-mini", "×", "paused",
-                  "3 calls at once, of 8 allowed"):  # fmt: skip
+                  "3 calls at once, of 8 allowed",
+                  "Dollars by pipeline"):  # fmt: skip
         assert shown in text, shown
     assert "<script>alert" not in text
 

@@ -16,8 +16,14 @@ from ragtide_schemas import Estimate
 
 ROWS: Final = 200
 """Most rows of a table."""
+HOURS: Final = 48
+"""Hours of the chart."""
+COUNTED_HOURS: Final = 24
+"""Newest hours whose calls are counted together."""
 NEAR: Final = 0.9
 """Share of a limit from which it is marked."""
+LEAST_USD: Final = 1e-6
+"""Less is an error of rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,36 @@ class SpendChart:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineSpend:
+    """Dollars of the calls for one pipeline."""
+
+    pipeline: str | None
+    """None for all pipelines that are not counted apart, and for calls whose pipeline is not known."""
+    hours_usd: float
+    """Dollars of the last `COUNTED_HOURS`."""
+    days_usd: float
+    share: float | None
+    """Share of the dollars of the days; None if nothing was paid."""
+
+
+def pipeline_spend(history: CallHistory) -> list[PipelineSpend]:
+    """Return the dollars by pipeline, the most expensive first, and last those that belong to no named pipeline."""
+    hours, days = history.newest(COUNTED_HOURS), history.all_days
+    total = days.cost_usd
+    if not total:
+        return []
+    named = [
+        PipelineSpend(name, hours.by_pipeline.get(name, 0.0), usd, usd / total)
+        for name, usd in days.by_pipeline.items()
+    ][:ROWS]
+    rest = [hours.cost_usd - sum(one.hours_usd for one in named), total - sum(one.days_usd for one in named)]
+    rest_hours, rest_days = (max(amount, 0.0) for amount in rest)
+    if max(rest_hours, rest_days) > LEAST_USD:
+        named.append(PipelineSpend(None, rest_hours, rest_days, rest_days / total))
+    return named
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointProcesses:
     """Processes that see an endpoint in the same state."""
 
@@ -88,7 +124,9 @@ class EndpointView:
     hours: SpendChart
     days: SpendChart
     total: CallCounts
-    """Counts of the last hours."""
+    """Counts of the last `COUNTED_HOURS`."""
+    pipelines: Sequence[PipelineSpend]
+    """Dollars by pipeline, the most expensive of the last days first."""
     processes: Sequence[EndpointProcesses]
     """The worst state first."""
     in_flight: int
@@ -147,7 +185,8 @@ def endpoint_view(
         model,
         spend_chart(history.hours, hour_limit, spend.hour_usd),
         spend_chart(history.days, day_limit, spend.day_usd),
-        history.total,
+        history.newest(COUNTED_HOURS),
+        pipeline_spend(history),
         _processes(states),
         sum(one.in_flight for one in states.values()),
         sum(one.calls_allowed for one in states.values()),

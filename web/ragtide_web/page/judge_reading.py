@@ -12,7 +12,7 @@ from ragtide_runtime.endpoint_states import EndpointState
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now
 
-from .judge import EndpointView, endpoint_view
+from .judge import HOURS, EndpointView, endpoint_view
 
 _NAME: Final = re.compile("[a-z][a-z0-9_]{0,63}")
 
@@ -31,7 +31,7 @@ async def read_endpoints(redis: Redis, deployment: Deployment, settings: Setting
     for name in dict.fromkeys(("judge", *settings.services, *sorted(states))):
         remote = settings.judge if name == "judge" else settings.services.get(name)
         model = remote.model if remote is not None else None
-        history = await read_calls(redis, settings.prefix, name, now=utc_now())
+        history = await read_calls(redis, settings.prefix, name, now=utc_now(), hours=HOURS)
         if name != "judge" or model or states[name] or any(history.days.values()):
             spend = await deployment.spend(name)
             found.append(endpoint_view(name, remote, history, model=model or "", spend=spend, states=states[name]))

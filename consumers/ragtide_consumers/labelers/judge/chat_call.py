@@ -70,7 +70,10 @@ class ChatCall(Call[JudgeAnswer]):
         self.usage.completion_tokens += answer.completion_tokens
         self.usage.spent(answer.cost_usd, answer.cost_source)
         self.access.telemetry.spent(
-            answer.cost_usd, prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
+            answer.cost_usd,
+            self.usage.pipeline,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
         )
         if not is_completion(reply):
             raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS])

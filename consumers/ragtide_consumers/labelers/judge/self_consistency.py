@@ -72,7 +72,7 @@ async def asked_again(
     if not supported_sentences(first):
         return AbsentReason.INCOMPLETE_LABELS
     # A usage of its own: unusable first answers must not shorten the second round.
-    again = Usage()
+    again = Usage(usage.pipeline)
     try:
         second = await judge_trace(client.without_cache(), sentences, language, again, history)
     except NoLabels as error:

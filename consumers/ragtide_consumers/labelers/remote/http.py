@@ -160,7 +160,7 @@ class _Post(Call[tuple[T, Any]]):
             if response.status >= 300:
                 raise _ErrorReply(response.status, response.headers, self._shown(body))
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
-        self.access.telemetry.spent(self.call_usd)
+        self.access.telemetry.spent(self.call_usd, self.usage.pipeline)
         try:
             reply = from_json(bytes(body))
             return self.read(reply), reply

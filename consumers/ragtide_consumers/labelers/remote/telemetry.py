@@ -65,9 +65,10 @@ class EndpointTelemetry:
         self.counts.failed(outcome)
         self._calls.labels(self._name, outcome).inc()
 
-    def spent(self, cost_usd: float, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
-        """Count the cost of an answer, and its tokens if the endpoint counts them."""
-        self.counts.spent(cost_usd, prompt_tokens, completion_tokens, model=self._name, purpose=self._purpose)
+    def spent(self, cost_usd: float, pipeline: str, *, prompt_tokens: int = 0, completion_tokens: int = 0) -> None:
+        """Count the cost of an answer for a pipeline, and its tokens if the endpoint counts them."""
+        names = {"model": self._name, "purpose": self._purpose, "pipeline": pipeline}
+        self.counts.spent(cost_usd, prompt_tokens, completion_tokens, **names)
         self._cost_usd.labels(self._name).inc(cost_usd)
         for tokens in self._tokens:
             tokens.labels(self._name, "prompt").inc(prompt_tokens)

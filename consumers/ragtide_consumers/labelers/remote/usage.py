@@ -21,6 +21,8 @@ MOST_UNFINISHED: Final = 4096
 class Usage:
     """Tokens, dollars and counts of one interaction, over every try to label it."""
 
+    pipeline: str = ""
+    """The interaction's pipeline; empty if it is not known."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float = 0.0
@@ -66,7 +68,7 @@ class UnfinishedUsage:
     def of(self, interaction: RagInteraction) -> Iterator[Usage]:
         """Yield the usage of an interaction so far, and remember it if the labeler is unavailable."""
         key = interaction.pipeline, interaction.interaction_id
-        usage = self._usage.pop(key, None) or Usage()
+        usage = self._usage.pop(key, None) or Usage(interaction.pipeline)
         try:
             yield usage
         except LabelerUnavailable:
