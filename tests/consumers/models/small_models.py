@@ -35,6 +35,7 @@ def tokenizer(words: Iterable[str] = WORDS) -> Tokenizer:
     vocabulary = {word: number for number, word in enumerate([*SPECIAL, *dict.fromkeys(words)])}
     made = Tokenizer(WordLevel(vocabulary, "[UNK]"))
     made.normalizer = Lowercase()
+    made.add_special_tokens(list(SPECIAL))
     made.pre_tokenizer = Whitespace()
     made.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",

@@ -207,6 +207,27 @@ async def test_interactions_in_work_share_batches(folder: Path) -> None:
     await one.aclose()
 
 
+async def test_batches_are_limited_and_have_little_padding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"batch": 16, "batch_tokens": 400, "batch_wait_ms": 20.0}
+    settings = Settings.model_validate({"models": {"support": str(folder), **limits}})
+    models = await loaded_models(settings)
+    assert isinstance(models.support, PairClassifier)
+    run, seen = models.support.session.run, list[list[int]]()
+
+    def recorded(inputs: Sequence[ModelInput]) -> Any:
+        seen.append([one.n_tokens for one in inputs])
+        return run(inputs)
+
+    monkeypatch.setattr(models.support.session, "run", recorded)
+    one = ModelLabeler(settings, models)
+    short, long = tower("It has lifts.", "the tower"), tower("It has stone.", "the tower has lifts " * 12)
+    await asyncio.gather(*(one.label(each) for _ in range(40) for each in (short, long)))
+    await one.aclose()
+    assert all(len(batch) <= 16 and (len(batch) == 1 or len(batch) * max(batch) <= 400) for batch in seen)
+    padded = sum(len(batch) * max(batch) for batch in seen)
+    assert padded < 1.2 * sum(map(sum, seen))
+
+
 async def test_a_caller_that_gives_up_does_not_disturb_the_others(folder: Path) -> None:
     async with labeler(folder, batch=4) as one:
         tasks = [asyncio.create_task(one.label(TWO)) for _ in range(20)]
