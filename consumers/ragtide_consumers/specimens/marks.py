@@ -82,8 +82,12 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
         supports = tuple(sentence for sentence, keys in labels.support.items() if key in keys)
         return DocumentSentence(key, text, among(key, labels.relevant), among(key, labels.utilized), supports)
 
-    def unsupported(key: str) -> tuple[tuple[int, int], ...]:
-        return tuple((one.start, one.end) for one in labels.unsupported_spans if one.sentence == key)
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for span in labels.unsupported_spans:
+        spans.setdefault(span.sentence, []).append((span.start, span.end))
+
+    def unsupported(key: str, text: str) -> tuple[tuple[int, int], ...]:
+        return _apart(spans[key], len(text)) if key in spans else ()
 
     response = specimen.interaction.response_sentences
     return MarkedSpecimen(
@@ -96,10 +100,27 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
         None
         if response is None
         else tuple(
-            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()), unsupported(key))
+            ResponseSentence(key, text, verdicts.get(key), labels.support.get(key, ()), unsupported(key, text))
             for key, text in ((letters(place), text) for place, text in enumerate(response))
         ),
     )
+
+
+def _apart(spans: Sequence[tuple[int, int]], length: int) -> tuple[tuple[int, int], ...]:
+    """Return spans in order, within a text and without overlap, because any labeler may give them.
+
+    >>> _apart([(6, 9), (1, 3), (2, 4), (5, 5)], 8)
+    ((1, 4), (6, 8))
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        begin, stop = start, min(end, length)
+        if found and begin <= found[-1][1]:
+            begin, last = found.pop()
+            stop = max(stop, last)
+        if begin < stop:
+            found.append((begin, stop))
+    return tuple(found)
 
 
 def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> MarkedSpecimen:

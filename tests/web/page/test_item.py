@@ -101,6 +101,36 @@ def test_marks_of_the_judge_and_disagreement_first() -> None:
     assert [one.support for one in local.response] == ["supported", "supported", "not supported"]
 
 
+def with_spans(*spans: tuple[str, int, int]) -> Specimen:
+    """Return a specimen whose judge marked parts of sentences."""
+    one = specimen()
+    marks = [{"sentence": key, "start": start, "end": end, "probability": 0.9} for key, start, end in spans]
+    labels = SentenceLabels.model_validate({**JUDGE.model_dump(), "unsupported_spans": marks})
+    judge = one.labelings[1].model_copy(update={"labels": (labels,)})
+    return one.model_copy(update={"labelings": (one.labelings[0], judge)})
+
+
+@pytest.mark.pure
+def test_unsupported_parts_are_marked_and_the_text_stays_whole() -> None:
+    view = item_view(
+        with_spans(("c", 4, 7), ("c", 0, 2), ("c", 1, 3), ("c", 9, 50), ("z", 0, 1)), None, sees_texts=True
+    )
+    assert view.response is not None
+    assert [one.parts for one in view.response[:2]] == [(), ()]
+    # "Refunded."
+    assert view.response[2].parts == (("Ref", True), ("u", False), ("nde", True), ("d.", False))
+    hidden = item_view(with_spans(("c", 0, 2)), None, sees_texts=False)
+    assert hidden.response is not None
+    assert hidden.response[2].parts == ()
+
+
+async def test_unsupported_parts_are_underlined(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, with_spans(("c", 0, 3)))
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/i/shop/i-1")
+    assert "<mark>Ref</mark>unded." in text
+
+
 @pytest.mark.pure
 def test_long_texts_are_cut_unless_all_is_asked_for() -> None:
     one = specimen(question="x" * 1_000, response="y" * 200_000, response_sentences=None)
