@@ -1,7 +1,8 @@
 """Errors of the aggregator.
 
 RagtideError
-└── CheckpointError   a checkpoint cannot be read by this release, or is damaged
+├── CheckpointError        a checkpoint cannot be read by this release, or is damaged
+└── TooManySegmentsError   too many segment values are read at the same time
 
 StepFailedError is in service/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
 ValueError, because readers of a state treat it as bad input.
@@ -15,6 +16,13 @@ from ragtide_runtime.errors import RagtideError
 
 class CheckpointError(RagtideError):
     """A checkpoint cannot be read by this release, or a field of it is damaged."""
+
+
+class TooManySegmentsError(RagtideError):
+    """Too many segment values are read at the same time."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} other segment values were looked at within the last minute: try again in a minute")
 
 
 class DamagedFieldError(ValueError):

@@ -21,11 +21,13 @@ from .access import Client, Clients
 from .capturing import Capture
 from .page.attempts import Attempts
 from .page.background import BackgroundRead
+from .page.deploys import Deploys
 from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .page.sparklines import Sparklines
+from .page.trends import Trends
 from .telemetry import HttpTelemetry
 
 
@@ -44,6 +46,8 @@ class Context:
     hub: LiveHub
     letters: LetterIndex
     sparklines: Sparklines
+    trends: Trends
+    deploys: Deploys
     hiding: TextHiding
     checks: BackgroundRead[list[Finding]]
     """The checks of `ragtide doctor`."""

@@ -38,12 +38,14 @@ from .app import application
 from .capturing import Capture
 from .context import Context
 from .page.background import BackgroundRead, ReadingThread
+from .page.deploys import Deploys
 from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.judge_reading import read_paired
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .page.sparklines import Sparklines
+from .page.trends import Trends
 from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
@@ -118,6 +120,7 @@ async def serve_http(
         checks = BackgroundRead("checks", partial(thread.run, partial(_checked, settings, redact(url))))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         experiments = ExperimentsReading(url, settings)
+        trends = Trends(deployment, settings)
         context = Context(
             settings=settings,
             redis=redis,
@@ -130,6 +133,8 @@ async def serve_http(
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
             sparklines=Sparklines(deployment),
+            trends=trends,
+            deploys=Deploys(deployment, settings),
             hiding=hiding,
             checks=checks,
             paired=paired,
@@ -142,6 +147,7 @@ async def serve_http(
             stack.callback(listening.close)
             stack.callback(hiding.close)
             stack.push_async_callback(thread.aclose)
+            stack.push_async_callback(trends.aclose)
             stack.push_async_callback(experiments.aclose)
             stack.push_async_callback(checks.aclose)
             stack.push_async_callback(paired.aclose)

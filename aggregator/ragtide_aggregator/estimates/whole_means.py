@@ -18,7 +18,10 @@ from .view import IntervalMethod, View
 
 
 class WholeMean(NamedTuple):
-    """The mean of a metric over all interactions of a pipeline, by one labeler; the same numbers as its `Estimate`."""
+    """The mean of a metric over all interactions of a pipeline, or of a segment value of it, by one labeler.
+
+    It has the same numbers as its `Estimate`.
+    """
 
     pipeline: str
     metric: str
@@ -48,14 +51,15 @@ class WholeMean(NamedTuple):
         )
 
 
-def whole_means(state: AggregatorState, method: IntervalMethod) -> list[WholeMean]:
-    """Return the means of all whole live pipelines, with root mean squared errors, ordered by pipeline and metric.
+def whole_means(state: AggregatorState, method: IntervalMethod, segment: str | None = None) -> list[WholeMean]:
+    """Return the means of all live pipelines, with root mean squared errors, ordered by pipeline and metric.
 
     Args:
         state: of a partition, or of several merged.
         method: of the intervals.
+        segment: segment value, for the means of its interactions; None for whole pipelines.
     """
-    wanted = [row for row, key in enumerate(state.keys) if key.run is None and key.segment is None]
+    wanted = [row for row, key in enumerate(state.keys) if key.run is None and key.segment == segment]
     rows = [row for row in wanted if not state.keys[row].metric.startswith(HIDDEN)]
     found = [WholeMean.of(one) for one in errors_of(View(state), wanted, method)]
     if rows:

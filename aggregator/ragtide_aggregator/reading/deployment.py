@@ -32,6 +32,7 @@ from .dead_letters import StoredDeadLetter, read_dead_letters
 from .history import HistoryReader
 from .overview import Overview
 from .partitions import PartitionStatus, read_partitions
+from .segment_means import SegmentMeans
 from .states import PartitionStates, Revision
 from .suspicions import Suspicion, Suspicions
 
@@ -56,9 +57,8 @@ class Deployment:
         self._partitions = settings.layout.all()
         self._options = reader_options(settings)
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
-        self._overview = Overview(
-            redis, self._partitions, self._options, confidence=settings.confidence, split=bool(settings.splits)
-        )
+        self._overview = self._overview_of(None)
+        self._of_segments = SegmentMeans(self._overview_of)
         rules = replace(self._options, rules=settings.alerts)
         self._suspicions = Suspicions(redis, self._partitions, rules)
         self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
@@ -67,6 +67,16 @@ class Deployment:
         self.unreadable_dead_letters = Unreadable("dead letter")
         """Dead letters that were skipped by the last `dead_letters`."""
         self._unreadable_workspaces = Unreadable("workspace")
+
+    def _overview_of(self, segment: str | None) -> Overview:
+        return Overview(
+            self._redis,
+            self._partitions,
+            self._options,
+            confidence=self.settings.confidence,
+            split=bool(self.settings.splits),
+            segment=segment,
+        )
 
     @classmethod
     @asynccontextmanager
@@ -132,15 +142,21 @@ class Deployment:
         """
         return await self._overview.read()
 
-    async def means(self) -> list[WholeMean]:
-        """Return the means of whole live pipelines over all time, for a screen that shows them several times a second.
+    async def means(self, segment: str | None = None) -> list[WholeMean]:
+        """Return the means of live pipelines over all time, for a screen that shows them several times a second.
 
         They are the numbers of `overview`, without the rest of an estimate.
 
+        Args:
+            segment: segment value such as `lang=de`, for the means of its interactions; None for whole pipelines.
+
         Raises:
             CheckpointError: a checkpoint cannot be read.
+            TooManySegmentsError: `SEGMENTS_MAX` other segment values were read within the last minute.
         """
-        return await self._overview.means()
+        if segment is None:
+            return await self._overview.means()
+        return await self._of_segments.read(segment)
 
     async def suspicions(self) -> list[Suspicion]:
         """Return how far the evidence of each rule on a whole live pipeline has come, the strongest first.
@@ -226,6 +242,17 @@ class Deployment:
             points_max=points_max,
             method=IntervalMethod(strategy, self.settings.confidence if confidence is None else confidence),
         )
+
+    async def first_values(self, segment: str) -> dict[str, dict[str, datetime]]:
+        """Return when the history of each value of a segment begins, by pipeline and value, exact to a pane.
+
+        Args:
+            segment: name of a segment in `history.segments`, such as `version`; of others there is nothing.
+
+        Raises:
+            DamagedFieldError: a checkpoint names a key that cannot be read.
+        """
+        return await self._history.first_values(self._partitions, segment)
 
     async def alerts(self) -> list[Alert]:
         """Return the alerts in their latest state, in the order in which they fired."""

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_schemas import to_milliseconds
+from ragtide_schemas import from_milliseconds, to_milliseconds
 
 from ..errors import reading
 from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, grid_of, over_time
@@ -28,6 +28,9 @@ from ..state.history import HistoryOptions, pane_of, series_name
 
 MOST_TRIES: Final = 100
 """Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""
+
+FIRSTS_AT_ONCE: Final = 200
+"""Keys whose first panes are read in one round trip."""
 
 LISTED_S: Final = 10.0
 """Seconds for which the list of the keys of a pipeline that have a history is used again."""
@@ -72,6 +75,56 @@ class HistoryReader:
                 keys.append(EstimateKey.decode(text.removeprefix(prefix)))
         self._listed[streams, pipeline] = _Listing(time.monotonic(), keys)
         return keys
+
+    async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
+        """Return the start of the first kept pane of each value of a segment, by pipeline and value.
+
+        Args:
+            partitions: to read.
+            name: of the segment.
+
+        Raises:
+            DamagedFieldError: a checkpoint names a key that cannot be read.
+        """
+        options = self._options
+        if options is None:
+            return {}
+        found: dict[str, dict[str, datetime]] = {}
+        for streams in partitions:
+            keys = [key for key in await self._list(streams, None) if (key.segment or "").startswith(f"{name}=")]
+            for start in range(0, len(keys), FIRSTS_AT_ONCE):
+                for key, first_ms in await self._firsts(streams, keys[start : start + FIRSTS_AT_ONCE], options):
+                    of, value = found.setdefault(key.pipeline, {}), (key.segment or "").removeprefix(f"{name}=")
+                    first = from_milliseconds(first_ms)
+                    of[value] = min(of.get(value, first), first)
+        return found
+
+    async def _firsts(
+        self, streams: Streams, keys: Sequence[EstimateKey], options: HistoryOptions
+    ) -> list[tuple[EstimateKey, int]]:
+        names = [key.encode() for key in keys]
+        async with self._redis.pipeline(transaction=True) as pipe:
+            for name in names:
+                pipe.hget(streams.checkpoint, CheckpointField.HISTORY_SERIES + name)
+                fine, coarse = (series_name(name, length) for length in (options.fine_ms, options.coarse_ms))
+                pipe.llen(streams.history(fine))
+                pipe.lrange(streams.history(fine), 0, 0)
+                pipe.lrange(streams.history(coarse), 0, 0)
+            replies = await pipe.execute()
+        found = []
+        for place, (key, name) in enumerate(zip(keys, names, strict=True)):
+            listed, length, *closed = replies[4 * place : 4 * place + 4]
+            starts: tuple[list[int], list[int]] = ([], [])
+            for which, length_ms in ((FINE, options.fine_ms), (COARSE, options.coarse_ms)):
+                starts[which].extend(pane_of(one)[0] * length_ms for one in closed[which])
+                starts[which].extend(pane * length_ms for of, pane, _ in _names(listed, name, options) if of == which)
+            fine_ms, coarse_ms = (min(of, default=None) for of in starts)
+            # A full list of fine panes has lost its first ones. The coarse panes reach further back.
+            whole = length < options.fine_kept
+            first_ms = fine_ms if coarse_ms is None or (whole and fine_ms is not None) else coarse_ms
+            if first_ms is not None:
+                found.append((key, first_ms))
+        return found
 
     async def read(
         self,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,14 +33,6 @@ SOON_S: Final = 1.0
 """Seconds after which they are listed again if their number changed."""
 LISTING_PART: Final = 20
 """Listing takes at most this part of the time: the checkpoint may have a million fields."""
-
-# A key is a JSON list that begins with pipeline, run and segment: in these fields run and segment are null.
-_PATTERNS: Final = (
-    *(f'{kind}\\["*",null,null,*' for kind in (CheckpointField.ESTIMATE, CheckpointField.CLUSTERS)),
-    f"{CheckpointField.CLUSTER_SCOPE}*",
-    f"{CheckpointField.DECLARED}*",
-)
-
 
 _Known = tuple[list[int], list[_One]]
 """Numbers, and the numbers of the loads that they are of."""
@@ -76,6 +69,7 @@ class Overview:
         options: of a state that is only read.
         confidence: level of the intervals.
         split: whether pipelines are split over partitions, so that several states are merged into one.
+        segment: segment value of which the estimates are; None for whole pipelines.
         clock: monotonic seconds.
     """
 
@@ -87,6 +81,7 @@ class Overview:
         *,
         confidence: float,
         split: bool,
+        segment: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._redis = redis
@@ -94,6 +89,7 @@ class Overview:
         self._options = replace(options, panes=NO_WINDOWS, quantiles=False)
         self._method = IntervalMethod(AUTO, confidence)
         self._split = split
+        self._segment = segment
         self._clock = clock
         self._reading = asyncio.Lock()
         self._parts: dict[Streams, _OverviewPart] = {}
@@ -136,7 +132,7 @@ class Overview:
         return [one for of_state in found for one in of_state]
 
     def _measured(self, states: Sequence[AggregatorState]) -> list[WholeMean]:
-        return [one for state in self._merged(states) for one in whole_means(state, self._method)]
+        return [one for state in self._merged(states) for one in whole_means(state, self._method, self._segment)]
 
     def _merged(self, states: Sequence[AggregatorState]) -> Sequence[AggregatorState]:
         return [merged(states, self._options)] if self._split and len(states) > 1 else states
@@ -181,11 +177,11 @@ class Overview:
 
     async def _names(self, streams: Streams, known: Collection[str]) -> list[str]:
         found: set[bytes] = set()
-        for pattern in _PATTERNS:
+        for pattern in patterns(self._segment):
             async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
                 found.add(name)
         names = (one.decode(errors="replace") for one in found)
-        return sorted(name for name in names if name in known or _is_whole(name))
+        return sorted(name for name in names if name in known or _is_wanted(name, self._segment))
 
     async def _load(self, streams: Streams, part: _OverviewPart) -> bool:
         """Load the fields that changed; return False, and change nothing, if a known field is gone."""
@@ -218,8 +214,20 @@ class Overview:
         return part
 
 
-def _is_whole(name: str) -> bool:
-    """Return whether a field is of a whole live pipeline; a name of a pipeline may look like the end of a key."""
+def patterns(segment: str | None) -> list[str]:
+    """Return the patterns of the fields of a segment value of live pipelines; None for whole pipelines."""
+    # A key is a JSON list that begins with pipeline, run and segment: in these fields the run is null.
+    text = re.sub(r"([\\\[\]*?])", r"\\\1", json.dumps(segment, ensure_ascii=False))
+    kinds = (CheckpointField.ESTIMATE, CheckpointField.CLUSTERS)
+    return [
+        *(f'{kind}\\["*",null,{text},*' for kind in kinds),
+        f"{CheckpointField.CLUSTER_SCOPE}*",
+        f"{CheckpointField.DECLARED}*",
+    ]
+
+
+def _is_wanted(name: str, wanted: str | None) -> bool:
+    """Return whether a field is of a live pipeline or a segment value; a name may look like the end of a key."""
     kind, _, key = name.partition(":")
     if not key.startswith("[") or f"{kind}:" == CheckpointField.CLUSTER_SCOPE:
         return True
@@ -227,7 +235,7 @@ def _is_whole(name: str) -> bool:
         _, run, segment, *_ = json.loads(key)
     except ValueError:
         return True  # its load tells which field is damaged
-    return run is None and segment is None
+    return run is None and segment == wanted
 
 
 def _steps(revision: Sequence[bytes | None]) -> int:

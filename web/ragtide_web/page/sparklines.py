@@ -46,38 +46,47 @@ class Sparklines:
     def __init__(self, deployment: Deployment, clock: Callable[[], float] = time.monotonic) -> None:
         self._deployment = deployment
         self._clock = clock
-        self._known: dict[tuple[str, str], tuple[float, Sparkline | None]] = {}
+        self._known: dict[tuple[str, str, str | None], tuple[float, Sparkline | None]] = {}
         self._reading = asyncio.Lock()
 
-    async def read(self, wanted: Iterable[tuple[str, str, str]]) -> dict[str, Sparkline]:
+    async def read(self, wanted: Iterable[tuple[str, str, str]], segment: str | None = None) -> dict[str, Sparkline]:
         """Return the drawings by pipeline; a pipeline without a history has none.
 
         Args:
             wanted: pipeline, metric and labeler of each drawing.
+            segment: segment value of the drawings; None for whole pipelines.
         """
         chosen = list(wanted)[:MOST]
         limit = asyncio.Semaphore(AT_ONCE)
         async with self._reading:
             now = self._clock()
-            keys = {(pipeline, metric) for pipeline, metric, _ in chosen}
+            keys = {(pipeline, metric, segment) for pipeline, metric, _ in chosen}
             self._known = {key: one for key, one in self._known.items() if one[0] > now or key in keys}
-            found = await asyncio.gather(*(self._one(*one, limit) for one in chosen))
+            found = await asyncio.gather(*(self._one(*one, segment, limit) for one in chosen))
         return {pipeline: one for (pipeline, _, _), one in zip(chosen, found, strict=True) if one is not None}
 
-    async def _one(self, pipeline: str, metric: str, labeler: str, limit: asyncio.Semaphore) -> Sparkline | None:
-        known = self._known.get((pipeline, metric))
+    async def _one(
+        self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
+    ) -> Sparkline | None:
+        known = self._known.get((pipeline, metric, segment))
         if known is not None and known[0] > self._clock():
             return known[1]
         end = utc_now()
         async with limit:
             try:
                 histories = await self._deployment.history(
-                    pipeline, metric, start=end - DAY, end=end, points_max=POINTS, labeler=labeler
+                    pipeline,
+                    metric,
+                    start=end - DAY,
+                    end=end,
+                    points_max=POINTS,
+                    segment=segment,
+                    labeler=labeler,
                 )
             except DamagedFieldError:  # the screen of the pipeline tells it
                 histories = []
         found = sparkline(metric, histories, end)
-        self._known[pipeline, metric] = self._clock() + KEPT_S, found
+        self._known[pipeline, metric, segment] = self._clock() + KEPT_S, found
         return found
 
 

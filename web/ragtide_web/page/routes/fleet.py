@@ -1,11 +1,12 @@
 """`GET /`: the fleet."""
 
 from typing import Annotated, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
-from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
 from ragtide_runtime.endpoint_calls import read_calls
 from ragtide_schemas import Alert, utc_now
 
@@ -27,6 +28,13 @@ class FleetChoice(NamedTuple):
     text: str
     pipeline: str
     """Exact name of one pipeline; empty for all."""
+    segment: str = ""
+    """Segment value such as `lang=de`; empty for whole pipelines."""
+
+    @property
+    def scope(self) -> str | None:
+        """The segment value; None for whole pipelines."""
+        return self.segment or None
 
 
 async def _filter(
@@ -34,8 +42,9 @@ async def _filter(
     state: Annotated[str, Query(max_length=40)] = "",
     q: Annotated[str, Query(max_length=200)] = "",
     pipeline: Annotated[str, Query(max_length=1000)] = "",
+    segment: Annotated[str, Query(max_length=1000)] = "",
 ) -> FleetChoice:
-    return FleetChoice(tuple(metric or ()), state if state in STATES else "", q, pipeline)
+    return FleetChoice(tuple(metric or ()), state if state in STATES else "", q, pipeline, segment.strip())
 
 
 FleetFilter = Annotated[FleetChoice, Depends(_filter)]
@@ -48,8 +57,10 @@ def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
 
 async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Fleet:
     """Return the fleet that a viewer may see."""
-    means = await shared.deployment.means()
+    means = await shared.deployment.means(chosen.scope)
     alerts = await visible_alerts(shared, viewer)
+    if chosen.scope is not None:
+        alerts = [one for one in alerts if one.segment == chosen.scope]
     return fleet(
         (one for one in means if viewer.may_use(one.pipeline) and chosen.pipeline in ("", one.pipeline)),
         alerts,
@@ -57,7 +68,8 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
         state=chosen.state,
         text=chosen.text,
         now=utc_now(),
-        suspicions=await shared.deployment.suspicions(),
+        # Suspicions are of rules on whole pipelines.
+        suspicions=await shared.deployment.suspicions() if chosen.scope is None else (),
     )
 
 
@@ -78,19 +90,31 @@ async def _judge_today(shared: Context) -> float:
 @router.get("/")
 async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: FleetFilter) -> Response:
     """Show all pipelines, the worst first."""
+    # Only some segments have a history.
+    has_history = not chosen.segment or chosen.segment.partition("=")[0] in shared.settings.history.segments
     try:
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
         backlog = await shared.deployment.backlog()
         sparklines = await shared.sparklines.read(
-            (row.pipeline, cell.metric, cell.labeler)
-            for row in drawn.rows
-            if (cell := next(iter(row.cells.values()), None)) is not None
+            (
+                (row.pipeline, cell.metric, cell.labeler)
+                for row in drawn.rows
+                if has_history and (cell := next(iter(row.cells.values()), None)) is not None
+            ),
+            chosen.scope,
         )
+        trends = await shared.trends.read(
+            (row.pipeline, cell.metric, cell.labeler, chosen.scope)
+            for row in drawn.rows
+            for cell in row.cells.values()
+            if has_history
+        )
+        deploys = await shared.deploys.read()
         judge_today = await _judge_today(shared)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    except CheckpointError as error:
+    except (CheckpointError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
     firing = [one for one in alerts if one.status != "resolved"]
     return render(
@@ -99,6 +123,11 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         "fleet.html",
         fleet=drawn,
         sparklines=sparklines,
+        trends=trends,
+        deploys=deploys,
+        without_segment=urlencode(
+            [("q", chosen.text), ("state", chosen.state), *(("metric", name) for name in chosen.metrics)]
+        ),
         chosen=chosen,
         states=STATES,
         firing=firing,
