@@ -1,6 +1,7 @@
 """Models of the Hub: one commit, downloaded once, checked each time; every failure is one sentence."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,17 @@ async def test_a_hub_that_cannot_be_reached_is_one_sentence(hub: Hub, tmp_path: 
     await refused(hub, tmp_path / "cache", cannot)
     hub.cut = True
     await refused(hub, tmp_path / "cache", cannot)
+
+
+async def test_what_a_killed_download_left_is_removed_a_day_later(hub: Hub, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    for name in ("old", "new"):
+        (cache / f".partial-{name}").mkdir(parents=True)
+        (cache / f".partial-{name}" / "model.onnx").write_bytes(b"half")
+    for path in (cache / ".partial-old" / "model.onnx", cache / ".partial-old"):
+        os.utime(path, (1e9, 1e9))
+    await version(hub, cache)
+    assert content(cache) == [".partial-new", f"owner--small-model@{COMMIT}--model.onnx"]
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ PAUSE_S: Final = 2.0
 
 SILENCE_S: Final = 60.0
 """Seconds without a byte after which a try has failed."""
+
+PARTIAL: Final = ".partial-"
+"""Begin of the names of folders into which a download is made."""
+
+ABANDONED_S: Final = 86_400.0
+"""Seconds without a change after which such a folder is abandoned."""
 
 RECORD: Final = "downloaded.json"
 """File that is written last, with the digest of the others."""
@@ -109,8 +116,13 @@ def recorded_digest(folder: Path) -> str | None:
 
 
 def _new_folder(cache: Path) -> Path:
+    """Return a folder for a download, after the removal of folders that a process left when it was killed."""
     cache.mkdir(parents=True, exist_ok=True)
-    return Path(mkdtemp(prefix=".partial-", dir=cache))
+    for left in cache.glob(f"{PARTIAL}*"):
+        newest = max([path.stat().st_mtime for path in (left, *left.rglob("*"))], default=0.0)
+        if time.time() - newest > ABANDONED_S:
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(mkdtemp(prefix=PARTIAL, dir=cache))
 
 
 def _digest(folder: Path, model: HubModel, settings: ModelsSettings, setting: str) -> str:
