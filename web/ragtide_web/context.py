@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_offline.agreement.kept import LabelerKappa
 from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.doctor.finding import Finding
@@ -53,6 +54,8 @@ class Context:
     """The checks of `ragtide doctor`."""
     paired: BackgroundRead[list[Estimate]]
     """Estimates from pairs of two labelers."""
+    kappas: BackgroundRead[list[LabelerKappa]]
+    """Agreement of two labelers on kept items."""
     experiments: ExperimentsReading
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""

@@ -41,7 +41,7 @@ from .page.background import BackgroundRead, ReadingThread
 from .page.deploys import Deploys
 from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
-from .page.judge_reading import read_paired
+from .page.judge_reading import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
 from .page.sparklines import Sparklines
@@ -119,6 +119,7 @@ async def serve_http(
         thread = ReadingThread(url, settings)
         checks = BackgroundRead("checks", partial(thread.run, partial(_checked, settings, redact(url))))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
+        kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
         trends = Trends(deployment, settings)
         context = Context(
@@ -138,6 +139,7 @@ async def serve_http(
             hiding=hiding,
             checks=checks,
             paired=paired,
+            kappas=kappas,
             experiments=experiments,
             capture=capture,
         )
@@ -151,6 +153,7 @@ async def serve_http(
             stack.push_async_callback(experiments.aclose)
             stack.push_async_callback(checks.aclose)
             stack.push_async_callback(paired.aclose)
+            stack.push_async_callback(kappas.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.redis.unreadable import Unreadable
@@ -82,9 +82,19 @@ class KeptSpecimens:
         A specimen that an alert names outlives others of the sample because its scores are bad. So it counts only while
         all specimens that were kept after it are still there.
         """
+        return await self._uniform(pipeline, SPECIMEN_SAMPLE)
+
+    async def judged(self, pipeline: str) -> list[Specimen]:
+        """Return the specimens that chance drew for a second labeler, by the rules of `sample`.
+
+        Interactions that went to the second labeler because of a low score or a segment are not among them.
+        """
+        return await self._uniform(pipeline, SPECIMEN_JUDGED)
+
+    async def _uniform(self, pipeline: str, name: str) -> list[Specimen]:
         found: list[ListedSpecimen] = []
         for streams in self._partitions:
-            listed = await self._of_list(streams, pipeline, SPECIMEN_SAMPLE, MOST_OF_SAMPLE)
+            listed = await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE)
             digests = [interaction_digest(pipeline, one.specimen.interaction.interaction_id) for one in listed]
             order = streams.specimen_order(pipeline_digest(pipeline))
             expires: list[float | None] = await self._redis.zmscore(order, digests) if digests else []

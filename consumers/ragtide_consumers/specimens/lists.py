@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Final
 
 from ragtide_runtime.draws import drawn
-from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, beyond_list, worst_list
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, beyond_list, worst_list
 from ragtide_runtime.settings.specimens import SpecimenSettings
 from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
 
@@ -92,6 +92,8 @@ class SpecimenLists:
         places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
         places += self._worst(event, event.labeler, event.scores, now)
         if event.judged is not None:
+            if event.judged.uniform and event.judged.scores and self._settings.judged_n:
+                places.append(ListPlace(SPECIMEN_JUDGED, self._settings.judged_n))
             places += self._worst(event, event.judged.labeler, event.judged.scores, now)
         if self._rules:
             places += self._beyond_lines(event, now)

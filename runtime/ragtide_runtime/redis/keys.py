@@ -230,6 +230,9 @@ SPECIMEN_TOTAL: Final = ""
 SPECIMEN_SAMPLE: Final = "sample"
 """Name of the list of specimens that is a uniform sample."""
 
+SPECIMEN_JUDGED: Final = "judged"
+"""Name of the list of specimens that chance drew for the second labeler of a cascade, all with the same probability."""
+
 DATA_FIELD: Final = b"data"
 """The field of a stream entry that holds the JSON of one model."""
 

@@ -22,6 +22,8 @@ class SpecimenSettings(BaseModel):
     """Share of the interactions that is kept as a uniform sample, chosen by a hash of the id."""
     sample_n: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Most specimens of the sample of a pipeline; the latest stay."""
+    judged_n: Annotated[int, Field(ge=0, le=100_000)] = 200
+    """Most specimens of a pipeline that chance drew for the judge of a cascade; the latest stay. 0 keeps none."""
     worst_n: Annotated[int, Field(ge=1, le=50)] = 10
     """Number of the worst specimens of each metric and labeler of a pipeline."""
     beyond_n: Annotated[int, Field(ge=1, le=100_000)] = 50

@@ -61,6 +61,22 @@ def test_proxy_and_judge_have_lists_of_their_own() -> None:
     assert names(found) == ["worst:trace.adherence:test", "worst:trace.adherence:judge"]
 
 
+def test_items_that_chance_drew_for_the_judge_have_a_list_and_those_chosen_for_a_low_score_have_none() -> None:
+    def judged(**fields: Any) -> list[str]:
+        scores = JudgedScores.model_validate(
+            {"labeler": "judge", "labeler_version": "m", "profile": "ragbench", **fields}
+        )
+        found = names(lists(worst_n=1).places(event(0, {}, judged=scores)))
+        return [name for name in found if not name.startswith("worst:")]
+
+    best = {"trace.adherence": 1.0}
+    assert judged(scores=best, uniform=True, inclusion_probability=0.05) == ["judged"]
+    assert judged(scores=best, uniform=False) == []
+    assert judged(scores={}, absent={"trace.adherence": "judge_unusable"}, uniform=True) == []
+    none = JudgedScores(labeler="judge", labeler_version="m", profile="ragbench", scores=best, uniform=True)
+    assert lists(judged_n=0).places(event(0, {}, judged=none)) == []
+
+
 def test_the_best_value_of_a_metric_is_never_among_the_worst() -> None:
     assert lists().places(event(0, {"trace.adherence": 1.0, "response.empty": 0.0})) == []
 

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.offline.test_labeler_kappas import agreeing
 from tests.support.http_service import http_service
 from tests.support.metric_events import event
 from tests.support.owners import owners
+from tests.web.page.test_item import keep
 from tests.web.page.test_page import SCRIPT, page
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_offline.agreement.kept import labeler_kappas
 from ragtide_runtime.call_counts import CallCounts, CallHistory
 from ragtide_runtime.endpoint_calls import count_calls
 from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, spend_periods
-from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
@@ -202,6 +205,22 @@ async def test_the_screen_has_dollars_calls_and_agreement(async_redis: Any, redi
                   "Dollars by pipeline"):  # fmt: skip
         assert shown in text, shown
     assert "<script>alert" not in text
+
+
+async def test_kappa_has_n_and_an_interval_and_hides_other_pipelines(async_redis: Any, redis_url: str) -> None:
+    found = [one.model_copy(update={"labeled_at": utc_now()}) for one in agreeing(40)]
+    await keep(async_redis, *found, name="judged")
+    ids = [one.interaction.interaction_id for one in reversed(found)]
+    digests = {interaction_digest("shop", one): 100 + place for place, one in enumerate(ids)}
+    await async_redis.zadd(STREAMS.specimen_order(pipeline_digest("shop")), digests)
+    tokens = [{"name": "bank", "token": "bank-0123456789", "access": ["read"], "pipelines": ["bank"]}]
+    tokens += [{"name": "all", "token": "all-0123456789", "access": ["read"]}]
+    async with http_service(redis_url, serve={"tokens": tokens}) as service:
+        _, text = await page(service, "/judge", Authorization="Bearer all-0123456789")
+        assert "local, judge" in text
+        assert f"{labeler_kappas(found)[0].kappa:.3f}" in text
+        _, text = await page(service, "/judge", Authorization="Bearer bank-0123456789")
+        assert ("local, judge" in text, "No kept item has marks of two labelers yet." in text) == (False, True)
 
 
 async def test_an_empty_deployment_says_how_to_begin(async_redis: Any, redis_url: str) -> None:

@@ -95,16 +95,18 @@ class BackgroundResult(Generic[T]):
 
 
 class BackgroundRead(Generic[T]):
-    """A read that pages share: made at most every `FRESH_S` seconds, and only while a page asks.
+    """A read that pages share, made only while a page asks.
 
     Args:
         name: of the read, for logs.
         read: makes it.
+        fresh_s: seconds for which a result is shown before it is read again; `FRESH_S` unless given.
     """
 
-    def __init__(self, name: str, read: Callable[[], Awaitable[T]]) -> None:
+    def __init__(self, name: str, read: Callable[[], Awaitable[T]], fresh_s: float | None = None) -> None:
         self._name = name
         self._read = read
+        self._fresh_s = fresh_s
         self._task: asyncio.Task[None] | None = None
         self._result: BackgroundResult[T] = BackgroundResult(None, None)
         self._ends_at = float("-inf")
@@ -112,7 +114,8 @@ class BackgroundRead(Generic[T]):
     async def read(self) -> BackgroundResult[T]:
         """Return the newest result, and begin a new read if it is old; the first one is waited for."""
         loop = asyncio.get_running_loop()
-        if self._task is None and loop.time() - self._ends_at >= FRESH_S:
+        fresh_s = FRESH_S if self._fresh_s is None or self._result.failed else self._fresh_s
+        if self._task is None and loop.time() - self._ends_at >= fresh_s:
             self._task = asyncio.create_task(self._run())
         if self._task is not None and self._result.at is None:
             await asyncio.wait((self._task,), timeout=FIRST_WAIT_S)

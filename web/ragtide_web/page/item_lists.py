@@ -6,7 +6,7 @@ from typing import Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.datasets.choosing import score_of
-from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, parts_of_worst
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, parts_of_worst
 from ragtide_schemas import Alert, Specimen
 
 MOST: Final = 100
@@ -111,7 +111,7 @@ async def _newest(kept: KeptSpecimens, pipeline: str, names: Sequence[str]) -> I
     """Return the items that were kept last. The lists of the worst do not know when, so their items are not here."""
     ranked = {}
     for name in names:
-        if name == SPECIMEN_SAMPLE or name.startswith("beyond:"):
+        if name in (SPECIMEN_SAMPLE, SPECIMEN_JUDGED) or name.startswith("beyond:"):
             for one in await kept.listed(pipeline, name, MOST):
                 ranked[one.specimen.interaction.interaction_id] = one
     found = sorted(ranked.values(), key=lambda one: -one.rank)[:MOST]

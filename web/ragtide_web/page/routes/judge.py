@@ -4,11 +4,12 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError
+from ragtide_offline.agreement.kept import LEAST_ITEMS
 
 from ...context import Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..judge import pipeline_usage
+from ..judge import ROWS, pipeline_usage
 from ..judge_reading import read_endpoints
 from ..judged_worth import agreement_rows, gold_error_rows
 from ..rendering import render
@@ -25,6 +26,7 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
         overview = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
         paired = await shared.paired.read()
+        kappas = await shared.kappas.read()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except CheckpointError as error:
@@ -37,5 +39,8 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         usage=pipeline_usage(overview),
         paired=paired,
         agreement=agreement_rows(one for one in paired.value or () if viewer.may_use(one.pipeline)),
+        kappas=kappas,
+        kappa_rows=[one for one in kappas.value or () if viewer.may_use(one.pipeline)][:ROWS],
+        least_items=LEAST_ITEMS,
         errors=gold_error_rows(overview),
     )

@@ -1,0 +1,138 @@
+"""Agreement of two labelers on the sentences of kept items that chance drew for both. No I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from ragtide_aggregator.statistics.bootstrap import Floats, Indexes, measured, resamples
+from ragtide_aggregator.statistics.kappa import kappa_of
+from ragtide_consumers.specimens.marks import Mark, marked
+from ragtide_schemas import Specimen, SpecimenLabeling
+
+LEAST_ITEMS: Final = 30
+"""Fewest items, each session counted once, from which kappa is told. With fewer the interval is too narrow."""
+
+AGREED_FROM: Final = 0.5
+"""Lowest probability that counts as yes, for a labeler that gives probabilities."""
+
+SentenceMark = Literal["supported", "relevant", "utilized"]
+MARKS: Final[tuple[SentenceMark, ...]] = ("supported", "relevant", "utilized")
+"""The verdicts about a sentence: of the response, and two of the documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelerKappa:
+    """The agreement of two labelers on one verdict about sentences."""
+
+    pipeline: str
+    labeler: str
+    """Labeler of all interactions."""
+    reference: str
+    """Labeler of the sample, such as the judge."""
+    mark: SentenceMark
+    """The verdict."""
+    items: int
+    """Items with a verdict of both; items of one session count once."""
+    sentences: int
+    """Sentences with a verdict of both."""
+    agreed: float
+    """Share of these on which both say the same."""
+    kappa: float | None
+    """Cohen's kappa of the sentences, the agreement beyond chance; None with fewer than `LEAST_ITEMS` items, or if its
+    interval is not defined, as when a labeler says the same of nearly all sentences."""
+    lower: float | None
+    """Lower end of its 95% bootstrap interval over items."""
+    upper: float | None
+    """Upper end of this interval."""
+
+
+def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
+    """Return the agreement of each two labelers, by pipeline and verdict.
+
+    Of two labelers only the specimens with their newest versions count, because another version is another labeler.
+
+    Args:
+        specimens: that chance drew for both labelers with the same probability (`KeptSpecimens.judged`).
+    """
+    groups: defaultdict[tuple[str, str, str], list[Specimen]] = defaultdict(list)
+    for one in specimens:
+        if len(one.labelings) == 2:
+            first, second = one.labelings
+            groups[one.interaction.pipeline, first.labeler, second.labeler].append(one)
+    found = []
+    for (pipeline, labeler, reference), group in sorted(groups.items()):
+        newest = _versions(max(group, key=lambda one: one.labeled_at))
+        tables = [table for one in group if _versions(one) == newest for table in _tables(one)]
+        for mark in MARKS:
+            of_mark = [(cluster, counts) for cluster, name, counts in tables if name == mark]
+            if of_mark:
+                found.append(_kappa(pipeline, labeler, reference, mark, of_mark))
+    return found
+
+
+def _versions(one: Specimen) -> list[tuple[str, str]]:
+    return [(labeling.labeler_version, labeling.profile) for labeling in one.labelings]
+
+
+def _tables(one: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
+    """Yield for each verdict the numbers of sentences: both yes, only the first, only the second, both no."""
+    first, second = (_verdicts(one, labeling) for labeling in one.labelings)
+    cluster = f"session {one.interaction.session_id}" if one.interaction.session_id else one.interaction.interaction_id
+    for mark in MARKS:
+        counts = np.zeros(4)
+        for mine, theirs in zip(first[mark], second[mark], strict=True):
+            if mine is not None and theirs is not None:
+                counts[2 * (mine < AGREED_FROM) + (theirs < AGREED_FROM)] += 1
+        if counts.any():
+            yield cluster, mark, counts
+
+
+def _verdicts(one: Specimen, labeling: SpecimenLabeling) -> dict[SentenceMark, list[Mark]]:
+    marks = marked(one, labeling)
+    documents = [sentence for each in marks.documents for sentence in each or ()]
+    return {
+        "supported": [sentence.supported for sentence in marks.response or ()],
+        "relevant": [sentence.relevant for sentence in documents],
+        "utilized": [sentence.utilized for sentence in documents],
+    }
+
+
+def _kappa(
+    pipeline: str, labeler: str, reference: str, mark: SentenceMark, tables: Sequence[tuple[str, Floats]]
+) -> LabelerKappa:
+    clusters: defaultdict[str, Floats] = defaultdict(lambda: np.zeros(4))
+    for cluster, counts in tables:
+        clusters[cluster] = clusters[cluster] + counts
+    rows = np.array(list(clusters.values()))
+    total = rows.sum(axis=0)
+    n = len(rows)
+
+    def at(index: Indexes) -> float:
+        return _kappa_of_table(rows[index].sum(axis=0))
+
+    enough = n >= LEAST_ITEMS
+    known = measured(at, n, resamples(n)) if enough else None
+    whole = known is not None and known.lower is not None
+    return LabelerKappa(
+        pipeline,
+        labeler,
+        reference,
+        mark,
+        n,
+        int(total.sum()),
+        float((total[0] + total[3]) / total.sum()),
+        known.value if known is not None and whole else None,
+        known.lower if known is not None and whole else None,
+        known.upper if known is not None and whole else None,
+    )
+
+
+def _kappa_of_table(table: Floats) -> float:
+    """Return kappa of numbers of sentences; NaN if chance alone always agrees."""
+    both, first, second, _ = table / table.sum()
+    mine, theirs = both + first, both + second
+    crossed = mine * (1 - theirs) + theirs * (1 - mine)
+    return kappa_of(float(first + second), float(crossed)) if crossed > 0 else float("nan")
