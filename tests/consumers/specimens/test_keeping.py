@@ -9,12 +9,15 @@ import pytest
 from tests.consumers.test_worker import STREAMS, events
 from tests.support.conditions import until
 
-from ragtide import ConfigurationError, Labeler, LocalLabeler, RagInteraction
+from ragtide import ConfigurationError, Labeler, Labeling, LocalLabeler, RagInteraction
 from ragtide.testing import interaction
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.specimens.keeping import SpecimenKeeper
 from ragtide_consumers.worker.app import run_workers
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
+from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Specimen
 
@@ -50,6 +53,32 @@ async def test_a_worker_keeps_the_sample_with_the_scores_of_its_event(async_redi
         assert found.labelings[0].scores == event.scores
         assert found.interaction.question == f"Question {number} of [email]?", "redacted unless settings say otherwise"
         assert (found.sample_probability, found.labeled_at) == (1.0, event.labeled_at)
+
+
+class SecondLabeler:
+    """The local labeler by another name."""
+
+    name = "second"
+    version = "1"
+    profile = "ragbench"
+
+    async def label(self, given: RagInteraction) -> Labeling:
+        """Return the labels of the local labeler."""
+        return LocalLabeler().label_now(given)
+
+
+async def test_of_judged_interactions_those_that_chance_drew_are_kept_the_newest_of_them(async_redis: Any) -> None:
+    choice = CascadeSettings(reference="second", rate=0.5, below={"trace.adherence": 2.0})  # every score is below it
+    cascade = CascadeLabeler(LocalLabeler(), SecondLabeler(), choice)
+    await worked(async_redis, [interaction(number) for number in range(40)], cascade, sample=0.0, judged_n=10)
+    drawn = [one for one in await events(async_redis) if one.judged is not None and one.judged.uniform]
+    assert 10 < len(drawn) < 40
+    kept = KeptSpecimens(async_redis, Settings().layout)
+    found = [one.interaction.interaction_id for one in await kept.judged("shop")]
+    assert len(found) == 10
+    assert set(found) <= {one.interaction_id for one in drawn}
+    assert {len(one.labelings) for one in await kept.judged("shop")} == {2}
+    assert await kept.sample("shop") == []
 
 
 @pytest.mark.parametrize(
