@@ -24,6 +24,7 @@ import onnx
 import psutil
 import structlog
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
@@ -33,6 +34,7 @@ from tokenizers.processors import TemplateProcessing
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
 from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.pair_classifier import PairClassifier
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.settings.model import Settings
 
@@ -182,6 +184,29 @@ def speed(folder: Path, items: Sequence[RagInteraction], rounds: int, threads: i
     print()
 
 
+async def probabilities(items: Sequence[RagInteraction], **models: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the probability of support of each response as a whole."""
+    found = (await loaded_models(Settings.model_validate({"models": models}))).support
+    if not isinstance(found, PairClassifier):
+        raise TypeError("the model of the benchmark classifies pairs")
+    rows = [found.support([each.text for each in one.documents], [one.response]) for one in items]
+    values = [value for row in await asyncio.gather(*rows) for value in row]
+    await found.aclose()
+    return np.array(values)
+
+
+async def differences(folder: Path, items: Sequence[RagInteraction]) -> None:
+    """Print by how much common batches change probabilities."""
+    quantize_dynamic(folder / "model.onnx", folder / "int8.onnx", weight_type=QuantType.QInt8)
+    print("| weights | largest difference of a probability, alone and in batches |\n|---|---|")
+    for name, file in (("32 bits", "model.onnx"), ("8 bits, dynamic", "int8.onnx")):
+        given = {"support": str(folder), "support_file": file}
+        alone = await probabilities(items, **given, batch=1)
+        common = await probabilities(items, **given, batch=32, batch_tokens=8192)
+        print(f"| {name} | {abs(alone - common).max():.4f} |")
+    print()
+
+
 async def memory(folder: Path, items: Sequence[RagInteraction], n: int) -> None:
     settings = Settings.model_validate({"models": {"support": str(folder)}})
     labeler = ModelLabeler(settings, await loaded_models(settings))
@@ -219,6 +244,8 @@ def main() -> None:
             for threads in (1, 2):
                 speed(folder, items, options.rounds, threads, f"{layers} layers of width {width}")
         small = write_model(Path(place) / "small", words, layers=1, width=16)
+        print(f"## Batches and results\n\n{len(items)} interactions, 2 layers of width 64.\n")
+        asyncio.run(differences(Path(place) / "64", items))
         print("## Memory\n\nOne process, 64 interactions at a time; a model of 1 layer of width 16.\n")
         asyncio.run(memory(small, demo, options.long))
 

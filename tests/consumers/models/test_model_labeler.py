@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from math import exp
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from tests.consumers.models.small_models import SCALE, write
 
 from ragtide import Labeler, RagInteraction, RetrievedDocument
+from ragtide_consumers.labelers.models import batching
 from ragtide_consumers.labelers.models.calibration import Calibration, log_odds
 from ragtide_consumers.labelers.models.files import model_files
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
@@ -238,6 +240,43 @@ async def test_a_caller_that_gives_up_does_not_disturb_the_others(folder: Path) 
         again = await one.label(TWO)
     assert all(isinstance(result, asyncio.CancelledError) for result in done[::2])
     assert all(not isinstance(result, BaseException) and result.scores == again.scores for result in done[1::2])
+
+
+async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_not_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 2}})
+    models = await loaded_models(settings)
+    assert isinstance(models.support, PairClassifier)
+    one = ModelLabeler(settings, models)
+    entered, go_on = Event(), Event()
+    run = models.support.session.run
+
+    def slow(inputs: Sequence[ModelInput]) -> Any:
+        entered.set()
+        go_on.wait(60)
+        return run(inputs)
+
+    monkeypatch.setattr(models.support.session, "run", slow)
+    tasks = [asyncio.create_task(one.label(TWO)) for _ in range(5)]
+    assert await asyncio.to_thread(entered.wait, 60)
+    await one.aclose()
+    go_on.set()
+    assert all(
+        isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*tasks, return_exceptions=True)
+    )
+    with pytest.raises(RuntimeError, match="the model is closed"):
+        await one.label(TWO)
+
+    again = await loaded_models(settings)
+    assert isinstance(again.support, PairClassifier)
+    monkeypatch.setattr(batching, "_batches", lambda *_: 1 / 0)
+    other = ModelLabeler(settings, again)
+    failed = await asyncio.gather(*(other.label(TWO) for _ in range(5)), return_exceptions=True)
+    assert all(isinstance(each, ZeroDivisionError) for each in failed)
+    monkeypatch.undo()
+    assert (await other.label(TWO)).scores
+    await other.aclose()
 
 
 async def test_a_response_in_another_language_has_no_scores(folder: Path) -> None:

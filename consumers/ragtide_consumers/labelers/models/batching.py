@@ -49,6 +49,9 @@ class Batcher:
         self._session = session
         self._settings = settings
         self._jobs: deque[_Job] = deque()
+        """Jobs with inputs that are in no batch yet."""
+        self._unfinished: set[_Job] = set()
+        self._closed = False
         self._waiting = 0
         self._full = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -60,35 +63,48 @@ class Batcher:
         """Return the model's numbers for each input.
 
         Raises:
-            Exception: the model failed on a batch with one of the inputs.
+            Exception: the model failed on one of the inputs.
         """
+        if self._closed:
+            raise RuntimeError("the model is closed: its labeler has ended")
         if not inputs:
             return []
         job = _Job(inputs)
         self._jobs.append(job)
+        self._unfinished.add(job)
         self._waiting += len(inputs)
         if self._waiting >= self._settings.batch:
             self._full.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
-        return await job.result
+        try:
+            return await job.result
+        finally:
+            self._unfinished.discard(job)
 
     async def aclose(self) -> None:
         """End the work; callers that wait are cancelled. The batch in the thread runs to its end."""
+        self._closed = True
         if self._task is not None:
             await end(self._task)
-        for job in self._jobs:
+        for job in tuple(self._unfinished):
             job.result.cancel()
         self._jobs.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _work(self) -> None:
-        while self._jobs:
-            if self._waiting < self._settings.batch:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._full.wait(), self._settings.batch_wait_ms / 1000)
-            for batch in self._round():
-                await self._run(batch)
+        try:
+            while self._jobs:
+                if self._waiting < self._settings.batch:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._full.wait(), self._settings.batch_wait_ms / 1000)
+                for batch in self._round():
+                    await self._run(batch)
+        except Exception as error:  # noqa: BLE001 - a bug here: no caller may wait for a batch that nobody makes
+            self._jobs.clear()
+            self._waiting = 0
+            for job in tuple(self._unfinished):
+                job.fail(error)
 
     def _round(self) -> list[list[tuple[_Job, int]]]:
         """Take inputs for some batches, in turn from all jobs, and return them in batches by length."""
