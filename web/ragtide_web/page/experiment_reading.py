@@ -25,6 +25,8 @@ FOLLOWED_MAX: Final = 4
 """Experiments whose results stay in memory; a further one is read again from its beginning."""
 FRESH_S: Final = 1.0
 """Seconds for which a screen is shared by all viewers."""
+QUICK_S: Final = 0.05
+"""A list of experiments that is read in less time is read again for every viewer."""
 PAUSE: Final = 4
 """A screen that takes long is shared for this many times its duration, so that it takes a fifth of a processor."""
 
@@ -52,6 +54,9 @@ class ExperimentsReading:
         self._settings = settings
         # A thread of its own: a large checkpoint in the thread of other reads must not hold an order up.
         self._thread = ReadingThread(url, settings)
+        self._listing = asyncio.Lock()
+        self._listed: Sequence[Workspace] = ()
+        self._listed_until = float("-inf")
         self._followed: OrderedDict[tuple[str, str], _FollowedExperiment] = OrderedDict()
 
     async def view(self, workspace: Workspace) -> ExperimentView:
@@ -76,6 +81,27 @@ class ExperimentsReading:
                 return one.view
 
         return await self._thread.run(viewed)
+
+    async def workspaces(self) -> Sequence[Workspace]:
+        """Return the replays and experiments, the oldest first.
+
+        All are read at once. A list that takes long to read is shared for `PAUSE` times that time.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+
+        async def listed(_: Redis, deployment: Deployment) -> Sequence[Workspace]:
+            return await deployment.workspaces()
+
+        loop = asyncio.get_running_loop()
+        async with self._listing:
+            if loop.time() >= self._listed_until:
+                began = loop.time()
+                self._listed = await self._thread.run(listed)
+                took = loop.time() - began
+                self._listed_until = loop.time() + (PAUSE * took if took > QUICK_S else 0.0)
+            return self._listed
 
     async def check(self, workspace: Workspace, command: Command, seen: str) -> Command:
         """Check a command as `check_command` does."""

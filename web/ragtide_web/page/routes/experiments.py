@@ -31,8 +31,8 @@ from ..words import words
 
 router = APIRouter(include_in_schema=False)
 
-RUNS_MAX: Final = 500
-"""Newest replays and experiments in the list."""
+RUNS_N: Final = 50
+"""Replays and experiments on one page of the list."""
 ENTRY_ID: Final = r"^\d{1,19}-\d{1,19}$"
 
 
@@ -42,15 +42,19 @@ def _sees_everything(viewer: Viewer) -> None:
 
 
 @router.get("/x")
-async def get_runs(request: Request, shared: Shared, viewer: Reader) -> Response:
+async def get_runs(
+    request: Request, shared: Shared, viewer: Reader, page: Annotated[int, Query(ge=1, le=1_000_000)] = 1
+) -> Response:
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
     try:
-        workspaces = await shared.deployment.workspaces()
-        rows = await read_runs(shared.redis, shared.settings, workspaces[-RUNS_MAX:])
+        newest_first = list(reversed(await shared.experiments.workspaces()))
+        pages = max(1, -(-len(newest_first) // RUNS_N))
+        page = min(page, pages)
+        rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(request, viewer, "runs.html", rows=rows, total=len(workspaces))
+    return render(request, viewer, "runs.html", rows=rows, total=len(newest_first), page=page, pages=pages)
 
 
 @router.get("/x/{name}")
