@@ -67,15 +67,17 @@ RULES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("rules", [*(pytest.param(one, marks=pytest.mark.heavy) for one in RULES[:-1]), RULES[-1]])
+@pytest.mark.parametrize(
+    ("rules", "n"), [*(pytest.param(one, 4000, marks=pytest.mark.heavy) for one in RULES), (RULES[-1], 800)]
+)
 async def test_the_means_of_middle_and_reference_over_all_interactions_are_estimated_without_bias(
-    rules: dict[str, Any],
+    rules: dict[str, Any], n: int
 ) -> None:
     settings = CascadeSettings(rate=0.15, middle="middle", middle_rate=0.3, **rules)
     quick, middle, judge = three()
     cascade = CascadeLabeler(quick, judge, settings, middle=middle)
     state = AggregatorState(StateOptions())
-    asked = [interaction(number, lang="ru" if number % 3 else "en") for number in range(2000)]
+    asked = [interaction(number, lang="ru" if number % 3 else "en") for number in range(n)]
     for one in asked:
         labeling = await cascade.label(one)
         event = metric_event(one, labeler_id(cascade), labeling, labeled_at=START, latency_s=0.0)
@@ -91,7 +93,7 @@ async def test_the_means_of_middle_and_reference_over_all_interactions_are_estim
         mean = float(np.mean([stage.score(one) for one in asked]))
         for estimator in ("weighted", "prediction_powered"):
             powered = found[stage.name, estimator]
-            assert powered.estimate == pytest.approx(mean, abs=0.02)
+            assert powered.estimate == pytest.approx(mean, abs=0.02 if n > 1000 else 0.05)
             assert (powered.lower or 0.0) < mean < (powered.upper or 0.0)
         if "mean" in {estimator for name, estimator in found if name == stage.name}:
             assert found[stage.name, "mean"].estimate == pytest.approx(mean, abs=0.04)
@@ -102,12 +104,12 @@ async def test_the_means_of_middle_and_reference_over_all_interactions_are_estim
 def test_the_shares_are_the_rates() -> None:
     settings = CascadeSettings(rate=0.1, middle="middle", middle_rate=0.25)
     counts = Counter[str]()
-    for number in range(8000):
+    for number in range(3000):
         one, scores = interaction(number), Labeling({METRIC: 0.9})
         counts["judge"] += draw(one, scores, settings).chosen
         counts["middle"] += draw_middle(one, scores, settings).chosen
     for name, rate in (("judge", 0.1), ("middle", 0.25)):
-        assert abs(counts[name] / 8000 - rate) < 4 * (rate * (1 - rate) / 8000) ** 0.5
+        assert abs(counts[name] / 3000 - rate) < 4 * (rate * (1 - rate) / 3000) ** 0.5
 
 
 RATES = st.floats(0, 1)

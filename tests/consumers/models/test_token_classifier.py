@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.consumers.models.small_models import SCALE, write
 from tests.consumers.models.test_model_labeler import labeler, scores, tower
@@ -102,6 +102,7 @@ async def test_sentences_of_the_interaction_need_not_be_in_the_response(folder: 
     assert texts(await labels_of(folder, own), "It has stone.", "The tower was iron.") == ["iron"]
 
 
+@settings(max_examples=50)
 @given(st.text("ab. \n", max_size=60), st.lists(st.text("ab.", min_size=1, max_size=8), max_size=8))
 def test_a_place_holds_its_sentence(response: str, sentences: list[str]) -> None:
     text, places = placed(response, sentences)

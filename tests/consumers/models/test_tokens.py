@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.consumers.models.small_models import TEXT, tokenizer, write
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -67,6 +67,7 @@ def files(folder: Path) -> ModelFiles:
 TEXTS = st.text(st.sampled_from(TEXT + "\n\tÄß漢е́\u200d😀"), max_size=40)
 
 
+@settings(max_examples=40)
 @given(TEXTS, TEXTS)
 def test_an_input_is_the_one_that_the_tokenizer_makes(
     pair: tuple[Tokenizer, PairTokenizer], first: str, second: str
@@ -82,6 +83,7 @@ def test_an_input_is_the_one_that_the_tokenizer_makes(
     assert part == [1] * made.n_second == [one for one in expected.sequence_ids if one == 1]
 
 
+@settings(max_examples=40)
 @given(TEXTS)
 def test_the_places_of_tokens_are_characters_of_the_text(pair: tuple[Tokenizer, PairTokenizer], text: str) -> None:
     tokens = pair[1].tokens(text)
