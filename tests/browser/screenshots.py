@@ -1,6 +1,7 @@
 """Makes the pictures of docs/page.md: every screen, dark and light, on a desk and on a phone, of the demo's data.
 
     python -m tests.browser.screenshots [--only NAME] [FOLDER]
+    python -m tests.browser.screenshots --sizes [--only NAME] FOLDER
 
 The demo runs on a Redis of its own, with three more pipelines whose answers stay good, and with a few entries that are
 no interactions. `make screenshots` runs it.
@@ -20,6 +21,7 @@ from typing import Any
 
 from PIL import Image
 from playwright.async_api import Browser, Page, async_playwright, expect
+from tests.browser.sized_screens import sized_pictures
 from tests.monitoring.programs import program
 from tests.support.conditions import until
 
@@ -208,9 +210,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=FOLDER)
     parser.add_argument("--only", default="", metavar="NAME")
+    parser.add_argument("--sizes", action="store_true", help="pictures of lists with 0, 1 and 10,000 entries instead")
     options = parser.parse_args()
+    if options.sizes and options.folder == FOLDER:
+        parser.error("pictures of sizes are to look at: give a folder for them, such as /tmp/sizes")
     options.folder.mkdir(parents=True, exist_ok=True)
-    asyncio.run(make(options.folder, options.only))
+    asyncio.run((sized_pictures if options.sizes else make)(options.folder, options.only))
 
 
 if __name__ == "__main__":

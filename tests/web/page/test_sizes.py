@@ -23,9 +23,9 @@ EMPTY = {
     "label": "There is no item for you to annotate.",
 }
 TOTAL = {
-    "alerts": ("1 alert,", "10000 alerts, firing: 100."),
-    "dead": ("1 dead letter.", "10000 dead letters."),
-    "experiments": ("1 experiment or replay.", "10000 experiments and replays."),
+    "alerts": ("1 alert,", "10,000 alerts, firing: 100."),
+    "dead": ("1 dead letter.", "10,000 dead letters."),
+    "experiments": ("1 experiment or replay.", "10,000 experiments and replays."),
     "items": ('<span class="muted">1</span>', '<span class="muted">10,000</span>'),
     "label": ("1 item is left for you", "items are left for you"),
 }
