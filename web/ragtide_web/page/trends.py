@@ -24,11 +24,12 @@ CONFIDENCE: Final = 0.995
 """Level of each of the two intervals: without a change, an arrow at one time has a chance of at most 1%."""
 LEAST: Final = 0.02
 """Least change of an arrow, as a share of the metric's range: as large as the `min_effect` of rules."""
-KEPT_S: Final = 180.0
-"""Seconds for which a trend is used again: a mean of a day changes slowly, and a read takes milliseconds."""
+KEPT_S: Final = 600.0
+"""Seconds for which a trend is used again: a mean of a day changes slowly, and 400 trends take seconds to read."""
 MOST: Final = 400
 """Cells that get a trend: each takes two reads."""
-AT_ONCE: Final = 2
+AT_ONCE: Final = 1
+"""Trends that are read at the same time: live numbers must not wait for them."""
 FIRST_WAIT_S: Final = 0.5
 """Most seconds for which a screen waits for trends; later ones come with its next update."""
 
