@@ -1,33 +1,58 @@
-"""Fit the local labeler's coefficients, and print how good it is, with intervals and beside constants and judges.
+"""Fit the local labeler's model, and print how good it is, with intervals and beside constants and judges.
 
-    python benchmarks/fit_local_labeler.py RAGBENCH.jsonl [--clapnq FILE] [--expertqa FILE] [--write]
+    python benchmarks/fit_local_labeler.py RAGBENCH.jsonl[.gz] [--clapnq FILE] [--expertqa FILE] [--write]
 
-Fitted on RAGBench rows with their own sentence cuts (CC BY 4.0; only coefficients go into the package). Every subset,
-and every row in it but for its `sample_weight`, counts the same, however many sentences it has. Logistic regression
-with a quadratic penalty that is chosen, by another five folds, inside the rows it is fitted on. The table predicts
-each row from the four fifths of the questions it is not in; ClapNQ and ExpertQA (people's labels) are never fitted on.
-Intervals: 95%, percentiles of 2,000 seeded samples of questions within each subset.
+Needs lightgbm. Fitted on RAGBench rows with their own sentence cuts (CC BY 4.0; only numbers go into the package).
+Every subset, and every row in it but for its `sample_weight`, counts the same, however many sentences it has. Logistic
+regressions predict the sentences; trees correct the shares of relevant and utilized sentences, and are fitted to rows
+whose sentences were predicted without them. The table predicts each row from the four fifths of the questions it is
+not in, and "fitted without that subset" from the other subsets; ClapNQ and ExpertQA (people's labels) are never fitted
+on. Intervals: 95%, percentiles of 2,000 seeded samples of questions within each subset.
 """
 
 import argparse
+import gzip
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 from agreement import Table, auroc, calibration, error, rank_correlation
 from numpy.typing import NDArray
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit
 
-from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
+from ragtide_consumers.labelers.local.features import InteractionFeatures, extract
+from ragtide_consumers.labelers.local.model import LABELS, MODEL_FILE, SUMMARY_FEATURES, moved, summarized
+from ragtide_consumers.labelers.local.togetherness import TOGETHERNESS
+from ragtide_consumers.labelers.local.trees import DEPTH, BoostedTrees
 from ragtide_consumers.text.sentences import split_sentences
 
 FOLDS = 5
-PENALTIES = (1.0, 3.0, 10.0, 30.0)
+INNER_FOLDS = 3
+PENALTY = 17.0
+
+TREES = {
+    "objective": "regression",
+    "learning_rate": 0.05,
+    "max_depth": DEPTH,
+    "num_leaves": 6,
+    "min_data_in_leaf": 60,
+    "lambda_l2": 20.0,
+    "bagging_fraction": 0.6,
+    "bagging_freq": 1,
+    "feature_fraction": 0.3,
+    "max_bin": 31,
+    "verbose": -1,
+    "num_threads": 1,
+    "deterministic": True,
+}
+ROUNDS = 80
+SEEDS = (0, 1)
 
 SWAPPED_WEIGHT = 0.1
 """Weight, against a row's own answer, of another question's answer to it, whose sentences count as unsupported.
@@ -35,22 +60,10 @@ SWAPPED_WEIGHT = 0.1
 GPT-4 labeled hardly any answer without overlap, so without these an answer about something else would score high.
 """
 
-USED = {
-    "relevant": ("question", "in_response", "words", "document_question", "document_rank", "copied"),
-    "utilized": (
-        "in_response",
-        "of_response",
-        "words",
-        "document_question",
-        "document_response",
-        "document_rank",
-        "document_sentences",
-    ),
-    "supported": ("best", "pairs", "words", "response_best", "new_names"),
-}
-"""Features of each label; found by adding and dropping features on these rows, so they know a little of every fold."""
+MODEL = Path(__file__).parents[1] / "consumers/ragtide_consumers/labelers/local" / MODEL_FILE
 
-COEFFICIENTS = Path(__file__).parents[1] / "consumers/ragtide_consumers/local/coefficients.py"
+SHARES = {"relevance": "relevant", "utilization": "utilized"}
+"""Label of the sentences whose share is a score."""
 
 Floats = NDArray[np.float64]
 
@@ -63,11 +76,10 @@ class Labeled:
     fold: int
     inner_fold: int
     weight: float
-    features: dict[str, Floats]
-    """For each label one line per sentence."""
+    features: InteractionFeatures
     labels: dict[str, Floats]
-    swapped: Floats
-    """Features of the sentences of another question's answer."""
+    swapped: InteractionFeatures
+    """Features with another question's answer in the place of the row's own."""
 
     @property
     def subset(self) -> str:
@@ -81,36 +93,47 @@ class Model:
 
     coefficients: dict[str, Floats]
     """By label, the constant first."""
-    togetherness: float
-    penalties: dict[str, float] = field(default_factory=dict)
+    trees: dict[str, BoostedTrees]
+    """By score: the correction of the expected share."""
+    stored: dict[str, Any]
+    """The trees as the package stores them."""
 
-    def probabilities(self, label: str, features: Floats) -> Floats:
-        """Return the probability of a label for each sentence."""
-        return np.asarray(expit(features @ self.coefficients[label]))
+    def probabilities(self, label: str, features: InteractionFeatures) -> Floats:
+        """Return the probability of a label for each sentence, as the package predicts it."""
+        p = sentence_probabilities(self.coefficients, features)
+        if label == "supported" or not len(p["relevant"]):
+            return p[label]
+        score = next(score for score, of in SHARES.items() if of == label)
+        return moved(p[label], float(p[label].mean()) + self.trees[score].predict(summarized(features, **p)))
 
-    def adherence(self, features: Floats) -> float:
+    def adherence(self, features: InteractionFeatures) -> float:
         """Return the probability that every sentence is supported."""
-        return together(self.probabilities("supported", features), self.togetherness)
+        return together(self.probabilities("supported", features))
 
 
-def together(supported: Floats, togetherness: float) -> float:
+def lines_of(label: str, features: InteractionFeatures) -> Floats:
+    """Return the features of the sentences that have a label, one line per sentence."""
+    return (features.response if label == "supported" else features.documents).T
+
+
+def sentence_probabilities(coefficients: dict[str, Floats], features: InteractionFeatures) -> dict[str, Floats]:
+    """Return the probability of each label for each sentence, before any correction."""
+    return {label: np.asarray(expit(lines_of(label, features) @ beta)) for label, beta in coefficients.items()}
+
+
+def together(supported: Floats) -> float:
     """Return the probability that all sentences are supported, as `expected_trace_metrics` does."""
-    return float(supported.prod() ** len(supported) ** -togetherness) if len(supported) else 1.0
-
-
-def columns(label: str, features: Floats) -> Floats:
-    """Return the features that a label uses, one line per sentence, the constant first."""
-    names = RESPONSE_FEATURES if label == "supported" else DOCUMENT_FEATURES
-    return features[[names.index(name) for name in ("constant", *USED[label])]].T
+    return float(supported.prod() ** len(supported) ** -TOGETHERNESS) if len(supported) else 1.0
 
 
 def fold_of(question: str, salt: str) -> int:
     """Return the fold of a question."""
-    return int.from_bytes(blake2b((salt + question).encode(), digest_size=4).digest(), "big") % FOLDS
+    number = int.from_bytes(blake2b((salt + question).encode(), digest_size=4).digest(), "big")
+    return number % FOLDS
 
 
 def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
-    """Return features and labels of all rows, by their own sentence cuts; each lends the one before it its answer."""
+    """Return features and labels of all rows, by their own sentence cuts, also with another answer of the subset."""
     mass: dict[str, float] = {}
     for row in rows:
         mass[row["subset"]] = mass.get(row["subset"], 0.0) + row["sample_weight"]
@@ -119,7 +142,11 @@ def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
         keys = [key for document in row["documents_sentences"] for key, _ in document]
         answer_keys = [key for key, _ in row["response_sentences"]]
         documents = [[text for _, text in document] for document in row["documents_sentences"]]
-        other = rows[(number + 1) % len(rows)]["response_sentences"]
+        other = next(
+            another["response_sentences"]
+            for another in (*rows[number + 1 :], *rows[: number + 1])
+            if (another["subset"] == row["subset"] and another["question"] != row["question"]) or another is row
+        )
         own = extract(row["question"], documents, [text for _, text in row["response_sentences"]])
         swapped = extract(row["question"], documents, [text for _, text in other])
         named = {name: {key.strip(". ").lower() for key in row[name]} for name in row if name.endswith("_keys")}
@@ -127,13 +154,9 @@ def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
             Labeled(
                 row=row,
                 fold=fold_of(row["question"], ""),
-                inner_fold=fold_of(row["question"], "inner "),
+                inner_fold=fold_of(row["question"], "inner ") % INNER_FOLDS,
                 weight=row["sample_weight"] / mass[row["subset"]],
-                features={
-                    "relevant": columns("relevant", own.documents),
-                    "utilized": columns("utilized", own.documents),
-                    "supported": columns("supported", own.response),
-                },
+                features=own,
                 labels={
                     "relevant": np.array([float(key in named["all_relevant_sentence_keys"]) for key in keys]),
                     "utilized": np.array([float(key in named["all_utilized_sentence_keys"]) for key in keys]),
@@ -141,7 +164,7 @@ def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
                         [float(key not in named["unsupported_response_sentence_keys"]) for key in answer_keys]
                     ),
                 },
-                swapped=columns("supported", swapped.response),
+                swapped=swapped,
             )
         )
     return found
@@ -149,9 +172,12 @@ def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
 
 def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats]:
     """Return features, labels and weights of all sentences; the weights' mean is 1."""
-    parts = [(row.features[label], row.labels[label], row.weight) for row in rows]
+    parts = [(lines_of(label, row.features), row.labels[label], row.weight) for row in rows]
     if label == "supported":
-        parts += [(row.swapped, np.zeros(len(row.swapped)), SWAPPED_WEIGHT * row.weight) for row in rows]
+        parts += [
+            (row.swapped.response.T, np.zeros(row.swapped.response.shape[1]), SWAPPED_WEIGHT * row.weight)
+            for row in rows
+        ]
     parts = [part for part in parts if len(part[1])]
     x = np.concatenate([part for part, _, _ in parts])
     y = np.concatenate([labels for _, labels, _ in parts])
@@ -159,7 +185,7 @@ def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats
     return x, y, weights * len(weights) / weights.sum()
 
 
-def fit_one(rows: Sequence[Labeled], label: str, penalty: float) -> Floats:
+def fit_one(rows: Sequence[Labeled], label: str) -> Floats:
     """Return the coefficients that make one kind of label the most likely; the penalty is on standardized features."""
     x, y, weights = stacked(rows, label)
     mean = weights @ x[:, 1:] / weights.sum()
@@ -168,8 +194,8 @@ def fit_one(rows: Sequence[Labeled], label: str, penalty: float) -> Floats:
 
     def loss(beta: Floats) -> tuple[float, Floats]:
         logits = z @ beta
-        value = float(weights @ (np.logaddexp(0, logits) - y * logits) + penalty * (beta[1:] @ beta[1:]))
-        slope = z.T @ (weights * (expit(logits) - y)) + 2 * penalty * np.r_[0.0, beta[1:]]
+        value = float(weights @ (np.logaddexp(0, logits) - y * logits) + PENALTY * (beta[1:] @ beta[1:]))
+        slope = z.T @ (weights * (expit(logits) - y)) + 2 * PENALTY * np.r_[0.0, beta[1:]]
         return value, slope
 
     beta = np.asarray(minimize(loss, np.zeros(z.shape[1]), jac=True, method="L-BFGS-B").x)
@@ -177,59 +203,66 @@ def fit_one(rows: Sequence[Labeled], label: str, penalty: float) -> Floats:
     return np.asarray(np.r_[beta[0] - slopes @ mean, slopes])
 
 
-def log_loss(rows: Sequence[Labeled], label: str, beta: Floats) -> float:
-    """Return the weighted log loss of the sentences' labels."""
-    x, y, weights = stacked(rows, label)
-    logits = x @ beta
-    return float(weights @ (np.logaddexp(0, logits) - y * logits))
+def boosted(x: Floats, y: Floats, weights: Floats) -> dict[str, Any]:
+    """Return trees that predict y from the summaries x, in the form that the package stores."""
+    features, thresholds, values = [], [], []
+    for seed in SEEDS:
+        data = lightgbm.Dataset(x, y, weight=weights)
+        fitted = lightgbm.train({**TREES, "seed": seed}, data, ROUNDS).dump_model()
+        for tree in fitted["tree_info"]:
+            nodes = [tree["tree_structure"]]
+            for _ in range(DEPTH):
+                nodes += [
+                    node.get(f"{side}_child", node)
+                    for node in nodes[-(len(nodes) // 2 + 1) :]
+                    for side in ("left", "right")
+                ]
+            inner, leaves = nodes[: 2**DEPTH - 1], nodes[2**DEPTH - 1 :]
+            features.append([SUMMARY_FEATURES[node.get("split_feature", 0)] for node in inner])
+            thresholds.append([None if "threshold" not in node else round(node["threshold"], 6) for node in inner])
+            values.append([round(node["leaf_value"] / len(SEEDS), 7) for node in leaves])
+    return {"features": features, "thresholds": thresholds, "values": values}
 
 
 def fit(rows: Sequence[Labeled]) -> Model:
-    """Return the model fitted to rows; penalties and togetherness come from folds inside these rows."""
-    inner = [
-        ([row for row in rows if row.inner_fold != fold], [row for row in rows if row.inner_fold == fold])
-        for fold in range(FOLDS)
-    ]
-    penalties = {}
-    for label in USED:
-        losses = [sum(log_loss(test, label, fit_one(train, label, p)) for train, test in inner) for p in PENALTIES]
-        penalties[label] = PENALTIES[int(np.argmin(losses))]
-    held_out = [
-        (row.weight, float(row.labels["supported"].all()), expit(row.features["supported"] @ beta))
-        for train, test in inner
-        for beta in [fit_one(train, "supported", penalties["supported"])]
-        for row in test
-        if len(row.labels["supported"])
-    ]
-
-    def adherence_loss(togetherness: float) -> float:
-        guess = np.clip([together(p, togetherness) for _, _, p in held_out], 1e-9, 1 - 1e-9)
-        truth = np.array([y for _, y, _ in held_out])
-        weights = np.array([w for w, _, _ in held_out])
-        return -float(weights @ (truth * np.log(guess) + (1 - truth) * np.log(1 - guess)))
-
+    """Return the model fitted to rows; the trees see sentences as logistic functions of the other rows predict them."""
+    summaries: list[Floats] = []
+    kept: list[Labeled] = []
+    expected: dict[str, list[float]] = {score: [] for score in SHARES}
+    for fold in range(INNER_FOLDS):
+        others = [row for row in rows if row.inner_fold != fold]
+        coefficients = {label: fit_one(others, label) for label in LABELS}
+        for row in rows:
+            if row.inner_fold == fold and row.features.documents.shape[1]:
+                p = sentence_probabilities(coefficients, row.features)
+                summaries.append(summarized(row.features, **p))
+                kept.append(row)
+                for score, label in SHARES.items():
+                    expected[score].append(float(row.labels[label].mean() - p[label].mean()))
+    weights = np.array([row.weight for row in kept])
+    weights *= len(weights) / weights.sum()
+    stored = {score: boosted(np.array(summaries), np.array(expected[score]), weights) for score in SHARES}
     return Model(
-        coefficients={label: fit_one(rows, label, penalties[label]) for label in USED},
-        togetherness=float(minimize_scalar(adherence_loss, bounds=(0.0, 1.0), method="bounded").x),
-        penalties=penalties,
+        coefficients={label: fit_one(rows, label) for label in LABELS},
+        trees={score: BoostedTrees.read(trees, SUMMARY_FEATURES) for score, trees in stored.items()},
+        stored=stored,
     )
 
 
-def predictions(rows: Sequence[Labeled], same_fold: Callable[[Labeled, Labeled], bool]) -> dict[str, Floats]:
-    """Return predicted and true scores, each row predicted by a model of those that are not in the same fold."""
+def predictions(rows: Sequence[Labeled], part: Callable[[Labeled], object]) -> dict[str, Floats]:
+    """Return predicted and true scores, each row predicted by a model of those in other parts."""
     found: dict[str, list[float]] = {}
-    models: dict[tuple[int, ...], Model] = {}
+    models: dict[object, Model] = {}
     for row in rows:
-        training = tuple(number for number, other in enumerate(rows) if not same_fold(row, other))
-        if training not in models:
-            models[training] = fit([rows[number] for number in training])
-        model = models[training]
-        relevant = model.probabilities("relevant", row.features["relevant"])
-        utilized = model.probabilities("utilized", row.features["utilized"])
+        if part(row) not in models:
+            models[part(row)] = fit([other for other in rows if part(other) != part(row)])
+        model = models[part(row)]
+        relevant = model.probabilities("relevant", row.features)
+        utilized = model.probabilities("utilized", row.features)
         # RAGBench stores 1 where nothing is relevant; our profile calls that absent, so it does not count.
         any_relevant = bool(row.labels["relevant"].any())
         for name, value in (
-            ("adherence", model.adherence(row.features["supported"])),
+            ("adherence", model.adherence(row.features)),
             ("relevance", relevant.mean()),
             ("utilization", utilized.mean()),
             ("completeness", float(relevant @ utilized / relevant.sum()) if any_relevant else np.nan),
@@ -252,8 +285,8 @@ def report_ragbench(rows: Sequence[Labeled]) -> None:
     """Print the agreement with RAGBench's labels."""
     subsets = np.array([row.subset for row in rows])
     weights = np.array([row.weight for row in rows])
-    found = predictions(rows, lambda row, other: row.fold == other.fold)
-    moved = predictions(rows, lambda row, other: row.subset == other.subset)
+    found = predictions(rows, lambda row: row.fold)
+    moved = predictions(rows, lambda row: row.subset)
     table = Table(subsets)
     table.header()
     bad = 1 - found["true adherence"]
@@ -289,8 +322,8 @@ def report_clapnq(path: Path, model: Model) -> None:
     scores, truths = [], []
     for row in read(path):
         if row["answerable"]:
-            features = extract(row["question"], [row["passage_sentences"]], split_sentences(row["answer"])).documents
-            scores.append(model.probabilities("utilized", columns("utilized", features)))
+            features = extract(row["question"], [row["passage_sentences"]], split_sentences(row["answer"]))
+            scores.append(model.probabilities("utilized", features))
             chosen = set(row["selected_sentence_ids"])
             truths.append(np.array([float(number in chosen) for number in range(len(row["passage_sentences"]))]))
     table = Table(np.full(len(scores), "clapnq"))
@@ -305,11 +338,11 @@ def report_expertqa(path: Path, model: Model) -> None:
         judged = [claim for claim in row["claims"] if claim["support"]]
         if not judged:
             continue
-        features = extract(row["question"], documents, [claim["claim"] for claim in judged]).response
-        claims.append(-model.probabilities("supported", columns("supported", features)))
+        features = extract(row["question"], documents, [claim["claim"] for claim in judged])
+        claims.append(-model.probabilities("supported", features))
         bad_claims.append(np.array([float(claim["support"] != "Complete") for claim in judged]))
-        whole = extract(row["question"], documents, split_sentences(row["response"])).response
-        responses.append(-model.adherence(columns("supported", whole)))
+        whole = extract(row["question"], documents, split_sentences(row["response"]))
+        responses.append(-model.adherence(whole))
         bad_responses.append(float(bad_claims[-1].any()))
         counts.append(float(len(judged)))
     table = Table(np.full(len(claims), "expertqa"))
@@ -318,60 +351,43 @@ def report_expertqa(path: Path, model: Model) -> None:
     table.line("  number of claims alone", auroc, np.array(counts), np.array(bad_responses))
 
 
-def module(model: Model) -> str:
-    """Return the text of the module of coefficients."""
-    lines = [
-        '"""Coefficients of the local labeler, by feature (`features.py`).',
-        "",
-        "Written by `python benchmarks/fit_local_labeler.py RAGBENCH.jsonl --write` from 200 RAGBench rows (Friel et",
-        "al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4). Do not edit.",
-        '"""',
-        "",
-        "from collections.abc import Mapping",
-        "from typing import Final",
-        "",
-    ]
-    meanings = {
-        "relevant": "That a document sentence is relevant to the question.",
-        "utilized": "That the response used a document sentence.",
-        "supported": "That the documents support a response sentence.",
+def written(model: Model) -> str:
+    """Return the text of the package's file of the model, a tree on three lines."""
+    stored: dict[str, Any] = {
+        "source": "RAGBench (Friel et al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4)",
+        "command": "python benchmarks/fit_local_labeler.py RAGBENCH.jsonl.gz --write",
     }
-    for label, meaning in meanings.items():
-        lines.append(f"{label.upper()}: Final[Mapping[str, float]] = {{")
-        names = ("constant", *USED[label])
-        lines += [
-            f'    "{name}": {value:.4f},' for name, value in zip(names, model.coefficients[label].tolist(), strict=True)
-        ]
-        lines += ["}", f'"""{meaning} Penalty {model.penalties[label]:g}."""', ""]
-    lines.append(f"TOGETHERNESS: Final = {model.togetherness:.2f}")
-    lines.append('"""How much the sentences of one response stand or fall together: 0 not at all, 1 wholly."""')
-    return "\n".join(lines) + "\n"
+    for label, names in LABELS.items():
+        values = model.coefficients[label].tolist()
+        stored[label] = {name: round(value, 4) for name, value in zip(names, values, strict=True)}
+    stored.update(model.stored)
+    return json.dumps(stored, indent=1).replace("\n    ", "").replace("\n   ]", "]") + "\n"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a JSON Lines file."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """Return the rows of a JSON Lines file, compressed or not."""
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def main() -> None:
-    """Fit, and print the report and the coefficients."""
+    """Fit, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ragbench", type=Path, help="JSON Lines of RAGBench rows with sentence labels")
     parser.add_argument("--clapnq", type=Path, help="JSON Lines of ClapNQ rows")
     parser.add_argument("--expertqa", type=Path, help="JSON Lines of ExpertQA rows")
-    parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
+    parser.add_argument("--write", action="store_true", help="write the model into the package")
     arguments = parser.parse_args()
     rows = labeled(read(arguments.ragbench))
     model = fit(rows)
+    if arguments.write:
+        MODEL.write_text(written(model), encoding="utf-8")
     report_ragbench(rows)
     if arguments.clapnq is not None:
         report_clapnq(arguments.clapnq, model)
     if arguments.expertqa is not None:
         report_expertqa(arguments.expertqa, model)
-    if arguments.write:
-        COEFFICIENTS.write_text(module(model), encoding="utf-8")
-    else:
-        print("\n" + module(model))
 
 
 if __name__ == "__main__":

@@ -4,22 +4,20 @@ import subprocess
 import sys
 import time
 from cProfile import Profile
+from hashlib import blake2b
 from pstats import Stats
 from statistics import fmean
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide_consumers.labelers.local.coefficients import RELEVANT, SUPPORTED, UTILIZED
-from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
 from ragtide_consumers.labelers.local.overlap import Overlap
 from ragtide_consumers.labelers.local.words import content_words
-from ragtide_consumers.text.sentences import cut, split_sentences
+from ragtide_consumers.text.sentences import split_sentences
 from ragtide_offline.demo import SHIFT, demo_interactions
-from ragtide_schemas import METRICS, SentenceProbabilities
+from ragtide_schemas import METRICS
 
 pytestmark = pytest.mark.processes
 
@@ -64,7 +62,7 @@ def test_russian_is_scored() -> None:
     document = "Башня была построена в 1889 году. Она стоит в Париже."
     own = LABELER.label_now(interaction("Башню построили в 1889 году.", document)).scores
     other = LABELER.label_now(interaction("Пингвины любят холодную воду.", document)).scores
-    assert own["trace.adherence"] > 0.9
+    assert own["trace.adherence"] > 0.85
     assert other["trace.adherence"] < 0.6
 
 
@@ -146,24 +144,16 @@ def test_completeness_is_withheld_because_a_constant_is_better() -> None:
     }
 
 
-def test_its_probabilities_are_those_its_fitting_script_predicts_from_the_same_sentences() -> None:
-    row = demo_interactions()[0]
-    (labels,) = LABELER.label_now(row).labels
-    assert isinstance(labels, SentenceProbabilities)
-    sentences = cut(row)
-    features = extract(sentences.question, sentences.documents, sentences.response)
-    for names, matrix, coefficients, found in (
-        (DOCUMENT_FEATURES, features.documents, RELEVANT, labels.relevant),
-        (DOCUMENT_FEATURES, features.documents, UTILIZED, labels.utilized),
-        (RESPONSE_FEATURES, features.response, SUPPORTED, labels.supported),
-    ):
-        logits = sum(value * matrix[names.index(name)] for name, value in coefficients.items())
-        assert found == pytest.approx(1 / (1 + np.exp(-logits)))
+def test_a_number_that_stands_nowhere_lowers_the_support() -> None:
+    right = LABELER.label_now(interaction("The tower was built in 1889 by Gustave Eiffel.", TOWER)).scores
+    wrong = LABELER.label_now(interaction("The tower was built in 1789 by Gustave Eiffel.", TOWER)).scores
+    assert wrong["trace.adherence"] < right["trace.adherence"] - 0.02
 
 
-def test_every_coefficient_belongs_to_a_feature() -> None:
-    assert set(RELEVANT) | set(UTILIZED) <= set(DOCUMENT_FEATURES)
-    assert set(SUPPORTED) <= set(RESPONSE_FEATURES)
+def test_the_scores_of_a_fixed_corpus_are_these_digits_everywhere() -> None:
+    scored = [dict(LABELER.label_now(row).scores) for row in demo_interactions()[:40]]
+    digits = json.dumps([{name: f"{score:.9f}" for name, score in sorted(row.items())} for row in scored])
+    assert blake2b(digits.encode(), digest_size=8).hexdigest() == "309d688115315fc0"
 
 
 def test_names_that_stand_nowhere_lower_the_support() -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ragtide_schemas import METRICS, ClaimLabels, SentenceLabels, SentenceProbabilities, SpecimenLabeling
 
-from ..labelers.local.coefficients import TOGETHERNESS
+from ..labelers.local.togetherness import TOGETHERNESS
 from ..metrics.ragchecker import RAGCHECKER
 from ..metrics.trace import CAPSTONE_FULL_RELEVANCE, TRACE, supported_sentences
 

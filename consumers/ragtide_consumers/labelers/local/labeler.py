@@ -1,18 +1,14 @@
 """The labeler `local`: deterministic, without key and download. It is for ranking, trend and triage, not for verdicts.
 
 It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns these into
-probabilities by three logistic functions (`coefficients.py`; `benchmarks/fit_local_labeler.py` fits them and prints
-their accuracy). Relevance uses the response as a hint, although its definition does not.
+probabilities by a fitted model (`model.py`; `benchmarks/fit_local_labeler.py` fits it and prints its accuracy).
+Relevance uses the response as a hint, although its definition does not.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from math import exp
 from typing import Final
-
-import numpy as np
 
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 
@@ -22,9 +18,10 @@ from ...metrics.trace import TRACE, all_absent, expected_trace_metrics
 from ...text.languages import language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
-from .coefficients import RELEVANT, SUPPORTED, TOGETHERNESS, UTILIZED
-from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, extract
-from .overlap import Floats, TooManyMatchesError
+from .features import extract
+from .model import shipped
+from .overlap import TooManyMatchesError
+from .togetherness import TOGETHERNESS
 
 LANGUAGES: Final = frozenset({"en", "ru"})
 """Languages whose stop words and endings the labeler knows."""
@@ -41,7 +38,7 @@ class LocalLabeler:
 
     name: Final = "local"
     profile: Final = "ragbench"
-    version: Final = f"2-{SPLITTER_ID}"
+    version: Final = f"3-{SPLITTER_ID}"
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the expected TRACe scores of one interaction.
@@ -82,12 +79,7 @@ class LocalLabeler:
 
 def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction."""
-    features = extract(sentences.question, sentences.documents, sentences.response)
-    return SentenceProbabilities(
-        relevant=_logistic(_RELEVANT, features.documents),
-        utilized=_logistic(_UTILIZED, features.documents),
-        supported=_logistic(_SUPPORTED, features.response),
-    )
+    return shipped().predict(extract(sentences.question, sentences.documents, sentences.response))
 
 
 def _characters(interaction: RagInteraction) -> int:
@@ -103,16 +95,3 @@ def _is_supported(language: str, interaction: RagInteraction) -> bool:
         return False
     beginnings = " ".join(document.text[:120] for document in interaction.documents[:SAMPLE_DOCUMENTS])
     return language_of(beginnings, context=(interaction.response,)) == language
-
-
-def _aligned(coefficients: Mapping[str, float], names: Sequence[str]) -> Floats:
-    return np.array([[coefficients.get(name, 0.0)] for name in names])
-
-
-_RELEVANT, _UTILIZED = _aligned(RELEVANT, DOCUMENT_FEATURES), _aligned(UTILIZED, DOCUMENT_FEATURES)
-_SUPPORTED = _aligned(SUPPORTED, RESPONSE_FEATURES)
-
-
-def _logistic(coefficients: Floats, features: Floats) -> tuple[float, ...]:
-    """Return a probability for each sentence; features are added in order, so every machine computes the same bits."""
-    return tuple([1 / (1 + exp(-logit)) for logit in (coefficients * features).sum(axis=0).tolist()])

@@ -91,6 +91,11 @@ class Overlap:
         weights, unseen = self._weights, self._unseen
         return sum(weights.get(word, unseen) for word in words)
 
+    def found(self, words: Iterable[str]) -> float:
+        """Return the weight of those of different words that stand in any document sentence."""
+        weights = self._weights
+        return sum(weights[word] for word in words if word in weights)
+
     def matched(self, texts: Sequence[Iterable[str]]) -> Floats:
         """Return the weight matched by text and document sentence; each text holds different words."""
         cells: list[int] = []
@@ -187,9 +192,12 @@ class Overlap:
                 shares[document] += weight
         return np.array(shares) / (whole or 1.0)
 
-    def known_pairs(self, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Return which pairs of neighboring words stand in any document sentence."""
+    def known_pairs(self, pairs: set[tuple[str, str]]) -> tuple[set[tuple[str, str]], list[float]]:
+        """Return which pairs of neighboring words stand in any document sentence, and each sentence's share of them."""
         found: set[tuple[str, str]] = set()
+        shares = []
         for words in self.sentences:
-            found.update(pairs.intersection(pairwise(words)))
-        return found
+            shared = pairs.intersection(pairwise(words))
+            found |= shared
+            shares.append(len(shared) / (len(words) - 1) if shared else 0.0)
+        return found, shares
