@@ -234,7 +234,7 @@ def test_a_spend_limit_is_that_of_all_runs_on_this_machine(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--labeler", "nobody"], "There are: local, judge, cascade"),
+        (["--labeler", "nobody"], "There are: local, judge, "),
         (["--labeler", "judge"], "judge.model is not set"),
         (["--labeler", "stored", "--profile", "other"], "other"),
         (["--strategy", "magic"], "There are: auto, running"),
