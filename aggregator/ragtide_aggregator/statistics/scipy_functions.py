@@ -13,6 +13,7 @@ HOMES: Final = {
     "gammaln": "scipy.special",
     "lfilter": "scipy.signal",
     "ndtri": "scipy.special",
+    "stdtrit": "scipy.special",
 }
 """The module of each function."""
 

@@ -15,7 +15,8 @@ from ragtide_schemas.suggestions import unknown
 
 from ..metrics.custom import CustomMetric
 from .cascade import CascadeLabeler
-from .local.labeler import LocalLabeler
+from .local.correction_file import load_correction
+from .local.labeler import SHIPPED_VERSION, LocalLabeler
 from .plugins import custom_labeler, custom_metrics, installed_labelers
 from .profiles import check_profiles
 from .protocol import Labeler, Labeling, close
@@ -116,7 +117,7 @@ class _Builder:
             ConfigurationError: no labeler has that name, or a setting that it needs is missing.
         """
         if name == "local":
-            return LocalLabeler()
+            return self._local()
         if name == "judge":
             return self._judge()
         if name == "model" and self._models is not None:
@@ -130,13 +131,21 @@ class _Builder:
             raise ConfigurationError(f"{found}. To use one of your own, give module:attribute")
         return Bounded(labeler, self._settings.label_timeout_s)
 
+    def _local(self) -> LocalLabeler:
+        path = self._settings.local.model
+        if path is None:
+            return LocalLabeler()
+        loaded = load_correction(path, SHIPPED_VERSION)
+        log.info("fitted labeler loaded", file=str(path), sha256=loaded.sha256, scores=sorted(loaded.content.scores))
+        return LocalLabeler(loaded)
+
     def _judge(self) -> Labeler:
         # The judge's client takes longer to import than most commands run.
         from .judge.build import judge_of  # noqa: PLC0415
 
         # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
         falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
-        fallback = LocalLabeler() if falls_back else None
+        fallback = self._local() if falls_back else None
         return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback)
 
 

@@ -54,6 +54,11 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide score answers.jsonl --labeler judge --model gpt-5-mini --output scores.jsonl",
         "ragtide score answers.jsonl --fail-if 'trace.adherence < 0.8' --junit gate.xml",
     ),
+    "fit": (
+        "ragtide fit --recording recording --dry-run",
+        "ragtide fit --kept --reference judge",
+        "ragtide fit answers.jsonl --judged judge.jsonl --output local-model.json",
+    ),
     "agreement": (
         "ragtide agreement scores.jsonl --gold rows.jsonl",
         "ragtide agreement judge.jsonl --against local.jsonl --metric trace.adherence",
@@ -112,6 +117,7 @@ EXITS: Final[Mapping[str, str]] = {
     "trace": "1 if the id is not known",
     "explain": "1 if there is no such metric",
     "score": "1 if a row could not be scored, or if there is none",
+    "fit": "4 if no score is better than the shipped labeler's",
     "inspect": "1 if --verify finds damage",
     "replay": "1 if it stopped at --max-cost-usd",
     "dataset from-alert": "1 if there is no such alert, or none of its items is kept",

@@ -43,6 +43,7 @@ GROUPS: Final = {
     },
     "Offline (files, without Redis)": {
         "score": Listed("score:score", "Score a file of interactions."),
+        "fit": Listed("fit:fit", "Fit the local labeler to scores of your judge, or of people."),
         "agreement": Listed("agreement:agreement", "Measure how well scores agree with gold or other scores."),
     },
     "Record and replay": {

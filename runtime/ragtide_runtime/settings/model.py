@@ -28,6 +28,7 @@ from .errors import Explainer, read_toml
 from .history import HistorySettings
 from .ingest import IngestSettings
 from .judge import JudgeSettings
+from .local import LocalSettings
 from .models import ModelsSettings
 from .notify import NotifySettings
 from .otel import OtelSettings
@@ -119,6 +120,8 @@ class Settings(BaseSettings):
     `context_length`, `documents`, `top_score`, `mean_score`."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
+    local: LocalSettings = LocalSettings()
+    """The local labeler: the table `[local]`."""
     judge: JudgeSettings = JudgeSettings()
     """The LLM judge: the table `[judge]`."""
     models: ModelsSettings = ModelsSettings()

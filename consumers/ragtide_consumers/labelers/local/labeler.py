@@ -18,10 +18,15 @@ from ...metrics.trace import TRACE, all_absent, expected_trace_metrics
 from ...text.languages import language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
+from .correction import Correction
+from .correction_file import LoadedCorrection
 from .features import extract
 from .model import shipped
 from .overlap import TooManyMatchesError
 from .togetherness import TOGETHERNESS
+
+SHIPPED_VERSION: Final = f"3-{SPLITTER_ID}"
+"""Version of the labeler with the shipped model alone."""
 
 LANGUAGES: Final = frozenset({"en", "ru"})
 """Languages whose stop words and endings the labeler knows."""
@@ -34,11 +39,20 @@ SAMPLE_DOCUMENTS: Final = 3
 
 
 class LocalLabeler:
-    """Predicts relevant, utilized and supported sentences by weighted word overlap, and publishes expected scores."""
+    """Predicts relevant, utilized and supported sentences by weighted word overlap, and publishes expected scores.
+
+    Args:
+        fitted: correction that `ragtide fit` fitted to a deployment's own interactions; None for the shipped model.
+    """
 
     name: Final = "local"
     profile: Final = "ragbench"
-    version: Final = f"3-{SPLITTER_ID}"
+    version: str = SHIPPED_VERSION
+
+    def __init__(self, fitted: LoadedCorrection | None = None) -> None:
+        self._correction = None if fitted is None else fitted.correction
+        if fitted is not None:
+            self.version = f"{SHIPPED_VERSION}-{fitted.version}"
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the expected TRACe scores of one interaction.
@@ -69,7 +83,7 @@ class LocalLabeler:
         if not _is_supported(sentences.language, interaction):
             return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
         try:
-            labels = probabilities(sentences)
+            labels = probabilities(sentences, self._correction)
         except TooManyMatchesError:
             return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
@@ -77,9 +91,11 @@ class LocalLabeler:
         return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
 
 
-def probabilities(sentences: CutInteraction) -> SentenceProbabilities:
-    """Return the probabilities of all sentence labels of an interaction."""
-    return shipped().predict(extract(sentences.question, sentences.documents, sentences.response))
+def probabilities(sentences: CutInteraction, correction: Correction | None = None) -> SentenceProbabilities:
+    """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
+    features = extract(sentences.question, sentences.documents, sentences.response)
+    found = shipped().predict(features)
+    return found if correction is None else correction.applied(features, found)
 
 
 def _characters(interaction: RagInteraction) -> int:

@@ -1,0 +1,146 @@
+"""Corrects the shipped model's scores by numbers that `ragtide fit` fitted to a deployment's own judged interactions.
+
+A correction is a linear function of an interaction's features, added to the log odds of one score. The sentences'
+probabilities are then moved in the same order, so that the formulas of TRACe give the corrected score. Every feature is
+limited to the range that it had among the fitted interactions, so unusual interactions cannot lead to extreme scores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ragtide_schemas import SentenceProbabilities
+
+from .features import InteractionFeatures
+from .model import SUMMARY_FEATURES, moved, summarized
+from .overlap import Floats
+from .togetherness import TOGETHERNESS
+from .trees import DECIMALS
+
+RELEVANCE: Final = "context_relevance"
+UTILIZATION: Final = "context_utilization"
+ADHERENCE: Final = "adherence"
+
+CORRECTED: Final = (RELEVANCE, UTILIZATION, ADHERENCE)
+"""Scores that a correction may change. The fraction of supported sentences moves with adherence."""
+
+CONSTANT: Final = "constant"
+LOG_ODDS: Final = "log odds"
+
+INPUTS: Final = (CONSTANT, LOG_ODDS, *SUMMARY_FEATURES)
+"""Inputs of a correction: 1, the log odds of the shipped score, and the features of the whole interaction."""
+
+EDGE: Final = 0.002
+"""Shipped scores are limited to this distance from 0 and 1, because the log odds of 0 and 1 are infinite."""
+
+STEEPEST: Final = 30.0
+"""Log odds beyond this are cut, so that no number overflows."""
+
+
+class Term(NamedTuple):
+    """One summand of a correction."""
+
+    place: int
+    """Position of the input in `INPUTS`."""
+    coefficient: float
+    lowest: float
+    """Smaller inputs count as this."""
+    highest: float
+    """Larger inputs count as this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Corrections of scores, one sequence of terms for each score that is corrected."""
+
+    terms: Mapping[str, Sequence[Term]]
+
+    def applied(self, features: InteractionFeatures, shipped: SentenceProbabilities) -> SentenceProbabilities:
+        """Return the probabilities of an interaction's sentences after the correction.
+
+        Without document sentences the probabilities stay as they are.
+
+        Args:
+            features: of the interaction.
+            shipped: the probabilities by the shipped model.
+        """
+        if not shipped.relevant:
+            return shipped
+        summary, scores = summary_of(features, shipped), scores_of(shipped)
+        corrected = {
+            score: corrected_score(terms, inputs_of(summary, scores[score]))
+            for score, terms in self.terms.items()
+            if score in scores
+        }
+        relevant, utilized, supported = shipped.relevant, shipped.utilized, shipped.supported
+        if RELEVANCE in corrected:
+            relevant = tuple(moved(np.array(relevant), corrected[RELEVANCE]).tolist())
+        if UTILIZATION in corrected:
+            utilized = tuple(moved(np.array(utilized), corrected[UTILIZATION]).tolist())
+        if ADHERENCE in corrected:
+            supported = tempered(supported, corrected[ADHERENCE])
+        return SentenceProbabilities(relevant=relevant, utilized=utilized, supported=supported)
+
+
+def summary_of(features: InteractionFeatures, shipped: SentenceProbabilities) -> Sequence[float]:
+    """Return the features of a whole interaction that has document sentences, rounded, so that no last bit decides."""
+    parts = (np.array(part) for part in (shipped.relevant, shipped.utilized, shipped.supported))
+    found: list[float] = np.round(summarized(features, *parts), DECIMALS).tolist()
+    return found
+
+
+def inputs_of(summary: Sequence[float], score: float) -> Sequence[float]:
+    """Return the inputs of the correction of a score, as `INPUTS` names them."""
+    return (1.0, round(log_odds(score), DECIMALS), *summary)
+
+
+def scores_of(shipped: SentenceProbabilities) -> dict[str, float]:
+    """Return the scores that may be corrected, before the correction; adherence only if there is a response."""
+    n = len(shipped.relevant)
+    found = {RELEVANCE: fsum(shipped.relevant) / n, UTILIZATION: fsum(shipped.utilized) / n} if n else {}
+    return {**found, ADHERENCE: exp(_log_adherence(shipped.supported))} if shipped.supported else found
+
+
+def corrected_score(terms: Sequence[Term], inputs: Sequence[float]) -> float:
+    """Return a corrected score, in (0, 1). The sum is exact before rounding, so no order of the terms matters."""
+    logit = fsum(term.coefficient * min(max(inputs[term.place], term.lowest), term.highest) for term in terms)
+    return 1 / (1 + exp(-min(max(logit, -STEEPEST), STEEPEST)))
+
+
+def log_odds(score: float) -> float:
+    """Return the log odds of a score in [0, 1], which is first limited to [`EDGE`, 1 - `EDGE`].
+
+    >>> log_odds(0.5)
+    0.0
+    """
+    limited = min(max(score, EDGE), 1 - EDGE)
+    return log(limited / (1 - limited))
+
+
+def tempered(supported: Sequence[float], adherence: float) -> tuple[float, ...]:
+    """Return probabilities of supported sentences, raised to one power, that together give an adherence in (0, 1).
+
+    Their order stays. If all are 1 they stay 1.
+    """
+    now = _log_adherence(supported)
+    if now == 0:
+        return tuple(supported)
+    power = log(adherence) / now
+    return tuple(_not_zero(p) ** power for p in supported)
+
+
+def _log_adherence(supported: Sequence[float]) -> float:
+    """Return the logarithm of the probability that all sentences are supported, as `expected_trace_metrics` has it."""
+    return fsum(log(_not_zero(p)) for p in supported) * float(len(supported) ** -TOGETHERNESS)
+
+
+def _not_zero(p: float) -> float:
+    return max(p, 1e-300)
+
+
+def columns_of(summaries: Sequence[Sequence[float]], scores: Sequence[float]) -> Floats:
+    """Return the inputs of the correction of one score for many interactions, one line an interaction."""
+    return np.array([inputs_of(*one) for one in zip(summaries, scores, strict=True)], np.float64)

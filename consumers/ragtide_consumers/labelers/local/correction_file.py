@@ -1,0 +1,195 @@
+"""The file of a fitted correction, which `ragtide fit` writes and workers load: JSON, checked before it is used."""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_schemas import InvalidEntryError
+from ragtide_schemas.base import Name, Size, UtcTime, Value, WireModel
+
+from .correction import INPUTS, Correction, Term
+from .model import MODEL_FILE
+
+FILE_MAX_BYTES: Final = 262_144
+"""Most bytes of a file: a correction of all scores has about 50,000."""
+
+FILE_VERSION: Final = 1
+"""Version of the format that this release writes."""
+
+DIGEST_DIGITS: Final = 16
+"""Hexadecimal digits of the file's digest in the labeler's version."""
+
+Loss = Annotated[float, Field(ge=0, le=1)]
+LossDifference = Annotated[float, Field(ge=-1, le=1)]
+
+
+class CorrectionInput(WireModel):
+    """One input of a correction."""
+
+    coefficient: Value
+    """Factor of the input."""
+    lowest: Value
+    """Smaller values of the input count as this."""
+    highest: Value
+    """Larger values of the input count as this."""
+
+    @model_validator(mode="after")
+    def _ends_are_in_order(self) -> Self:
+        if self.lowest > self.highest:
+            raise ValueError(f"lowest is {self.lowest:g} and highest is {self.highest:g}: fit the model again")
+        return self
+
+
+class CrossValidated(WireModel):
+    """Squared errors of a score, each interaction predicted by a fit to the other questions."""
+
+    interactions: Size
+    """Number of interactions with this score."""
+    questions: Size
+    """Number of different questions."""
+    shipped: Loss
+    """Mean squared error of the shipped labeler."""
+    fitted: Loss
+    """Mean squared error of the fitted labeler."""
+    difference: LossDifference
+    """Mean of fitted minus shipped; negative if the fit is better."""
+    lower: LossDifference
+    """Lower end of its interval."""
+    upper: LossDifference
+    """Upper end of its interval."""
+
+
+class FittedScore(WireModel):
+    """The correction of one score."""
+
+    inputs: Annotated[dict[str, CorrectionInput], Field(min_length=1, max_length=len(INPUTS))]
+    """The inputs by name."""
+    cross_validated: CrossValidated
+    """How much better the fit was on questions that it had not seen."""
+
+
+class CorrectionFile(WireModel):
+    """A fitted correction of the local labeler."""
+
+    max_bytes: ClassVar[int | None] = FILE_MAX_BYTES
+
+    file_version: Literal[1] = FILE_VERSION
+    """Version of this format."""
+    labeler_version: Name
+    """Version of the local labeler that it corrects."""
+    model_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """SHA-256 of the shipped model that it corrects."""
+    fitted_at: UtcTime
+    """Time of the fit."""
+    source: Annotated[str, Field(max_length=1000)]
+    """Where the interactions came from."""
+    reference: Annotated[str, Field(max_length=1000)]
+    """The labeler or the people whose scores it was fitted to."""
+    interactions: Size
+    """Number of interactions."""
+    questions: Size
+    """Number of different questions."""
+    first_occurred_at: UtcTime
+    """Time of the oldest interaction."""
+    last_occurred_at: UtcTime
+    """Time of the newest interaction. Only later interactions are new to the fit."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Level of the intervals."""
+    scores: Annotated[
+        dict[Literal["context_relevance", "context_utilization", "adherence"], FittedScore], Field(min_length=1)
+    ]
+    """The corrected scores."""
+
+    def correction(self) -> Correction:
+        """Return the correction.
+
+        Raises:
+            ValueError: an input has a name that this release does not compute.
+        """
+        place = {name: number for number, name in enumerate(INPUTS)}
+        for score, fitted in self.scores.items():
+            unknown = sorted(fitted.inputs.keys() - place.keys())
+            if unknown:
+                raise ValueError(f"scores.{score}.inputs has {unknown[0][:80]!r}, which this release does not compute")
+        return Correction(
+            {
+                score: tuple(
+                    sorted(
+                        Term(place[name], one.coefficient, one.lowest, one.highest)
+                        for name, one in fitted.inputs.items()
+                    )
+                )
+                for score, fitted in self.scores.items()
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCorrection:
+    """A correction that was read from a file."""
+
+    correction: Correction
+    sha256: str
+    """SHA-256 of the file, in hexadecimal digits."""
+    content: CorrectionFile
+
+    @property
+    def version(self) -> str:
+        """The part of the labeler's version that names the file."""
+        return f"fit-{self.sha256[:DIGEST_DIGITS]}"
+
+
+def load_correction(path: Path, labeler_version: str) -> LoadedCorrection:
+    """Return the correction in a file.
+
+    Args:
+        path: of the file.
+        labeler_version: version of the labeler that uses it.
+
+    Raises:
+        ConfigurationError: the file is missing, too large or damaged, or made for another version of the labeler.
+    """
+    name, again = f"local.model = {str(path)!r}", "fit the labeler again (ragtide fit)"
+    try:
+        with path.open("rb") as file:
+            payload = file.read(FILE_MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{name} does not exist: correct the path, or make the file with ragtide fit"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{name} cannot be read ({error.strerror}): correct the path or its rights") from None
+    if len(payload) > FILE_MAX_BYTES:
+        raise ConfigurationError(
+            f"{name} has more than {FILE_MAX_BYTES:,} bytes, so ragtide fit has not made it: correct the path"
+        )
+    try:
+        content = CorrectionFile.decode(payload)
+        correction = content.correction()
+    except InvalidEntryError as error:
+        raise ConfigurationError(f"{name} is damaged or no model of ragtide fit ({error.detail}): {again}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{name} was made by another release ({error}): {again}") from None
+    if content.labeler_version != labeler_version:
+        raise ConfigurationError(
+            f"{name} corrects version {content.labeler_version} of the local labeler, and this is version "
+            f"{labeler_version}: {again}"
+        )
+    if content.model_sha256 != shipped_sha256():
+        raise ConfigurationError(
+            f"{name} corrects the shipped model {content.model_sha256[:DIGEST_DIGITS]}, and this release has "
+            f"{shipped_sha256()[:DIGEST_DIGITS]}: {again}"
+        )
+    return LoadedCorrection(correction, sha256(payload).hexdigest(), content)
+
+
+@cache
+def shipped_sha256() -> str:
+    """Return the SHA-256 of the shipped model, in hexadecimal digits."""
+    return sha256(files(__package__).joinpath(MODEL_FILE).read_bytes()).hexdigest()

@@ -1,0 +1,107 @@
+"""Computes the inputs of a fit: features and shipped scores of interactions that have scores by a judge or people."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, scores_of, summary_of
+from ragtide_consumers.labelers.local.features import extract
+from ragtide_consumers.labelers.local.labeler import LocalLabeler
+from ragtide_consumers.labelers.local.model import shipped
+from ragtide_consumers.metrics.trace import TRACE
+from ragtide_consumers.text.sentences import cut
+from ragtide_schemas import RagInteraction, SentenceProbabilities
+
+SUPPORTED_FRACTION: Final = "supported_fraction"
+"""Score that moves with adherence, so a fit must not make it worse."""
+
+WANTED: Final = tuple(TRACE + name for name in (*CORRECTED, SUPPORTED_FRACTION))
+"""Metrics of a judge that a fit uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedInteraction:
+    """An interaction with scores by a judge or people."""
+
+    interaction: RagInteraction
+    scores: Mapping[str, float]
+    """Scores by qualified metric name."""
+    weight: float = 1.0
+    """Number of interactions of the traffic that it stands for: the inverse of the probability of its judgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedInteraction:
+    """The inputs of a fit from one interaction."""
+
+    question: str
+    """The question in lower case, without white space at its ends: equal ones are never on both sides of a fold."""
+    occurred_at: datetime
+    weight: float
+    summary: Sequence[float]
+    """Features of the whole interaction."""
+    probabilities: SentenceProbabilities
+    """The sentences' probabilities by the shipped model."""
+    shipped: Mapping[str, float]
+    """Scores of the shipped model, by their names without family."""
+    judged: Mapping[str, float]
+    """Scores of the judge or of people, by the same names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedInteractions:
+    """Inputs of a fit, and the number of interactions that cannot be used, by reason."""
+
+    found: Sequence[ExaminedInteraction]
+    unused: Mapping[str, int]
+
+
+def examine(
+    interactions: Iterable[JudgedInteraction], each: Callable[[], object] = lambda: None
+) -> ExaminedInteractions:
+    """Return the inputs of a fit. Interactions that the local labeler does not score are counted by the reason.
+
+    Args:
+        interactions: with scores of a judge or people.
+        each: called before each interaction.
+    """
+    labeler = LocalLabeler()
+    found, unused = [], Counter[str]()
+    for one in interactions:
+        each()
+        judged = {name.removeprefix(TRACE): score for name, score in one.scores.items() if name in WANTED}
+        if not judged.keys() & set(CORRECTED):
+            unused["no_score"] += 1
+            continue
+        labeling = labeler.label_now(one.interaction)
+        if not labeling.labels:
+            unused[labeling.absent[TRACE + ADHERENCE]] += 1
+            continue
+        examined = _examined(one, judged)
+        if examined is None:
+            unused["no_document_sentences"] += 1
+        else:
+            found.append(examined)
+    return ExaminedInteractions(found, dict(unused))
+
+
+def _examined(one: JudgedInteraction, judged: Mapping[str, float]) -> ExaminedInteraction | None:
+    sentences = cut(one.interaction)
+    features = extract(sentences.question, sentences.documents, sentences.response)
+    probabilities = shipped().predict(features)
+    if not probabilities.relevant:
+        return None
+    shipped_scores = scores_of(probabilities)
+    if probabilities.supported:
+        shipped_scores[SUPPORTED_FRACTION] = sum(probabilities.supported) / len(probabilities.supported)
+    return ExaminedInteraction(
+        question=one.interaction.question.strip().casefold(),
+        occurred_at=one.interaction.occurred_at,
+        weight=one.weight,
+        summary=summary_of(features, probabilities),
+        probabilities=probabilities,
+        shipped=shipped_scores,
+        judged=judged,
+    )

@@ -1,0 +1,262 @@
+"""Gathers interactions with scores by a judge or people: from a file, a recording, or the items that are kept."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, cast
+
+from ragtide_producers import Row
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.recordings import EntryKind, Recording
+from ragtide_runtime.redis.keys import interaction_digest
+from ragtide_schemas import Feedback, MetricEvent, RagInteraction, SentenceLabels, Specimen
+
+from ..agreement.predictions import Predictions
+from ..replay.selection import Selection
+from ..score.stored_labels import STORED, stored_labeling
+from .examined import WANTED, JudgedInteraction
+
+GOLD: Final = "gold"
+"""Name of people's scores, and of gold scores that came with an interaction."""
+
+OTHER_SCALES: Final = "capstone"
+"""Profile whose scores are on other scales than the local labeler's."""
+
+MOST: Final = 5_000
+"""Most interactions of a fit; of more the newest count."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedReference:
+    """The labeler, or the people, whose scores a fit learns."""
+
+    name: str
+    version: str = ""
+    profile: str = ""
+
+    @property
+    def words(self) -> str:
+        """Name, version and profile."""
+        return " ".join(filter(None, [self.name, self.version, self.profile and f"({self.profile})"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Scores of an interaction by a reference."""
+
+    scores: Mapping[str, float]
+    occurred_at: datetime
+    probability: float
+    """Probability with which an interaction of the traffic is judged."""
+
+
+@dataclass(slots=True)
+class Judgements:
+    """Scores by reference, then by interaction; the first scores of an interaction count."""
+
+    found: dict[LearnedReference, dict[str, Judgement]] = field(default_factory=dict)
+
+    def add(self, by: LearnedReference, digest: str, judgement: Judgement) -> None:
+        """Add the scores of an interaction if a fit can use any.
+
+        Args:
+            by: the reference.
+            digest: of the interaction's pipeline and id.
+            judgement: scores by qualified metric name.
+        """
+        usable = {name: score for name in WANTED if 0 <= (score := judgement.scores.get(name, -1.0)) <= 1}
+        if not usable or OTHER_SCALES in by.profile.split("+"):
+            return
+        mine = self.found.setdefault(by, {})
+        mine.setdefault(digest, Judgement(usable, judgement.occurred_at, judgement.probability))
+        if len(mine) >= 2 * MOST:
+            self.found[by] = _newest(mine)
+
+    def of(self, name: str | None) -> tuple[LearnedReference, Mapping[str, Judgement]]:
+        """Return the judgements of a reference; of several versions those of the version with the most.
+
+        Args:
+            name: of the reference; None if there is only one.
+
+        Raises:
+            ConfigurationError: there is none of that name, or several and none was named.
+        """
+        counts = Counter[str]()
+        for by, some in self.found.items():
+            counts[by.name] += len(some)
+        there = ", ".join(f"{one} ({count:,})" for one, count in counts.most_common())
+        if not counts:
+            raise ConfigurationError(
+                "no interaction has scores of relevance, utilization or adherence by a judge or people: run a cascade "
+                "with a judge, annotate kept items, or give interactions with gold_scores"
+            )
+        if name is None and len(counts) > 1:
+            raise ConfigurationError(f"there are scores by {there}: choose with --reference")
+        wanted = name or next(iter(counts))
+        if wanted not in counts:
+            raise ConfigurationError(f"--reference {wanted} has scored no interaction; there are scores by {there}")
+        mine = [(by, some) for by, some in self.found.items() if by.name == wanted]
+        by, some = max(mine, key=lambda one: len(one[1]))
+        return by, _newest(some)
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredInteractions:
+    """Interactions with the scores of one reference."""
+
+    reference: LearnedReference
+    found: Sequence[JudgedInteraction]
+    """At most `MOST`, the oldest first."""
+    missing: int = 0
+    """Number of judged interactions whose texts were not found."""
+
+
+def of_rows(rows: Iterable[Row], predictions: Sequence[Predictions], reference: str | None) -> GatheredInteractions:
+    """Return the judged interactions of a file.
+
+    Args:
+        rows: of the file; they have gold scores or labels, unless there are predictions. Others are left out.
+        predictions: scores of the same interactions from another file, such as a judge's.
+        reference: name of the labeler whose scores count; None if there is only one.
+
+    Raises:
+        ConfigurationError: there are no scores, or those of several labelers and none was named.
+    """
+    interactions: dict[str, RagInteraction] = {}
+    judgements = Judgements()
+    for row in rows:
+        one = row.interaction
+        if one is None:
+            continue
+        digest = _digest(one)
+        interactions.setdefault(digest, one)
+        if predictions:
+            continue
+        judgements.add(
+            LearnedReference(GOLD), digest, Judgement(one.gold_scores, one.occurred_at, one.sampling_probability)
+        )
+        if not one.gold_scores and any(isinstance(labels, SentenceLabels) for labels in row.labels):
+            scores = stored_labeling(row, profile="ragbench", claim_profile="ragchecker_strict").scores
+            judgements.add(
+                LearnedReference(STORED), digest, Judgement(scores, one.occurred_at, one.sampling_probability)
+            )
+    for some in predictions:
+        by = LearnedReference(some.labeler, some.version, some.profile)
+        for (pipeline, identity), scores in some.scores.items():
+            digest = interaction_digest(pipeline, identity)
+            if digest in interactions:
+                one = interactions[digest]
+                judgements.add(by, digest, Judgement(scores, one.occurred_at, one.sampling_probability))
+    return _gathered(*judgements.of(reference), interactions)
+
+
+def of_recording(
+    recording: Recording, selection: Selection, *, run: str | None, reference: str | None
+) -> GatheredInteractions:
+    """Return the judged interactions of a recording: those of a cascade's sample, and those with feedback.
+
+    Args:
+        recording: with interactions, metric events and feedback.
+        selection: the part to read.
+        run: only interactions of this run.
+        reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
+
+    Raises:
+        ConfigurationError: there are no scores, or those of several labelers and none was named.
+    """
+    given = defaultdict[str, list[Feedback]](list)
+    for entry in recording.entries(EntryKind.FEEDBACK, pipelines=selection.pipelines):
+        feedback = cast("Feedback", entry.model)
+        given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
+    judgements = Judgements()
+    for entry in recording.entries(EntryKind.METRICS, pipelines=selection.pipelines):
+        event = cast("MetricEvent", entry.model)
+        if selection.takes(event) and run in {None, event.run}:
+            digest = interaction_digest(event.pipeline, event.interaction_id)
+            _add_event(judgements, digest, event, given.get(digest, ()), reference)
+    by, chosen = judgements.of(reference)
+    interactions: dict[str, RagInteraction] = {}
+    for entry in recording.entries(EntryKind.INTERACTIONS, pipelines=selection.pipelines):
+        interaction = cast("RagInteraction", entry.model)
+        digest = _digest(interaction)
+        if digest in chosen:
+            interactions.setdefault(digest, interaction)
+    return _gathered(by, chosen, interactions)
+
+
+def _add_event(
+    judgements: Judgements, digest: str, event: MetricEvent, given: Sequence[Feedback], reference: str | None
+) -> None:
+    """Add all scores of one interaction that are not the proxy's."""
+
+    def judgement(scores: Mapping[str, float], probability: float | None = None) -> Judgement:
+        return Judgement(scores, event.occurred_at, (probability or 1.0) * event.sampling_probability)
+
+    judgements.add(LearnedReference(GOLD), digest, judgement(event.gold_scores))
+    for feedback in given:
+        judgements.add(LearnedReference(GOLD), digest, judgement(feedback.gold_scores, feedback.inclusion_probability))
+    if event.judged is not None:
+        by = LearnedReference(event.judged.labeler, event.judged.labeler_version, event.judged.profile)
+        judgements.add(by, digest, judgement(event.judged.scores, event.judged.inclusion_probability))
+    elif event.labeler == reference:
+        by = LearnedReference(event.labeler, event.labeler_version, event.profile)
+        judgements.add(by, digest, judgement(event.scores, event.inclusion_probability))
+
+
+def of_specimens(
+    judged: Iterable[Specimen],
+    annotated: Iterable[tuple[Specimen, Mapping[str, float], float]],
+    *,
+    run: str | None,
+    reference: str | None,
+) -> GatheredInteractions:
+    """Return the judged interactions among kept items.
+
+    Args:
+        judged: items that chance drew for a second labeler.
+        annotated: items that people annotated, with their scores and the probability of their annotation.
+        run: only interactions of this run.
+        reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
+
+    Raises:
+        ConfigurationError: there are no scores, or those of several labelers and none was named.
+    """
+    judgements = Judgements()
+    interactions: dict[str, RagInteraction] = {}
+    for specimen in judged:
+        one = specimen.interaction
+        if run in {None, one.run}:
+            interactions[_digest(one)] = one
+            for labeling in specimen.labelings[1:]:
+                by = LearnedReference(labeling.labeler, labeling.labeler_version, labeling.profile)
+                judgement = Judgement(labeling.scores, one.occurred_at, one.sampling_probability)
+                judgements.add(by, _digest(one), judgement)
+    for specimen, scores, probability in annotated:
+        one = specimen.interaction
+        if run in {None, one.run}:
+            interactions[_digest(one)] = one
+            judgements.add(LearnedReference(GOLD), _digest(one), Judgement(scores, one.occurred_at, probability))
+    return _gathered(*judgements.of(reference), interactions)
+
+
+def _gathered(
+    by: LearnedReference, chosen: Mapping[str, Judgement], interactions: Mapping[str, RagInteraction]
+) -> GatheredInteractions:
+    found = [
+        JudgedInteraction(interactions[digest], one.scores, 1 / one.probability)
+        for digest, one in chosen.items()
+        if digest in interactions
+    ]
+    # Names break ties, so that equal input gives equal folds and equal sums.
+    found.sort(key=lambda one: (one.interaction.occurred_at, one.interaction.pipeline, one.interaction.interaction_id))
+    return GatheredInteractions(by, found, len(chosen) - len(found))
+
+
+def _newest(judgements: Mapping[str, Judgement]) -> dict[str, Judgement]:
+    order = sorted(judgements.items(), key=lambda one: (one[1].occurred_at, one[0]))
+    return dict(order[-MOST:])
+
+
+def _digest(interaction: RagInteraction) -> str:
+    return interaction_digest(interaction.pipeline, interaction.interaction_id)
