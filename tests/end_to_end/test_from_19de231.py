@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +147,12 @@ def test_roles_go_on_from_a_checkpoint(redis: Any, restored: str, tmp_path: Path
         wait_until(lambda: len(redis.xrange(streams.metrics, min=f"({last.decode()}")) == 20)
         wait_until(lambda: redis.hget(streams.checkpoint, "position") == last_id(redis, streams.metrics))
 
-    def n_by_pipeline(rows: list[dict[str, Any]]) -> dict[str, int]:
-        of_all = [row for row in rows if row["segment"] is None and row["metric"] == "trace.context_relevance"]
-        return {row["pipeline"]: row["n"] for row in of_all if row["labeler"] == "local"}
+    def n_by_pipeline(rows: list[dict[str, Any]]) -> Counter[str]:
+        n: Counter[str] = Counter()
+        for row in rows:
+            if (row["segment"], row["metric"], row["labeler"]) == (None, "trace.context_relevance", "local"):
+                n[row["pipeline"]] += row["n"]  # each version of the labeler has a row
+        return n
 
     old = n_by_pipeline([row for row in PRINTED["estimates"] if row["estimator"] == "mean"])
     assert n_by_pipeline(shown(restored, "estimates")) == {**old, "shop": old["shop"] + 20}

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.models.small_models import SCALE, write
+from tests.support.conditions import until
 
 from ragtide import Labeler, RagInteraction, RetrievedDocument
 from ragtide_consumers.labelers.models import batching
@@ -200,7 +201,7 @@ async def test_batches_give_the_same_as_one_at_a_time(folder: Path) -> None:
 
 
 async def test_interactions_in_work_share_batches(folder: Path) -> None:
-    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 50.0}})
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
     models = await loaded_models(settings)
     one = ModelLabeler(settings, models)
     await asyncio.gather(*(one.label(TWO) for _ in range(40)))
@@ -248,7 +249,7 @@ async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_no
     settings = Settings.model_validate({"models": {"support": str(folder), "batch": 2}})
     models = await loaded_models(settings)
     assert isinstance(models.support, PairClassifier)
-    one = ModelLabeler(settings, models)
+    one, batcher = ModelLabeler(settings, models), models.support._batcher
     entered, go_on = Event(), Event()
     run = models.support.session.run
 
@@ -259,12 +260,14 @@ async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_no
 
     monkeypatch.setattr(models.support.session, "run", slow)
     tasks = [asyncio.create_task(one.label(TWO)) for _ in range(5)]
-    assert await asyncio.to_thread(entered.wait, 60)
+    # A caller makes its inputs in a thread before it waits for a batch.
+    await until(lambda: entered.is_set() and len(batcher._unfinished) == len(tasks))
     await one.aclose()
     go_on.set()
     assert all(
         isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*tasks, return_exceptions=True)
     )
+    # A caller whose inputs come later does not wait either.
     with pytest.raises(RuntimeError, match="the model is closed"):
         await one.label(TWO)
 
@@ -353,7 +356,7 @@ def test_special_tokens_in_a_text_are_words_like_others(folder: Path) -> None:
 
 
 async def test_an_input_on_which_the_model_fails_fails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 50.0}})
+    settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
     models = await loaded_models(settings)
     assert isinstance(models.support, PairClassifier)
     run, too_long = models.support.session.run, 40

@@ -64,6 +64,8 @@ class Batcher:
 
         Raises:
             Exception: the model failed on one of the inputs.
+            RuntimeError: the batcher was closed before the call.
+            CancelledError: the batcher was closed during the call.
         """
         if self._closed:
             raise RuntimeError("the model is closed: its labeler has ended")
@@ -83,7 +85,7 @@ class Batcher:
             self._unfinished.discard(job)
 
     async def aclose(self) -> None:
-        """End the work; callers that wait are cancelled. The batch in the thread runs to its end."""
+        """End the work; callers that wait are cancelled. The batch in the thread runs to its end for nobody."""
         self._closed = True
         if self._task is not None:
             await end(self._task)
