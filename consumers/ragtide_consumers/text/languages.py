@@ -18,6 +18,7 @@ CONFIDENT: Final = 0.8
 """Probability from which the model's result counts more than the language of question and documents."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
+_ASCII_LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else ord(" ") for code in range(256))
 
 
 def _words(text: str) -> frozenset[str]:
@@ -63,16 +64,23 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     >>> language_of("Der Turm wurde im Jahr 1889 gebaut.")
     'de'
     """
-    words = _LETTERS.findall(text[:SAMPLE_CHARS].lower())
+    words = _letters(text)
     found = _evident(words) or _by_model(text, words)
     if found is not None:
         return found
     for other in context:
-        other_words = _LETTERS.findall(other[:SAMPLE_CHARS].lower())
+        other_words = _letters(other)
         found = _evident(other_words) or _by_model(other, other_words)
         if found is not None and _same_script(words, other_words):
             return found
     return "ru" if _script(words) == "cyrillic" else "en"
+
+
+def _letters(text: str) -> list[str]:
+    """Return the words of letters in the beginning of a text, in lower case."""
+    sample = text[:SAMPLE_CHARS].lower()
+    # Most text is ASCII: translating and splitting it costs a fifth of matching a pattern.
+    return sample.encode().translate(_ASCII_LETTERS).decode().split() if sample.isascii() else _LETTERS.findall(sample)
 
 
 def _evident(words: list[str]) -> str | None:
