@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
+from ragtide_consumers.labelers.local.adjustment import Term, tempered
 from ragtide_consumers.labelers.local.correction import (
     ADHERENCE,
     CORRECTED,
     INPUTS,
     RELEVANCE,
     Correction,
-    Term,
     scores_of,
-    tempered,
 )
 from ragtide_consumers.labelers.local.correction_file import FILE_MAX_BYTES, load_correction, shipped_sha256
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION

@@ -1,11 +1,12 @@
 """The local labeler on interactions as large as the schema admits: bounded work, outside the event loop."""
 
 import asyncio
+import math
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,8 @@ from tests.support.conditions import until
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local import overlap
 from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
-from ragtide_consumers.labelers.local.overlap import Overlap
-from ragtide_consumers.labelers.local.words import STEMS, content_words
+from ragtide_consumers.labelers.local.overlap import Overlap, overlap_of, words_of
+from ragtide_consumers.labelers.local.words import LONGEST_WORD, MOST_WORDS, numbered, vocabulary
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
@@ -26,42 +27,60 @@ from ragtide_runtime.settings.model import load_settings
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 
-SENTENCES = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=12)
+SENTENCES = st.lists(st.lists(st.sampled_from("bcdfghjk"), max_size=6), min_size=1, max_size=12)
 
 
-@given(st.lists(SENTENCES, min_size=1, max_size=3), SENTENCES, st.sampled_from([0, 2, 256]))
-def test_only_sentences_that_share_a_word_are_compared_and_no_bit_changes(
-    documents: list[list[list[str]]], response: list[list[str]], long: int
+@given(st.lists(SENTENCES, max_size=3), SENTENCES, st.lists(st.sampled_from("bcdz"), max_size=4))
+def test_weights_are_those_of_comparing_all_pairs_and_the_way_for_large_interactions_changes_no_bit(
+    documents: list[list[list[str]]], response: list[list[str]], question: list[str]
 ) -> None:
-    texts = [dict.fromkeys(words) for words in response]
+    texts = [[" ".join(words) for words in document] for document in documents]
+    compared = words_of(" ".join(question), texts, [" ".join(words) for words in response])
+    expected = _straightforward([words for document in documents for words in document], response, set(question))
+    bits: list[list[bytes]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(overlap, "_LONG", long)
-        compared = Overlap(documents, (word for words in response for word in words))
-        expected = _straightforward(compared, texts, long)
         for cells, at_once in ((1_000_000, 1_000_000), (0, 1_000_000), (0, 1)):
             patch.setattr(overlap, "_CELLS", cells)
             patch.setattr(overlap, "_AT_ONCE", at_once)
-            found = compared.matches(texts)
+            found = overlap_of(compared)
             for field, values in expected.items():
-                assert getattr(found, field).tobytes() == values.tobytes(), field
+                assert getattr(found, field).tolist() == pytest.approx(values, abs=2e-4), field
+            bits.append([getattr(found, name).tobytes() for name in Overlap.__slots__])
+    assert bits[0] == bits[1] == bits[2]
 
 
-def _straightforward(compared: Overlap, texts: list[dict[str, None]], long: int) -> dict[str, np.ndarray]:
-    """Return what `matches` returns, by the formula: every response sentence with every document sentence."""
-    shared = np.zeros((len(texts), len(compared.sentences)))
-    counts = {word: sum(word in sentence for sentence in compared.sentences) for words in texts for word in words}
-    for row, words in enumerate(texts):
-        for column, sentence in enumerate(compared.sentences):
-            for word in sorted(words, key=lambda word: counts[word] > long):
-                if word in sentence:
-                    shared[row, column] += compared.total([word])
-    whole = np.array([compared.total(words) or 1.0 for words in texts])
-    own = np.array([compared.total(dict.fromkeys(sentence)) or 1.0 for sentence in compared.sentences])
-    shares = shared / whole[:, None]
+def _straightforward(
+    documents: list[list[str]], response: list[list[str]], question: set[str]
+) -> dict[str, list[float]]:
+    """Return the weights by the formula: every response sentence with every document sentence."""
+    sentences = [set(words) for words in documents]
+    n = len(sentences)
+
+    def weight(words: set[str]) -> float:
+        counts = [sum(word in sentence for sentence in sentences) for word in words]
+        return sum(math.log1p((n - count + 0.5) / (count + 0.5)) for count in counts)
+
+    texts = [set(words) for words in response]
+    everything = set[str]().union(*texts)
+    known = everything | question
+    other = math.log1p((n - 1 + 0.5) / 1.5) if n else 0.0
+    own = [weight(known.intersection(words)) + other * sum(word not in known for word in words) for words in documents]
     return {
-        "of_response": shares.max(axis=0),
-        "in_response": shared.max(axis=0) / own,
-        "best": shares.max(axis=1),
+        "question": [weight(sentence & question) / (weight(question) or 1) for sentence in sentences],
+        "answer": [
+            weight(sentence & everything - question) / (weight(everything - question) or 1) for sentence in sentences
+        ],
+        "of_response": [max(weight(text & sentence) / (weight(text) or 1) for text in texts) for sentence in sentences],
+        "in_response": [
+            max(weight(text & sentence) for text in texts) / (whole or 1)
+            for sentence, whole in zip(sentences, own, strict=True)
+        ],
+        "best": [
+            max((weight(text & sentence) / (weight(text) or 1) for sentence in sentences), default=0.0)
+            for text in texts
+        ],
+        "asked": [weight(text & question) / (weight(text) or 1) for text in texts],
+        "n_new": [float(len(text - question.union(*sentences))) for text in texts],
     }
 
 
@@ -103,9 +122,25 @@ def test_where_too_many_words_are_shared_the_scores_are_absent_with_a_reason(mon
     assert labeler.label_now(heavy(1100)).scores, "many sentences alone are not too many"
 
 
-def test_long_words_are_not_remembered() -> None:
-    assert content_words(f"{'x' * 100_000} Ж{'ж' * 100_000}") != []
-    assert max(map(len, STEMS)) <= 64
+def test_words_that_are_remembered_are_short_and_few() -> None:
+    long = f"{'x' * 100_000} Ж{'ж' * 100_000}"
+    first, second = numbered([long, long.upper()]).numbers.reshape(2, 2).tolist()
+    assert first == second
+    assert max(map(len, vocabulary())) <= LONGEST_WORD
+    for start in range(0, 3 * MOST_WORDS, 10_000):
+        numbered([" ".join(f"w{number}" for number in range(start, start + 10_000))])
+    assert len(vocabulary()) <= MOST_WORDS + 10_000
+
+
+def test_threads_give_every_word_a_number_of_its_own() -> None:
+    def read(thread: int) -> list[int]:
+        return [
+            number for _ in range(20) for number in numbered([f"{thread}w{_}x{i}" for i in range(50)]).numbers.tolist()
+        ]
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [number for numbers in threads.map(read, range(8)) for number in numbers]
+    assert len(set(found)) == len(found)
 
 
 async def test_a_heavy_interaction_holds_up_neither_the_others_nor_signs_of_life(

@@ -13,7 +13,8 @@ from tests.support.recorded import record
 
 from ragtide import LocalLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
-from ragtide_consumers.labelers.local.correction import corrected_score, inputs_of
+from ragtide_consumers.labelers.local.adjustment import predicted_score
+from ragtide_consumers.labelers.local.correction import inputs_of
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling, ReferenceLabeling
 from ragtide_offline.agreement.predictions import Predictions
 from ragtide_offline.demo import demo_interactions
@@ -72,7 +73,7 @@ def test_the_file_predicts_what_the_fit_predicts() -> None:
     for row in examine(judged()[:10]).found:
         inputs = inputs_of(row.summary, row.shipped["context_relevance"])
         own = result().fitted["context_relevance"].predict(np.array([inputs]))
-        assert corrected_score(terms, inputs) == pytest.approx(float(own[0]), abs=1e-6)
+        assert predicted_score(terms, inputs) == pytest.approx(float(own[0]), abs=1e-6)
     assert content.interactions == 60
     assert content.last_occurred_at == max(one.interaction.occurred_at for one in judged())
 

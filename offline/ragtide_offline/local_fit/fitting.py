@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, INPUTS, columns_of, tempered
+from ragtide_consumers.labelers.local.adjustment import tempered
+from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, INPUTS, columns_of
 from ragtide_consumers.labelers.local.correction_file import (
     CorrectionFile,
     CorrectionInput,

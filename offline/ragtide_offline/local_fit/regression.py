@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_consumers.labelers.local.correction import STEEPEST
+from ragtide_consumers.labelers.local.adjustment import STEEPEST
 
 Floats = NDArray[np.float64]
 Folds = NDArray[np.intp]

@@ -8,16 +8,16 @@ limited to the range that it had among the fitted interactions, so unusual inter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from ragtide_schemas import SentenceProbabilities
 
+from .adjustment import Term, log_adherence, moved, predicted_score, tempered
 from .features import InteractionFeatures
-from .model import SUMMARY_FEATURES, moved, summarized
+from .model import SUMMARY_FEATURES, summarized
 from .overlap import Floats
-from .togetherness import TOGETHERNESS
 from .trees import DECIMALS
 
 RELEVANCE: Final = "context_relevance"
@@ -35,21 +35,6 @@ INPUTS: Final = (CONSTANT, LOG_ODDS, *SUMMARY_FEATURES)
 
 EDGE: Final = 0.002
 """Shipped scores are limited to this distance from 0 and 1, because the log odds of 0 and 1 are infinite."""
-
-STEEPEST: Final = 30.0
-"""Log odds beyond this are cut, so that no number overflows."""
-
-
-class Term(NamedTuple):
-    """One summand of a correction."""
-
-    place: int
-    """Position of the input in `INPUTS`."""
-    coefficient: float
-    lowest: float
-    """Smaller inputs count as this."""
-    highest: float
-    """Larger inputs count as this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +56,23 @@ class Correction:
             return shipped
         summary, scores = summary_of(features, shipped), scores_of(shipped)
         corrected = {
-            score: corrected_score(terms, inputs_of(summary, scores[score]))
+            score: predicted_score(terms, inputs_of(summary, scores[score]))
             for score, terms in self.terms.items()
             if score in scores
         }
         relevant, utilized, supported = shipped.relevant, shipped.utilized, shipped.supported
         if RELEVANCE in corrected:
-            relevant = tuple(moved(np.array(relevant), corrected[RELEVANCE]).tolist())
+            relevant = tuple(moved(relevant, corrected[RELEVANCE]))
         if UTILIZATION in corrected:
-            utilized = tuple(moved(np.array(utilized), corrected[UTILIZATION]).tolist())
+            utilized = tuple(moved(utilized, corrected[UTILIZATION]))
         if ADHERENCE in corrected:
-            supported = tempered(supported, corrected[ADHERENCE])
+            supported = tuple(tempered(supported, corrected[ADHERENCE]))
         return SentenceProbabilities(relevant=relevant, utilized=utilized, supported=supported)
 
 
 def summary_of(features: InteractionFeatures, shipped: SentenceProbabilities) -> Sequence[float]:
-    """Return the features of a whole interaction that has document sentences, rounded, so that no last bit decides."""
-    parts = (np.array(part) for part in (shipped.relevant, shipped.utilized, shipped.supported))
-    found: list[float] = np.round(summarized(features, *parts), DECIMALS).tolist()
+    """Return the features of a whole interaction that has document sentences."""
+    found: list[float] = summarized(features, shipped.relevant, shipped.utilized, shipped.supported).tolist()
     return found
 
 
@@ -101,13 +85,7 @@ def scores_of(shipped: SentenceProbabilities) -> dict[str, float]:
     """Return the scores that may be corrected, before the correction; adherence only if there is a response."""
     n = len(shipped.relevant)
     found = {RELEVANCE: fsum(shipped.relevant) / n, UTILIZATION: fsum(shipped.utilized) / n} if n else {}
-    return {**found, ADHERENCE: exp(_log_adherence(shipped.supported))} if shipped.supported else found
-
-
-def corrected_score(terms: Sequence[Term], inputs: Sequence[float]) -> float:
-    """Return a corrected score, in (0, 1). The sum is exact before rounding, so no order of the terms matters."""
-    logit = fsum(term.coefficient * min(max(inputs[term.place], term.lowest), term.highest) for term in terms)
-    return 1 / (1 + exp(-min(max(logit, -STEEPEST), STEEPEST)))
+    return {**found, ADHERENCE: exp(log_adherence(shipped.supported))} if shipped.supported else found
 
 
 def log_odds(score: float) -> float:
@@ -118,27 +96,6 @@ def log_odds(score: float) -> float:
     """
     limited = min(max(score, EDGE), 1 - EDGE)
     return log(limited / (1 - limited))
-
-
-def tempered(supported: Sequence[float], adherence: float) -> tuple[float, ...]:
-    """Return probabilities of supported sentences, raised to one power, that together give an adherence in (0, 1).
-
-    Their order stays. If all are 1 they stay 1.
-    """
-    now = _log_adherence(supported)
-    if now == 0:
-        return tuple(supported)
-    power = log(adherence) / now
-    return tuple(_not_zero(p) ** power for p in supported)
-
-
-def _log_adherence(supported: Sequence[float]) -> float:
-    """Return the logarithm of the probability that all sentences are supported, as `expected_trace_metrics` has it."""
-    return fsum(log(_not_zero(p)) for p in supported) * float(len(supported) ** -TOGETHERNESS)
-
-
-def _not_zero(p: float) -> float:
-    return max(p, 1e-300)
 
 
 def columns_of(summaries: Sequence[Sequence[float]], scores: Sequence[float]) -> Floats:

@@ -13,7 +13,8 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import Name, Size, UtcTime, Value, WireModel
 
-from .correction import INPUTS, Correction, Term
+from .adjustment import Term
+from .correction import INPUTS, Correction
 from .model import MODEL_FILE
 
 FILE_MAX_BYTES: Final = 262_144

@@ -1,37 +1,38 @@
 """Computes the features of the document and response sentences of an interaction: shares, counts, lengths. Pure."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
+from math import fsum, log1p
 from typing import Final
 
 import numpy as np
 
-from .overlap import Floats, Matches, Overlap
-from .words import content_words
+from .overlap import ComparedWords, Flags, Floats, Overlap, overlap_of, words_of
+from .pairs import shared_pairs
+from .words import tokens
 
 DOCUMENT_FEATURES: Final = (
     "constant",
     "question",  # weight share of the question's words that stands in the sentence
-    "in_response",  # weight share of the sentence that stands in one response sentence, at most
     "of_response",  # weight share of one response sentence that stands in the sentence, at most
-    "words",  # log(1 + number of words)
-    "document_question",  # weight share of the question's words that stands in the sentence's document
-    "document_response",  # weight share of the response's words that stands in the sentence's document
-    "document_rank",  # the same, divided by that of the document with most
-    "document_sentences",  # log(1 + number of sentences of the document)
-    "copied",  # mean over all document sentences of the weight share that stands anywhere in the response
-    "anywhere",  # weight share of the sentence that stands anywhere in the response
-    "in_response_rank",  # `in_response` divided by that of the sentence with most
-    "of_response_rank",  # `of_response` divided by that of the sentence with most
+    "in_response",  # weight share of the sentence that stands in one response sentence, at most
+    "answer",  # weight share of the response's words without those of the question that stands in the sentence
     "question_rank",  # `question` divided by that of the sentence with most
-    "neighbor",  # `of_response` of the sentence before or after it in its document, at most
+    "of_response_rank",  # `of_response` divided by that of the sentence with most
+    "in_response_rank",  # `in_response` divided by that of the sentence with most
+    "answer_rank",  # `answer` divided by that of the sentence with most
+    "answers",  # mean of `answer` over all document sentences
+    "best_of",  # share of the response sentences that it covers better than any document sentence before it does
     "place",  # 0 for the first sentence of its document, almost 1 for the last
+    "words",  # log(1 + number of words)
+    "number",  # log(1 + number of sentences before it in its document)
+    "document_sentences",  # log(1 + number of sentences of the document)
     "documents",  # log(1 + number of documents)
     "sentences",  # log(1 + number of document sentences)
-    "shared_pairs",  # share of its pairs of neighboring words that the response has, too
+    "response_words",  # log(1 + number of words of the response)
+    "response_sentences",  # log(1 + number of sentences of the response)
 )
 """Features of a document sentence."""
 
@@ -39,34 +40,24 @@ RESPONSE_FEATURES: Final = (
     "constant",
     "best",  # weight share of the sentence's words that stands in one document sentence, at most
     "pairs",  # share of its pairs of neighboring words that stand in any; of a single word, whether it does
-    "words",  # log(1 + number of words)
-    "response_best",  # mean of `best` over the words of the whole response
-    "new_names",  # log(1 + number of capitalized words, not the first, that neither documents nor question have)
-    "anywhere",  # weight share of the sentence's words that stands anywhere in the documents
-    "new_numbers",  # log(1 + number of words with a digit that neither documents nor question have)
     "asked",  # weight share of the sentence's words that stands in the question
     "place",  # 0 for the first sentence, almost 1 for the last
+    "jump",  # distance, in document sentences, from the one that covers the sentence before it best; at most 1
+    "response_best",  # mean of `best` over the words of the whole response
+    "new_names",  # log(1 + number of capitalized words, not the first, that neither documents nor question have)
+    "new_words",  # log(1 + number of different words that neither documents nor question have)
+    "words",  # log(1 + number of words)
     "sentences",  # log(1 + number of response sentences)
-    "refusal",  # 1 if the sentence says that something is not known or not in the documents, else 0
-    "closed",  # 1 if the sentence ends as sentences do, else 0
-    "documents",  # log(1 + number of documents)
-    "document_sentences",  # log(1 + number of document sentences)
 )
 """Features of a response sentence."""
 
+MOST_COUNTED: Final = 65_535
+"""Larger counts count as this."""
+
+_LOGARITHMS: Final = np.array([log1p(count) for count in range(MOST_COUNTED + 1)])
+"""log(1 + count), by count: the same bits on every machine, which numpy does not promise for its own."""
+
 _NAME = re.compile(r"(?<=[\w,] )(?:[A-Z]|[А-ЯЁ])[\w’'-]+")
-
-
-_REFUSAL = re.compile(
-    r"\b(?:not|n['’]t|no|cannot|unable|unclear|unknown|without)\b.{0,60}"
-    r"\b(?:document|context|passage|text|article|information|mention|specif|provid|state|enough|sufficient|answer|know)"
-    r"|\b(?:нет|не|нельзя|невозможно)\b.{0,60}(?:документ|контекст|текст|информац|сведени|указан|сказан|упомин|извест)",
-    re.IGNORECASE,
-)
-_READ: Final = 1_000
-"""Characters of a sentence that are searched for a refusal."""
-
-_ENDS: Final = frozenset(".!?…")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,109 +75,80 @@ def extract(question: str, documents: Sequence[Sequence[str]], response: Sequenc
         question: the question.
         documents: the sentences of each document.
         response: the sentences of the response.
+
+    Raises:
+        TooManyMatchesError: response and documents share more words than are compared.
     """
-    asked = dict.fromkeys(content_words(question), 1)
-    answer = [content_words(sentence) for sentence in response]
-    unique = [dict.fromkeys(words) for words in answer]
-    words_of = [[content_words(sentence) for sentence in sentences] for sentences in documents]
-    overlap = Overlap(words_of, chain(asked, *unique))
-    # Equal sentences are compared once.
-    distinct = {tuple(words): words for words in unique}
-    matches = overlap.matches(list(distinct.values()))
-    place = {words: number for number, words in enumerate(distinct)}
-    best = matches.best[[place[tuple(words)] for words in unique]]
-    pairs = [list(pairwise(words)) for words in answer]
-    known, shared = overlap.known_pairs(set(chain.from_iterable(pairs)))
-    copied_pairs = [
-        sum(map(known.__contains__, of_sentence)) / len(of_sentence)
-        if of_sentence
-        else float(bool(words) and words[0] in overlap)
-        for words, of_sentence in zip(answer, pairs, strict=True)
-    ]
-    n_words = np.array([len(words) for words in answer], np.float64)
-    return InteractionFeatures(
-        _of_documents(overlap, matches, asked, Counter(chain.from_iterable(unique)), shared),
-        _of_response(overlap, asked, response, unique, (n_words, best, copied_pairs)),
-    )
+    words = words_of(question, documents, response)
+    overlap = overlap_of(words)
+    return InteractionFeatures(_of_documents(words, overlap), _of_response(words, overlap, response))
 
 
-def _of_response(
-    overlap: Overlap,
-    asked: Mapping[str, int],
-    response: Sequence[str],
-    unique: Sequence[Mapping[str, object]],
-    known: tuple[Floats, Floats, Sequence[float]],
-) -> Floats:
-    """Return the features of the response sentences; known are number of words, `best` and `pairs`."""
-    n_words, best, pairs = known
-    n = len(response)
-    totals = [overlap.total(words) or 1.0 for words in unique]
-    # Few sentences have a word that stands nowhere.
-    new = [
-        [word for word in words if word not in overlap and word not in asked] if share < 1.0 else []
-        for words, share in zip(unique, best.tolist(), strict=True)
-    ]
-    names = [_new_names(text, overlap, asked) if words else 0 for text, words in zip(response, new, strict=True)]
-    found = np.empty((len(RESPONSE_FEATURES), n))
-    found[0] = 1.0
-    found[1] = best
-    found[2] = pairs
-    found[3] = np.log1p(n_words)
-    found[4] = float((n_words * best).sum() / (n_words.sum() or 1.0))
-    found[5] = np.log1p(names)
-    found[6] = [overlap.found(words) / total for words, total in zip(unique, totals, strict=True)]
-    found[7] = np.log1p([sum(word[0].isdigit() for word in words) for words in new])
-    found[8] = [
-        overlap.total([word for word in words if word in asked]) / total
-        for words, total in zip(unique, totals, strict=True)
-    ]
-    found[9] = np.arange(n) / (n or 1)
-    found[10] = np.log1p(n)
-    found[11] = [float(_REFUSAL.search(text[:_READ]) is not None) for text in response]
-    found[12] = [float(text.rstrip("\"'”’)]* ")[-1:] in _ENDS) for text in response]
-    found[13] = np.log1p(len(overlap.lengths))
-    found[14] = np.log1p(len(overlap.sentences))
-    return found
-
-
-def _of_documents(
-    overlap: Overlap, matches: Matches, asked: Mapping[str, int], counted: Mapping[str, int], shared: Sequence[float]
-) -> Floats:
-    """Return the features of the document sentences; counted are the response sentences with each of its words."""
-    n = len(overlap.sentences)
+def _of_documents(words: ComparedWords, overlap: Overlap) -> Floats:
+    """Return the features of the document sentences."""
+    n, m, lengths = words.n, words.m, words.lengths
     found = np.empty((len(DOCUMENT_FEATURES), n))
     if not n:
         return found
-    document_of = overlap.document_of
-    document_response = overlap.by_document(counted)
-    in_question = overlap.matched([asked])[0] / (overlap.total(asked) or 1.0)
     found[0] = 1.0
-    found[1] = in_question
-    found[2] = matches.in_response
-    found[3] = matches.of_response
-    found[4] = np.log1p([len(words) for words in overlap.sentences])
-    found[5] = overlap.by_document(asked)[document_of]
-    found[6] = document_response[document_of]
-    found[7] = found[6] / (document_response.max() or 1.0)
-    found[8] = np.log1p(overlap.lengths)[document_of]
-    found[10] = overlap.share_in(counted)
-    found[9] = found[10].mean()
-    for rank, of in ((11, 2), (12, 3), (13, 1)):
-        found[rank] = found[of] / (found[of].max() or 1.0)
-    # The sentences before and after count if they are of the same document.
-    same = document_of[1:] == document_of[:-1]
-    found[14] = 0.0
-    found[14, 1:] = found[3, :-1] * same
-    found[14, :-1] = np.maximum(found[14, :-1], found[3, 1:] * same)
-    starts = np.cumsum(overlap.lengths) - overlap.lengths
-    found[15] = (np.arange(n) - starts[document_of]) / overlap.lengths[document_of]
-    found[16] = np.log1p(len(overlap.lengths))
-    found[17] = np.log1p(n)
-    found[18] = shared
+    shares = found[1:5]
+    shares[0] = overlap.question
+    shares[1] = overlap.of_response
+    shares[2] = overlap.in_response
+    shares[3] = overlap.answer
+    most = np.maximum.reduce(shares, axis=1)
+    most[most == 0] = 1.0
+    np.divide(shares, most[:, None], out=found[5:9])
+    found[9] = float(np.add.reduce(overlap.answer)) / n
+    found[10] = np.bincount(overlap.best_in[overlap.best > 0], minlength=n) / (m or 1)
+    counts = np.empty((7, n), np.intp)
+    counts[0] = np.bincount(words.sentence_of, minlength=n)
+    counts[1] = [number for length in lengths for number in range(length)]
+    counts[2] = [length for length in lengths for _ in range(length)]
+    counts[3], counts[4], counts[5], counts[6] = len(lengths), n, len(words.response), m
+    np.divide(counts[1], counts[2], out=found[11])
+    _LOGARITHMS.take(counts, mode="clip", out=found[12:])
     return found
 
 
-def _new_names(text: str, overlap: Overlap, asked: Mapping[str, int]) -> int:
-    return sum(
-        any(word not in overlap and word not in asked for word in content_words(name)) for name in _NAME.findall(text)
+def _of_response(words: ComparedWords, overlap: Overlap, response: Sequence[str]) -> Floats:
+    """Return the features of the response sentences. A response has few, so this is faster than numpy."""
+    n = words.m
+    if not n:
+        return np.empty((len(RESPONSE_FEATURES), 0))
+    best, best_in, n_new = overlap.best.tolist(), overlap.best_in.tolist(), overlap.n_new.tolist()
+    n_words = np.bincount(words.response_of, minlength=n).tolist()
+    # A sentence of a single word has no pair: its word counts.
+    pairs = [
+        shared / (count - 1) if count > 1 else float(share == 1)
+        for shared, count, share in zip(shared_pairs(words), n_words, best, strict=True)
+    ]
+    all_best = fsum([count * share for count, share in zip(n_words, best, strict=True)]) / (len(words.response) or 1)
+    return np.array(
+        [
+            [1.0] * n,
+            best,
+            pairs,
+            overlap.asked.tolist(),
+            [row / n for row in range(n)],
+            [0.0, *[abs(after - before) / (words.n or 1) for before, after in pairwise(best_in)]],
+            [all_best] * n,
+            [*map(log1p, _new_names(words, overlap.new, n_new, response))],
+            [*map(log1p, n_new)],
+            [*map(log1p, n_words)],
+            [log1p(n)] * n,
+        ]
     )
+
+
+def _new_names(words: ComparedWords, new: Flags, n_new: Sequence[float], response: Sequence[str]) -> Sequence[int]:
+    """Return, by response sentence, the number of capitalized words that neither documents nor question have."""
+    names = [0] * len(response)
+    # Few sentences have a word that stands nowhere.
+    if any(n_new):
+        unknown = frozenset(words.numbers[new].tolist())
+        number_of = words.vocabulary.__getitem__
+        for row, (count, text) in enumerate(zip(n_new, response, strict=True)):
+            if count:
+                names[row] = sum([not unknown.isdisjoint(map(number_of, tokens(name))) for name in _NAME.findall(text)])
+    return names

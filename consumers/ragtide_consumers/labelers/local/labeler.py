@@ -1,7 +1,8 @@
 """The labeler `local`: deterministic, without key and download. It is for ranking, trend and triage, not for verdicts.
 
-It compares words (`overlap.py`), describes every sentence by a few numbers (`features.py`) and turns these into
-probabilities by a fitted model (`model.py`; `benchmarks/fit_local_labeler.py` fits it and prints its accuracy).
+It compares words (`words.py`, `overlap.py`, `pairs.py`), describes every sentence by a few numbers (`features.py`) and
+turns these into probabilities by a fitted model (`model.py`). `benchmarks/fit_local_labeler.py` fits the model and
+prints its accuracy.
 Relevance uses the response as a hint, although its definition does not.
 """
 
@@ -25,7 +26,7 @@ from .model import shipped
 from .overlap import TooManyMatchesError
 from .togetherness import TOGETHERNESS
 
-SHIPPED_VERSION: Final = f"3-{SPLITTER_ID}"
+SHIPPED_VERSION: Final = f"4-{SPLITTER_ID}"
 """Version of the labeler with the shipped model alone."""
 
 LANGUAGES: Final = frozenset({"en", "ru"})

@@ -1,7 +1,8 @@
 """Predicts the sentence labels of an interaction from its features, by the fitted numbers in `model.json`.
 
 A logistic function gives every sentence a probability. Trees then correct the expected share of relevant and of
-utilized sentences, and the probabilities are moved so that their mean is the corrected share. Their order stays.
+utilized sentences, and a logistic function of the whole interaction predicts adherence. The probabilities are moved so
+that the formulas of TRACe give these scores. Their order stays.
 """
 
 import json
@@ -9,16 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from math import exp
+from math import exp, fsum
 from typing import Any, Final, Self
 
 import numpy as np
 
 from ragtide_schemas import SentenceProbabilities
 
+from .adjustment import Term, moved, predicted_score, tempered
 from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, InteractionFeatures
 from .overlap import Floats
-from .trees import BoostedTrees
+from .trees import DECIMALS, BoostedTrees
 
 MODEL_FILE: Final = "model.json"
 """Name of the file of the shipped model, beside this module."""
@@ -26,16 +28,16 @@ MODEL_FILE: Final = "model.json"
 LABELS: Final = {"relevant": DOCUMENT_FEATURES, "utilized": DOCUMENT_FEATURES, "supported": RESPONSE_FEATURES}
 """Features of each kind of sentence label."""
 
-_OF_SHARES = ("mean", "most", "spread", "above half")
+_OF = ("mean", "most", "least")
 
 SUMMARY_FEATURES: Final = (
-    *(f"{of} relevant" for of in _OF_SHARES),
-    *(f"{of} utilized" for of in _OF_SHARES),
-    *(f"{of} supported" for of in ("mean", "least", "last")),
-    *(f"{of} document {name}" for of in ("mean", "most", "least") for name in DOCUMENT_FEATURES[1:]),
-    *(f"{of} response {name}" for of in ("mean", "most", "least") for name in RESPONSE_FEATURES[1:]),
+    *(f"{of} document {name}" for of in _OF for name in ("relevant", "utilized", *DOCUMENT_FEATURES[1:])),
+    *(f"{of} response {name}" for of in _OF for name in ("supported", *RESPONSE_FEATURES[1:])),
 )
 """Features of a whole interaction: its sentences' probabilities and features, summarized."""
+
+SCORES: Final = ("relevance", "utilization")
+"""Scores that trees correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,12 @@ class LocalModel:
 
     coefficients: Mapping[str, Floats]
     """By kind of label: a column of coefficients, in the order of the features."""
-    relevance: BoostedTrees
-    """Correction of the expected share of relevant document sentences."""
-    utilization: BoostedTrees
-    """Correction of the expected share of utilized document sentences."""
+    shares: BoostedTrees
+    """Corrections of the expected shares of relevant and of utilized document sentences."""
+    adherence: Sequence[Term]
+    """Terms of the log odds of adherence, over `SUMMARY_FEATURES`."""
+    adherence_constant: float
+    """Constant of these log odds."""
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
@@ -60,35 +64,42 @@ class LocalModel:
             unknown = sorted(stored[label].keys() - set(names))
             if unknown:
                 raise ValueError(f"{label}: there is no feature {unknown[0]!r}; fit the model again")
+        terms = dict(stored["adherence"])
+        constant = terms.pop("constant")
+        unknown = sorted(terms.keys() - set(SUMMARY_FEATURES))
+        if unknown:
+            raise ValueError(f"adherence: there is no feature {unknown[0]!r}; fit the model again")
         return cls(
             {
                 label: np.array([[stored[label].get(name, 0.0)] for name in names], np.float64)
                 for label, names in LABELS.items()
             },
-            BoostedTrees.read(stored["relevance"], SUMMARY_FEATURES),
-            BoostedTrees.read(stored["utilization"], SUMMARY_FEATURES),
+            BoostedTrees.read([stored[score] for score in SCORES], SUMMARY_FEATURES),
+            [Term(SUMMARY_FEATURES.index(name), *numbers) for name, numbers in terms.items()],
+            constant,
         )
 
-    def sentences(self, label: str, features: Floats) -> Floats:
+    def sentences(self, label: str, features: Floats) -> list[float]:
         """Return the probability of a label for each sentence, before any correction.
 
         Features are added in their order, so every machine computes the same bits.
         """
-        logits = (self.coefficients[label] * features).sum(axis=0)
-        return np.array([1 / (1 + exp(-logit)) for logit in logits.tolist()])
+        return [1 / (1 + exp(-logit)) for logit in np.add.reduce(self.coefficients[label] * features).tolist()]
 
     def predict(self, features: InteractionFeatures) -> SentenceProbabilities:
         """Return the probabilities of all sentence labels of an interaction."""
         relevant = self.sentences("relevant", features.documents)
         utilized = self.sentences("utilized", features.documents)
         supported = self.sentences("supported", features.response)
-        if len(relevant):
+        if relevant:
             summary = summarized(features, relevant, utilized, supported)
-            relevant = moved(relevant, float(summary[0]) + self.relevance.predict(summary))
-            utilized = moved(utilized, float(summary[len(_OF_SHARES)]) + self.utilization.predict(summary))
-        return SentenceProbabilities(
-            relevant=tuple(relevant.tolist()), utilized=tuple(utilized.tolist()), supported=tuple(supported.tolist())
-        )
+            more_relevant, more_utilized = self.shares.predict(summary).tolist()
+            relevant = moved(relevant, fsum(relevant) / len(relevant) + more_relevant)
+            utilized = moved(utilized, fsum(utilized) / len(utilized) + more_utilized)
+            if supported:
+                adherence = predicted_score(self.adherence, summary.tolist(), self.adherence_constant)
+                supported = tempered(supported, adherence)
+        return SentenceProbabilities(relevant=tuple(relevant), utilized=tuple(utilized), supported=tuple(supported))
 
 
 @cache
@@ -97,36 +108,25 @@ def shipped() -> LocalModel:
     return LocalModel.read(json.loads(files(__package__).joinpath(MODEL_FILE).read_text(encoding="utf-8")))
 
 
-def summarized(features: InteractionFeatures, relevant: Floats, utilized: Floats, supported: Floats) -> Floats:
+def summarized(
+    features: InteractionFeatures,
+    relevant: Sequence[float] | Floats,
+    utilized: Sequence[float] | Floats,
+    supported: Sequence[float] | Floats,
+) -> Floats:
     """Return the features of a whole interaction with at least one document sentence, as `SUMMARY_FEATURES` names them.
 
-    A response without sentences has supported probabilities of 1 and features of 0.
+    They are rounded, so that no last bit decides. A response without sentences has features of 0.
     """
-    n = len(relevant)
-    both = np.array([relevant, utilized])
-    mean = np.add.reduce(both, axis=1) / n
-    away = both - mean[:, None]
-    spread = np.sqrt(np.add.reduce(away * away, axis=1) / n)
-    above = np.add.reduce(both > 0.5, axis=1) / n
-    shares = np.array([mean, np.maximum.reduce(both, axis=1), spread, above]).T.ravel()
-    support = [supported.mean(), supported.min(), supported[-1]] if len(supported) else [1.0, 1.0, 1.0]
-    return np.concatenate([shares, support, _parts(features.documents[1:]), _parts(features.response[1:])])
+    of_documents = np.concatenate((np.array((relevant, utilized)), features.documents[1:]))
+    of_response = np.concatenate((np.array((supported,)), features.response[1:]))
+    found = np.concatenate([*_parts(of_documents), *_parts(of_response)])
+    return found.round(DECIMALS)
 
 
-def moved(probabilities: Floats, mean: float) -> Floats:
-    """Return probabilities with another mean and the same order; a mean outside [0, 1] becomes the nearest in it.
-
-    To lower the mean all are divided by one number; to raise it their differences from 1 are.
-    """
-    mean = min(max(mean, 0.0), 1.0)
-    before = float(probabilities.mean())
-    if mean <= before:
-        return probabilities * (mean / before) if before else probabilities
-    return 1.0 - (1.0 - probabilities) * ((1.0 - mean) / (1.0 - before))
-
-
-def _parts(features: Floats) -> Sequence[float] | Floats:
-    if not features.shape[1]:
-        return np.zeros(3 * len(features))
-    mean = np.add.reduce(features, axis=1) / features.shape[1]
-    return np.concatenate([mean, np.maximum.reduce(features, axis=1), np.minimum.reduce(features, axis=1)])
+def _parts(rows: Floats) -> Sequence[Floats]:
+    """Return mean, largest and smallest number of each row."""
+    n = rows.shape[1]
+    if not n:
+        return [np.zeros(len(_OF) * len(rows))]
+    return np.add.reduce(rows, axis=1) / n, np.maximum.reduce(rows, axis=1), np.minimum.reduce(rows, axis=1)

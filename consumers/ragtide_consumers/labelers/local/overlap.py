@@ -1,36 +1,38 @@
 """Measures the weighted overlap of sentences, word by word: the input of the features. No model, no I/O.
 
 The weight of a word is its inverse document frequency among the interaction's document sentences, so a word of every
-sentence counts little. All sums run over words in order, so equal input gives equal bits.
+sentence counts little. Weights are whole numbers, and their sums stay far below 2**53. So all sums are exact, and equal
+input gives equal bits on every machine, whatever the order of the additions.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from math import log
+from functools import lru_cache
+from itertools import chain
+from math import log1p
 
 import numpy as np
 from numpy.typing import NDArray
 
-Words = Sequence[str]
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from .words import Indices, Vocabulary, numbered
 
-_LONG = 256
-"""Number of sentences with a word from which the index also stores them as an array."""
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+_UNIT = 2.0**16
+"""Weights are rounded to multiples of 1 / _UNIT and counted in these."""
+
+_FEW = 1000
+"""Most sentences whose weights of words are kept."""
 
 _CELLS = 1_000_000
-"""Most pairs of a response and a document sentence for a table of all pairs.
-
-If there are more pairs, only pairs that share a word are compared.
-"""
+"""Most cells of a table of sentences and words. If there are more, only pairs that share a word are compared."""
 
 _AT_ONCE = 1_000_000
 """About the most matches of a word in memory."""
 
 MOST_MATCHES = 20_000_000
-"""Most matches that are compared: for each word of each different response sentence, the document sentences with it."""
+"""Most matches that are compared: for each word of each response sentence, the document sentences with it."""
 
 
 class TooManyMatchesError(ValueError):
@@ -38,166 +40,253 @@ class TooManyMatchesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
-    """Weights that document and response sentences share, summarized for each of them."""
+class ComparedWords:
+    """The content words of an interaction; the different words of question and response have places."""
 
+    question: Indices
+    """Place of each word of the question."""
+    response: Indices
+    """Place of each word of the response."""
+    response_of: Indices
+    """By word of the response: number of its sentence."""
+    documents: Indices
+    """Place of each word of the documents, -1 for a word that neither question nor response has."""
+    sentence_of: Indices
+    """By word of the documents: number of its sentence."""
+    lengths: Sequence[int]
+    """By document: number of its sentences."""
+    numbers: Indices
+    """By place: the word's number in the vocabulary."""
+    vocabulary: Vocabulary
+    """The vocabulary that has these numbers."""
+    n: int
+    """Number of document sentences."""
+    m: int
+    """Number of response sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Weights of words that sentences share. A weight is BM25's inverse document frequency, which is above 0."""
+
+    question: Floats
+    """By document sentence: weight share of the question's words that stands in it."""
+    answer: Floats
+    """By document sentence: weight share of the response's words without those of the question that stands in it."""
     of_response: Floats
     """By document sentence: largest weight share of one response sentence that stands in it."""
     in_response: Floats
     """By document sentence: largest weight share of it that stands in one response sentence."""
     best: Floats
     """By response sentence: largest weight share of it that stands in one document sentence."""
+    best_in: Indices
+    """By response sentence: the first document sentence with that share."""
+    asked: Floats
+    """By response sentence: weight share of it that stands in the question."""
+    n_new: Floats
+    """By response sentence: number of its different words that neither documents nor question have."""
+    new: Flags
+    """By place of a word: whether neither documents nor question have it."""
 
 
-class Overlap:
-    """Overlaps of texts with the document sentences of one interaction, all given as lists of words.
+def words_of(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> ComparedWords:
+    """Return the content words of an interaction."""
+    found = numbered([question, *response, *chain.from_iterable(documents)])
+    lengths, m = [*map(len, documents)], len(response)
+    first, second = found.texts.searchsorted(np.array((1, m + 1))).tolist()
+    numbers = _different(found.numbers[:second])
+    places = numbers.searchsorted(found.numbers)
+    if len(numbers):
+        places[numbers.take(places, mode="clip") != found.numbers] = -1
+    else:
+        places[:] = -1
+    return ComparedWords(
+        question=places[:first],
+        response=places[first:second],
+        response_of=found.texts[first:second] - 1,
+        documents=places[second:],
+        sentence_of=found.texts[second:] - (m + 1),
+        lengths=lengths,
+        numbers=numbers,
+        vocabulary=found.vocabulary,
+        n=sum(lengths),
+        m=m,
+    )
 
-    An index from words to sentences replaces the comparison of all pairs, and equal response sentences are compared
-    once. So the time grows with the length of the text, and with the matches of its words, which are bounded.
+
+def overlap_of(words: ComparedWords) -> Overlap:
+    """Return the weights that question, response and document sentences share.
+
+    Raises:
+        TooManyMatchesError: response and documents share more words than are compared.
     """
+    n, m, wanted = words.n, words.m, len(words.numbers)
+    if not n or max(n, m) * max(wanted, m) > _CELLS:
+        return _sparse(words)
+    # The last line of the table is that of all other words.
+    table = np.zeros((wanted + 1, n))
+    table[words.documents, words.sentence_of] = 1.0
+    used = table[:wanted]
+    counts = np.add.reduce(used, axis=1)
+    weights = _weights(n).take(counts.astype(np.intp))
+    # One line for each response sentence, the question and the answer.
+    lines = np.zeros((m + 2, wanted))
+    lines[words.response_of, words.response] = 1.0
+    asked = lines[m]
+    asked[words.question] = 1.0
+    asked_words = asked.copy()
+    new = (counts + asked) == 0
+    texts = lines[:m]
+    lines[m + 1] = np.logical_or.reduce(texts) > asked
+    n_new = texts @ new
+    lines *= weights
+    whole = np.maximum(np.add.reduce(lines, axis=1), 1.0)
+    matched = lines @ used
+    own = _own(words, weights @ used)
+    of_response = in_response = np.zeros(n)
+    best, best_in = np.zeros(m), np.zeros(m, np.intp)
+    if m:
+        pairs = matched[:m]
+        in_response = np.maximum.reduce(pairs) / own
+        pairs /= whole[:m, None]
+        of_response = np.maximum.reduce(pairs)
+        best_in = pairs.argmax(axis=1)
+        best = np.maximum.reduce(pairs, axis=1)
+    return Overlap(
+        question=matched[m] / whole[m],
+        answer=matched[m + 1] / whole[m + 1],
+        of_response=of_response,
+        in_response=in_response,
+        best=best,
+        best_in=best_in,
+        asked=texts @ asked_words / whole[:m],
+        n_new=n_new,
+        new=new,
+    )
 
-    def __init__(self, documents: Sequence[Sequence[Words]], wanted: Iterable[str]) -> None:
-        """Index the wanted words of the documents: those of question and response."""
-        self.sentences = [words for sentences in documents for words in sentences]
-        self.lengths = np.array([len(sentences) for sentences in documents], np.intp)
-        """Number of sentences of each document."""
-        self.document_of = np.repeat(np.arange(len(documents)), self.lengths)
-        """Number of each sentence's document."""
-        unique = [dict.fromkeys(words) for words in self.sentences]
-        counts = Counter(chain.from_iterable(unique))
-        by_count = {count: self._weight_of(count) for count in set(counts.values())}
-        self._weights = weights = {word: by_count[count] for word, count in counts.items()}
-        asked = frozenset(wanted)
-        index: dict[str, list[int]] = {word: [] for word in asked if word in weights}
-        for number, words in enumerate(unique):
-            for word in asked.intersection(words):
-                index[word].append(number)
-        self._index = index
-        self._arrays = {word: np.array(found) for word, found in index.items() if len(found) > _LONG}
-        self._unseen = self._weight_of(0)
-        self.weight = np.array([sum(map(weights.__getitem__, words)) for words in unique])
-        """Weight of each document sentence's different words."""
-        self._own = np.where(self.weight > 0, self.weight, 1.0)
 
-    def __contains__(self, word: str) -> bool:
-        return word in self._weights
+def _weights(n: int) -> Floats:
+    """Return the weight of a word in 0 to n of n sentences."""
+    return _kept_weights(n) if n <= _FEW else _all_weights(n)
 
-    def _weight_of(self, count: int) -> float:
-        """Return BM25's inverse document frequency, above 0, of a word in so many of the document sentences."""
-        return log(1 + (len(self.sentences) - count + 0.5) / (count + 0.5))
 
-    def total(self, words: Iterable[str]) -> float:
-        """Return the weight of different words, found or not."""
-        weights, unseen = self._weights, self._unseen
-        return sum(weights.get(word, unseen) for word in words)
+@lru_cache(256)
+def _kept_weights(n: int) -> Floats:
+    return _all_weights(n)
 
-    def found(self, words: Iterable[str]) -> float:
-        """Return the weight of those of different words that stand in any document sentence."""
-        weights = self._weights
-        return sum(weights[word] for word in words if word in weights)
 
-    def matched(self, texts: Sequence[Iterable[str]]) -> Floats:
-        """Return the weight matched by text and document sentence; each text holds different words."""
-        cells: list[int] = []
-        values: list[float] = []
-        n = len(self.sentences)
-        long: list[tuple[int, str]] = []
-        for row, words in enumerate(texts):
-            start = row * n
-            for word in words:
-                found = self._index.get(word)
-                if found is None:
-                    continue
-                if len(found) > _LONG:
-                    long.append((row, word))
-                    continue
-                cells += [start + number for number in found]
-                values += [self._weights[word]] * len(found)
-        # An empty bincount has integers, whatever the weights.
-        flat = np.bincount(np.array(cells, np.intp), values, len(texts) * n) if cells else np.zeros(len(texts) * n)
-        matched = np.asarray(flat, np.float64).reshape(len(texts), n)
-        for row, word in long:
-            matched[row, self._arrays[word]] += self._weights[word]
-        return matched
+def _all_weights(n: int) -> Floats:
+    return np.array([_weight(n, count) for count in range(max(n, 1) + 1)], np.float64)
 
-    def matches(self, response: Sequence[Iterable[str]]) -> Matches:
-        """Return how document sentences and response sentences, given as different words each, cover each other.
 
-        Raises:
-            TooManyMatchesError: they share more words than are compared.
-        """
-        n = len(self.sentences)
-        whole = np.array([self.total(words) or 1.0 for words in response])
-        if n * len(response) > _CELLS:
-            return self._sparse_matches(response, whole)
-        if not n or not response:
-            return Matches(np.zeros(n), np.zeros(n), np.zeros(len(response)))
-        matched = self.matched(response)
-        most = matched.max(axis=0)
-        matched /= whole[:, None]
-        return Matches(matched.max(axis=0), most / self._own, matched.max(axis=1))
+def _weight(n: int, count: int) -> float:
+    return float(round(log1p((n - count + 0.5) / (count + 0.5)) * _UNIT))
 
-    def _sparse_matches(self, response: Sequence[Iterable[str]], whole: Floats) -> Matches:
-        """Return `matches` from the pairs that share a word. Sums run in the same order, so the bits are equal."""
-        counts = [sum(len(self._index.get(word, ())) for word in words) for words in response]
-        if sum(counts) > MOST_MATCHES:
-            raise TooManyMatchesError(f"{sum(counts)} matches of words; at most {MOST_MATCHES} are compared")
-        n = len(self.sentences)
-        of_response, most, best = np.zeros(n), np.zeros(n), np.zeros(len(response))
-        start = pending = 0
-        for row, count in enumerate(counts):
-            pending += count
-            if pending < _AT_ONCE and row + 1 < len(counts):
-                continue
-            rows, columns, matched = self._pairs(response[start : row + 1])
-            np.maximum.at(most, columns, matched)
-            matched /= whole[start : row + 1][rows]
-            np.maximum.at(of_response, columns, matched)
-            np.maximum.at(best[start : row + 1], rows, matched)
-            start, pending = row + 1, 0
-        return Matches(of_response, most / self._own, best)
 
-    def _pairs(self, texts: Sequence[Iterable[str]]) -> tuple[Indices, Indices, Floats]:
-        """Return text, document sentence and matched weight of every pair that shares a word, ordered by both."""
-        n = len(self.sentences)
-        cells: list[Indices] = []
-        values: list[float] = []
-        lengths: list[int] = []
-        for row, words in enumerate(texts):
-            found = [(word, index) for word in words if (index := self._index.get(word))]
-            # Frequent words last, as in `matched`: the order of the sums decides their last bits.
-            for word, index in sorted(found, key=lambda item: len(item[1]) > _LONG):
-                cells.append(self._arrays[word] + row * n if len(index) > _LONG else np.add(index, row * n))
-                values.append(self._weights[word])
-                lengths.append(len(index))
-        if not cells:
-            return np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0)
-        pairs, place = np.unique(np.concatenate(cells), return_inverse=True)
-        matched = np.asarray(np.bincount(place, np.repeat(values, lengths)), np.float64)
-        return pairs // n, pairs % n, matched
+def _own(words: ComparedWords, matched: Floats) -> Floats:
+    """Return the weight of each document sentence, at least 1, of whose words of question and response it is given.
 
-    def share_in(self, words: Iterable[str]) -> Floats:
-        """Return the weight share of each document sentence that stands in one text of different words."""
-        return np.asarray(self.matched([words])[0] / self._own)
+    Another word weighs as a word that no other sentence has, and as often as it is there.
+    """
+    others = np.bincount(words.sentence_of[words.documents < 0], minlength=words.n)
+    return np.asarray(np.maximum(matched + others * _weights(words.n)[1], 1.0))
 
-    def by_document(self, counted: Mapping[str, int]) -> Floats:
-        """Return for each document the weight share of counted words that stands in any of its sentences."""
-        shares = [0.0] * len(self.lengths)
-        documents = self.document_of.tolist()
-        whole = 0.0
-        for word, count in counted.items():
-            weight = count * self._weights.get(word, self._unseen)
-            whole += weight
-            for document in dict.fromkeys(map(documents.__getitem__, self._index.get(word, ()))):
-                shares[document] += weight
-        return np.array(shares) / (whole or 1.0)
 
-    def known_pairs(self, pairs: set[tuple[str, str]]) -> tuple[set[tuple[str, str]], list[float]]:
-        """Return which pairs of neighboring words stand in any document sentence, and each sentence's share of them."""
-        found: set[tuple[str, str]] = set()
-        shares = []
-        for words in self.sentences:
-            shared = pairs.intersection(pairwise(words))
-            found |= shared
-            shares.append(len(shared) / (len(words) - 1) if shared else 0.0)
-        return found, shares
+def _sparse(words: ComparedWords) -> Overlap:
+    """Return the same from the pairs that share a word, for large interactions. Sums are exact, so all bits agree."""
+    n, m, wanted = words.n, words.m, len(words.numbers)
+    known = words.documents >= 0
+    sentence, word = _split(_different(words.sentence_of[known] * wanted + words.documents[known]), wanted)
+    counts = np.bincount(word, minlength=wanted)
+    weights = _weights(n).take(counts)
+    row, said = _split(_different(words.response_of * wanted + words.response), wanted)
+    asked, answered = np.zeros(wanted), np.zeros(wanted)
+    asked[words.question] = 1.0
+    answered[words.response] = 1.0
+    new = (counts + asked) == 0
+    question, answer = weights * asked, weights * (answered > asked)
+    whole = np.maximum(_sums(row, weights[said], m), 1.0)
+    of_response, most, best, best_in = _largest(n, m, (sentence, word), (row, said), weights=weights, whole=whole)
+    return Overlap(
+        question=_sums(sentence, question[word], n) / max(float(question.sum()), 1.0),
+        answer=_sums(sentence, answer[word], n) / max(float(answer.sum()), 1.0),
+        of_response=of_response,
+        in_response=most / _own(words, _sums(sentence, weights[word], n)),
+        best=best,
+        best_in=best_in,
+        asked=_sums(row, question[said], m) / whole,
+        n_new=_sums(row, new[said], m),
+        new=new,
+    )
+
+
+def _largest(
+    n: int,
+    m: int,
+    documents: tuple[Indices, Indices],
+    response: tuple[Indices, Indices],
+    *,
+    weights: Floats,
+    whole: Floats,
+) -> tuple[Floats, Floats, Floats, Indices]:
+    """Return `of_response`, the largest weight by document sentence, `best` and `best_in`, a part at a time.
+
+    Args:
+        n: number of document sentences.
+        m: number of response sentences.
+        documents: sentence and word of each different word of a document sentence.
+        response: the same of the response.
+        weights: by word.
+        whole: by response sentence, its weight.
+    """
+    order = documents[1].argsort(kind="stable")
+    sentences = documents[0][order]
+    counts = np.bincount(documents[1], minlength=len(weights))
+    starts = np.cumsum(counts) - counts
+    rows, words = response
+    times = counts[words]
+    total = int(times.sum())
+    if total > MOST_MATCHES:
+        raise TooManyMatchesError(f"{total} matches of words; at most {MOST_MATCHES} are compared")
+    of_response, most, best, best_in = np.zeros(n), np.zeros(n), np.zeros(m), np.zeros(m, np.intp)
+    until = np.cumsum(np.bincount(rows, times, m).astype(np.intp))
+    row = 0
+    while row < m and n:
+        before = int(until[row - 1]) if row else 0
+        after = max(int(until.searchsorted(before + _AT_ONCE, "right")), row + 1)
+        begin, end = rows.searchsorted((row, after)).tolist()
+        repeated, word = times[begin:end], words[begin:end]
+        place = np.arange(repeated.sum()) - (np.cumsum(repeated) - repeated).repeat(repeated)
+        column = sentences[starts[word].repeat(repeated) + place]
+        cells, cell = np.unique(rows[begin:end].repeat(repeated) * n + column, return_inverse=True)
+        text, sentence = _split(cells, n)
+        matched = _sums(cell, weights[word].repeat(repeated), len(cells))
+        np.maximum.at(most, sentence, matched)
+        matched /= whole[text]
+        np.maximum.at(of_response, sentence, matched)
+        np.maximum.at(best, text, matched)
+        reached = matched == best[text]
+        first_texts, first = np.unique(text[reached], return_index=True)
+        best_in[first_texts] = sentence[reached][first]
+        row = after
+    return of_response, most, best, best_in
+
+
+def _sums(places: Indices, values: Floats | Flags, n: int) -> Floats:
+    """Return the sum of the values of each of n places."""
+    return np.asarray(np.bincount(places, values, n), np.float64)
+
+
+def _different(numbers: Indices) -> Indices:
+    """Return different numbers in order: `numpy.unique` in half the time."""
+    ordered = np.sort(numbers)
+    first = np.empty(len(ordered), np.bool_)
+    first[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def _split(cells: Indices, width: int) -> tuple[Indices, Indices]:
+    """Return row and column of the cells of a table of that width."""
+    rows = cells // (width or 1)
+    return rows, cells - rows * width
