@@ -6,6 +6,7 @@ from pydantic import Field
 
 from .base import Count, Name, SegmentValue, Size, UtcTime, VersionedModel, WindowTime, WireModel
 from .declared import range_of
+from .fitness import Purpose
 from .html_tables import html_table
 from .metrics import Direction, Kind, MetricName
 from .short_repr import short_repr
@@ -140,6 +141,8 @@ class Estimate(VersionedModel):
     """For a window: whether its interval is above or below the interval of the window before, or overlaps it."""
     band: str | None = None
     """Quality band of the estimate, for metrics that have bands."""
+    fit_for: tuple[Purpose, ...] | None = None
+    """Purposes that the labeler's numbers of this metric are fit for; None if nothing is stated about them."""
     updated_at: UtcTime | None = None
     """Time of the latest interaction counted."""
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ragtide_schemas import Estimate, from_milliseconds
+from ragtide_schemas.fitness import fit_for
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import printable
 
@@ -49,6 +50,7 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         "strategy": strategy,
         "anytime_valid": strategy in ANYTIME_VALID,
         "confidence": found.method.confidence,
+        "fit_for": fit_for(key.labeler, key.metric),
         "updated_at": from_milliseconds(numbers.updated_ms),
     }
     if span is not None:

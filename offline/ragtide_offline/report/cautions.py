@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ragtide_schemas.experiments import OWN
+from ragtide_schemas.fitness import PURPOSES, fit_for, fitness_of
 
 from ..experiments.board import Board
 from ..experiments.state import ExperimentState
@@ -14,9 +14,6 @@ ONE_LOOK: Final = ("normal", "wilson", "hoeffding")
 MANY_FAILED: Final = 0.05
 """From this share of missing scores the mean of a config may be over an easier part of the items."""
 
-LOCAL: Final = "local"
-"""Name of the labeler without a model."""
-
 
 def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str]) -> list[str]:
     """Return the cautions about an experiment that these labelers scored, the most important first."""
@@ -25,7 +22,7 @@ def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str]) -
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),
-        *_local(state.plan.metric, labelers),
+        *_fitness(state.plan.metric, labelers),
     ]
 
 
@@ -86,7 +83,7 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
     return [caution]
 
 
-def _local(metric: str, labelers: Sequence[str]) -> list[str]:
-    if metric.startswith(f"{OWN}.") or not any(one.split(" ", 1)[0] == LOCAL for one in labelers):
-        return []
-    return [f"{metric} is scored by the local labeler: it ranks answers, and does not prove them right or wrong."]
+def _fitness(metric: str, labelers: Sequence[str]) -> list[str]:
+    names = dict.fromkeys(one.split(" ", 1)[0] for one in labelers)
+    found = {name: fitness_of(name, [metric]) for name in names if fit_for(name, metric) != PURPOSES}
+    return [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from ragtide_schemas import METRICS, Estimate
+from ragtide_schemas.fitness import fitness_of
 
 from .fitting import shortened
 
@@ -147,6 +148,12 @@ def _model(version: str) -> str:
     parts = version.split("/")
     prompts = (place for place, part in enumerate(parts) if place and PROMPT.fullmatch(part))
     return "/".join(parts[: next(prompts, 0)])
+
+
+def fitness_line(group: EstimateGroup) -> Text | None:
+    """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
+    found = None if group.key.segment else fitness_of(group.key.labeler, [one.metric for one in group.measured])
+    return None if found is None else Text(found, style="bright_black")
 
 
 def unmeasured_line(group: EstimateGroup) -> Text | None:

@@ -13,7 +13,16 @@ from ragtide_schemas import METRICS, Direction, Estimate
 
 from .drawing import BAND_STYLES, bar, direction_of, ends_of, trend
 from .fitting import Column, Notes, fitted, heading
-from .groups import ESTIMATOR_NAMES, EstimateGroup, absent_text, group_key, groups_of, short_name, unmeasured_line
+from .groups import (
+    ESTIMATOR_NAMES,
+    EstimateGroup,
+    absent_text,
+    fitness_line,
+    group_key,
+    groups_of,
+    short_name,
+    unmeasured_line,
+)
 
 SHORTEST_NAME: Final = 16
 """Fewest characters of a metric's name."""
@@ -209,7 +218,7 @@ def _around(group: EstimateGroup, width: int) -> list[Text]:
     """Return the heading of a group, and the lines about its metrics without an interval or without a value."""
     wide = [Text(TOO_WIDE_NOTE, style="bright_black")] if any(map(too_wide, group.measured)) else []
     line = unmeasured_line(group)
-    return [heading(group.title, width), *wide, *([] if line is None else [line])]
+    return [heading(group.title, width), *wide, *(each for each in (fitness_line(group), line) if each is not None)]
 
 
 def estimates_note(estimates: Sequence[Estimate]) -> str:

@@ -16,6 +16,7 @@ from ragtide_offline.look.files import PACKAGE
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime.version import __version__
 from ragtide_schemas import utc_now
+from ragtide_schemas.fitness import fitness_of
 from ragtide_schemas.printable import printable
 
 from .viewers import Viewer
@@ -88,6 +89,7 @@ def _environment(language: str) -> Environment:
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
         "log_of": log,
+        "fitness": lambda labeler, metric: fitness_of(labeler, [metric]),
         "segment_of_path": segment_of_path,
         "when": when,
         "ago": ago,

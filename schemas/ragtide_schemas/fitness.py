@@ -1,0 +1,67 @@
+"""Purposes that the numbers of a labeler are fit for: data beside every number. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from .metric_definitions import METRICS
+
+Purpose = Literal["trend", "ranking", "threshold", "single items"]
+"""A use of a number: `trend`, whether a mean rises or falls; `ranking`, which of two pipelines or configs is better;
+`threshold`, whether a mean is above a limit; `single items`, whether the answer to a single question is good."""
+
+PURPOSES: Final[tuple[Purpose, ...]] = ("trend", "ranking", "threshold", "single items")
+"""All purposes, from the least to the most demanding."""
+
+_LABELED: Final = frozenset({"trace", "ragchecker", "sentences"})
+"""Families of metrics that come from labels. The other built-in metrics are counts, right for every purpose."""
+
+_FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
+    # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
+    "local": PURPOSES[:2],
+    # They read meaning, but their level depends on the model and its calibration.
+    "nli": PURPOSES[:2],
+    "model": PURPOSES[:2],
+    # A judge is the reference of the formulas. `ragtide agreement` measures it against people.
+    "judge": PURPOSES,
+    # Labels by people, and labels that a data set came with.
+    "gold": PURPOSES,
+    "stored": PURPOSES,
+}
+"""Purposes by labeler, for metrics that come from labels. docs/labelers.md has the measurements behind them."""
+
+
+def fit_for(labeler: str, metric: str) -> tuple[Purpose, ...] | None:
+    """Return the purposes that a labeler's numbers of a metric are fit for; None if nothing is stated about them.
+
+    >>> fit_for("local", "trace.adherence"), fit_for("local", "response.empty") == PURPOSES
+    (('trend', 'ranking'), True)
+    >>> fit_for("my_labeler", "trace.adherence") is None
+    True
+    """
+    if metric.partition(".")[0] in _LABELED:
+        return _FIT_FOR.get(labeler)
+    return PURPOSES if metric in METRICS else None
+
+
+def fitness_of(labeler: str, metrics: Iterable[str]) -> str | None:
+    """Return a phrase about those of the metrics that come from labels; None without any.
+
+    >>> fitness_of("local", ["trace.adherence", "response.empty"]), fitness_of("local", ["response.empty"])
+    ('fit for trend, ranking; not for threshold, single items', None)
+    """
+    labeled = [metric for metric in metrics if metric.partition(".")[0] in _LABELED]
+    return in_words(fit_for(labeler, labeled[0])) if labeled else None
+
+
+def in_words(purposes: Sequence[Purpose] | None) -> str:
+    """Return a phrase about purposes.
+
+    >>> in_words(("trend", "ranking"))
+    'fit for trend, ranking; not for threshold, single items'
+    >>> in_words(PURPOSES), in_words(None)
+    ('fit for trend, ranking, threshold, single items', 'fit for: not stated')
+    """
+    if purposes is None:
+        return "fit for: not stated"
+    others = [purpose for purpose in PURPOSES if purpose not in purposes]
+    return f"fit for {', '.join(purposes)}{'; not for ' + ', '.join(others) if others else ''}"

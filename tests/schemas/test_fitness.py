@@ -1,0 +1,44 @@
+"""The purposes of a labeler's numbers are stated in one place, and the docs say the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ragtide_consumers.labelers.registry import BUILT_IN
+from ragtide_schemas import METRICS
+from ragtide_schemas.fitness import PURPOSES, fit_for, fitness_of, in_words
+
+pytestmark = pytest.mark.pure
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("labeler", sorted({*BUILT_IN, "gold", "stored"} - {"cascade"}))
+def test_every_labeler_of_ragtide_states_its_purposes_for_every_metric(labeler: str) -> None:
+    for metric in METRICS:
+        found = fit_for(labeler, metric)
+        assert found, metric
+        assert [purpose for purpose in PURPOSES if purpose in found] == [*found], "in their order"
+
+
+def test_the_local_labeler_is_for_no_threshold_and_no_single_item_but_its_counts_are() -> None:
+    assert fit_for("local", "trace.adherence") == ("trend", "ranking")
+    assert fit_for("local", "retrieval.empty") == PURPOSES
+
+
+def test_an_unknown_labeler_and_a_metric_of_your_own_state_nothing() -> None:
+    assert fit_for("mine", "trace.adherence") is None
+    assert fit_for("local", "own.politeness") is None
+    assert fitness_of("mine", ["trace.adherence"]) == "fit for: not stated"
+    assert fitness_of("mine", ["own.politeness"]) is None
+
+
+def test_the_docs_say_the_same() -> None:
+    text = (DOCS / "labelers.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[`(\w+)`\].*\| ([^|]+) \|$", text, re.MULTILINE)
+    assert {name for name, _ in rows} == set(BUILT_IN)
+    for name, purposes in rows:
+        if name != "cascade":
+            assert in_words(fit_for(name, "trace.adherence")).startswith(f"fit for {purposes}")
+            assert (";" not in in_words(fit_for(name, "trace.adherence"))) == (purposes == ", ".join(PURPOSES))
