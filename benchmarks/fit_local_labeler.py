@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from ragtide_consumers.labelers.local.features import InteractionFeatures, extract
-from ragtide_consumers.labelers.local.model import LABELS, MODEL_FILE, SCORES, SUMMARY_FEATURES, LocalModel, summarized
+from ragtide_consumers.labelers.local.model import LABELS, MODEL_FILE, SUMMARY_FEATURES, LocalModel, summarized
 from ragtide_consumers.labelers.local.togetherness import TOGETHERNESS
 from ragtide_consumers.labelers.local.trees import DEPTH
 from ragtide_consumers.text.sentences import split_sentences
@@ -77,7 +77,7 @@ ROUNDS = 60
 SEEDS = (0,)
 
 SWAPPED_WEIGHT = 0.1
-"""Weight, against a row's own answer, of another question's answer to it, whose sentences count as unsupported.
+"""Weight, against a row's own answer, of another question's answer to it, which is not supported and uses no sentence.
 
 GPT-4 labeled hardly any answer without overlap, so without these an answer about something else would score high.
 """
@@ -171,11 +171,9 @@ def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
 def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats]:
     """Return features, labels and weights of all sentences; the weights' mean is 1."""
     parts = [(lines_of(label, row.features), row.labels[label], row.weight) for row in rows]
-    if label == "supported":
-        parts += [
-            (row.swapped.response.T, np.zeros(row.swapped.response.shape[1]), SWAPPED_WEIGHT * row.weight)
-            for row in rows
-        ]
+    if label != "relevant":
+        swapped = [(lines_of(label, row.swapped), SWAPPED_WEIGHT * row.weight) for row in rows]
+        parts += [(lines, np.zeros(len(lines)), weight) for lines, weight in swapped]
     parts = [part for part in parts if len(part[1])]
     x = np.concatenate([part for part, _, _ in parts])
     y = np.concatenate([labels for _, labels, _ in parts])
@@ -270,26 +268,31 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
     summaries: list[Floats] = []
     swapped: list[Floats] = []
     kept: list[Labeled] = []
-    expected: dict[str, list[float]] = {score: [] for score in SCORES}
+    shares: list[tuple[float, float, float]] = []
     for fold in range(INNER_FOLDS):
         others = [row for row in rows if row.inner_fold != fold]
         coefficients = {label: fit_one(others, label) for label in LABELS}
         for row in rows:
             if row.inner_fold == fold and row.features.documents.shape[1]:
                 p = sentence_probabilities(coefficients, row.features)
+                other = sentence_probabilities(coefficients, row.swapped)
                 summaries.append(summarized(row.features, **p))
-                swapped.append(summarized(row.swapped, **sentence_probabilities(coefficients, row.swapped)))
+                swapped.append(summarized(row.swapped, **other))
                 kept.append(row)
-                for score, label in SHARES.items():
-                    expected[score].append(float(row.labels[label].mean() - p[label].mean()))
+                relevant, utilized = (float(row.labels[label].mean() - p[label].mean()) for label in SHARES.values())
+                shares.append((relevant, utilized, -float(other["utilized"].mean())))
     weights = np.array([row.weight for row in kept])
     weights *= len(weights) / weights.sum()
+    own, other_answers = np.array(summaries), np.array(swapped)
+    more_relevant, more_utilized, more_swapped = np.array(shares).T
     found: dict[str, Any] = {}
     for label, names in LABELS.items():
         found[label] = {name: round(value, 4) for name, value in zip(names, fit_one(rows, label).tolist(), strict=True)}
-    found["adherence"] = fitted_adherence(kept, np.array(summaries), np.array(swapped))
-    for score in SCORES:
-        found[score] = boosted(np.array(summaries), np.array(expected[score]), weights)
+    found["adherence"] = fitted_adherence(kept, own, other_answers)
+    found["relevance"] = boosted(own, more_relevant, weights)
+    found["utilization"] = boosted(
+        np.r_[own, other_answers], np.r_[more_utilized, more_swapped], np.r_[weights, SWAPPED_WEIGHT * weights]
+    )
     return found
 
 

@@ -45,7 +45,7 @@ def test_on_real_questions_swapped_answers_score_clearly_lower() -> None:
     for metric, gap in (
         ("trace.adherence", 0.6),
         ("trace.supported_fraction", 0.6),
-        ("trace.context_utilization", 0.2),
+        ("trace.context_utilization", 0.3),
     ):
         own = fmean(LABELER.label_now(row).scores[metric] for row in rows)
         swapped = fmean(
@@ -166,7 +166,7 @@ def test_a_number_that_stands_nowhere_lowers_the_support() -> None:
 def test_the_scores_of_a_fixed_corpus_are_these_digits_everywhere() -> None:
     scored = [dict(LABELER.label_now(row).scores) for row in demo_interactions()[:40]]
     digits = json.dumps([{name: f"{score:.9f}" for name, score in sorted(row.items())} for row in scored])
-    assert blake2b(digits.encode(), digest_size=8).hexdigest() == "7ecb59b9c6de73ae"
+    assert blake2b(digits.encode(), digest_size=8).hexdigest() == "18a7deca6dbf530c"
 
 
 def test_names_that_stand_nowhere_lower_the_support() -> None:
