@@ -466,3 +466,31 @@ def test_two_experiments_with_the_same_scores_on_all_items_are_equal(redis_url: 
     page = report(redis_url, "may", "--compare", "june", "-o", "-", "--format", "md").stdout
     assert f"a of may is equal to a of june in {METRIC}" in page
     assert "0.000 (of these 119 questions, exactly)" in page
+
+
+def test_published_means_stand_beside_those_of_the_best_config(redis_url: str, may: Run) -> None:
+
+    assert fields(redis_url, "may")["published"] is None
+    found = fields(redis_url, "may", "--reference", "RAGBench, 7 subsets")["published"]
+    (row,) = [one for one in found["means"] if one["metric"] == METRIC]
+    best = fields(redis_url, "may")["board"]["rows"][0]
+    assert found["config"] == best["name"]
+    assert (row["ours"], row["lower"]) == (best["estimates"][METRIC]["estimate"], best["estimates"][METRIC]["lower"])
+    points = 100 * (row["ours"] - row["published"])
+    for layout in ("html", "md"):
+        page = report(redis_url, "may", "-o", "-", "--format", layout, "--reference", "RAGBench, 7 subsets").stdout
+        assert f"{100 * row['published']:.1f}" in page
+        assert f"{points:+.1f}" in page
+        assert "arXiv:2407.11005" in page
+
+
+def test_published_results_of_an_unknown_data_set_or_for_a_comparison_are_refused(redis_url: str, may: Run) -> None:
+    done = report(redis_url, "may", "--reference", "ClapNO")
+    assert done.exit_code == 2
+    assert "ClapNQ" in done.output
+    assert report(redis_url, "may", "--compare", "may", "--reference", "ClapNQ").exit_code == 2
+
+
+def test_published_results_without_a_common_metric_say_so(redis_url: str, may: Run) -> None:
+    page = report(redis_url, "may", "-o", "-", "--format", "md", "--reference", "ClapNQ").stdout
+    assert "no metric in common" in page

@@ -133,6 +133,36 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedMean:
+    """A published mean of a metric, beside the mean of the experiment's best config."""
+
+    metric: str
+    system: str
+    published: float
+    ours: float
+    lower: float | None
+    """Lower end of the interval of ours; None without one."""
+    upper: float | None
+    """Upper end of it."""
+
+    @property
+    def points(self) -> float:
+        """Ours minus the published mean, in percentage points."""
+        return 100 * (self.ours - self.published)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedMeans:
+    """Published means of one data set that the best config has scores for, too."""
+
+    dataset: str
+    sources: Sequence[str]
+    config: str
+    """Name of the best config."""
+    means: Sequence[PublishedMean]
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentReport:
     """The report of an experiment."""
 
@@ -157,3 +187,5 @@ class ExperimentReport:
     parameters: ParameterEffects | None
     failures: Sequence[Failure]
     cautions: Sequence[str]
+    published: PublishedMeans | None = None
+    """None unless published means are asked for."""

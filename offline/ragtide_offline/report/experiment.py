@@ -11,6 +11,7 @@ from .cautions import cautions_of, labeler_ids
 from .content import ExperimentReport
 from .findings import as_in_pairs, curves_of, failures_of, pairs_of, parameters_of
 from .items import ScoredItem, disputed, scored_items, texts_wanted, view, worst
+from .published import published_means
 from .reader import ReportedExperiment, Texts
 
 ITEMS = 10
@@ -38,7 +39,12 @@ def wanted_texts(read: ReportedExperiment, chosen: ChosenItems) -> list[tuple[st
 
 
 def experiment_report(
-    read: ReportedExperiment, chosen: ChosenItems, texts: Texts, *, made_at: datetime | None = None
+    read: ReportedExperiment,
+    chosen: ChosenItems,
+    texts: Texts,
+    *,
+    made_at: datetime | None = None,
+    published: str | None = None,
 ) -> ExperimentReport:
     """Return the content of an experiment's report.
 
@@ -47,6 +53,7 @@ def experiment_report(
         chosen: items to show.
         texts: the answers to these items that are still on the stream.
         made_at: time of the report; now unless given.
+        published: data set whose published results are shown beside the best config's.
     """
     state = read.state
     leaderboard = board(state)
@@ -72,4 +79,5 @@ def experiment_report(
         parameters=parameters_of(state),
         failures=failures_of(state),
         cautions=cautions_of(state, leaderboard, labelers),
+        published=None if published is None else published_means(leaderboard, published),
     )

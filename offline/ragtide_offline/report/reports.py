@@ -49,6 +49,8 @@ class ReportRequest:
     """Number of items in each of the two lists: the worst and the disputed."""
     recording: str | None = None
     """The recording that two compared replays of metric events have read."""
+    reference: str | None = None
+    """Data set whose published results are shown in the report of an experiment."""
 
 
 class _ComparedReplay(NamedTuple):
@@ -106,7 +108,9 @@ async def _read_one(
         experiment = await read_experiment(redis, settings, workspace)
         chosen = chosen_items(experiment, request.items)
         texts = await read_texts(redis, settings, workspace, wanted_texts(experiment, chosen))
-        return experiment_report(experiment, chosen, texts), []
+        return experiment_report(experiment, chosen, texts, published=request.reference), []
+    if request.reference is not None:
+        raise ConfigurationError(f"{workspace.run} is a replay: published results stand beside an experiment's configs")
     deployment = Deployment(redis, settings_of_workspace(settings, workspace))
     alerts = await deployment.alerts()
     return replay_report(workspace, await deployment.estimates(), alerts), deployment.warnings()

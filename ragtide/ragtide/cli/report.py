@@ -11,6 +11,7 @@ from ragtide_offline.report.experiment import ITEMS
 from ragtide_offline.report.mlflow_export import EXPERIMENT, export
 from ragtide_offline.report.reports import Report, ReportRequest, fields_of, json_of, page_of, read_report
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_schemas.reference_results import reference_results
 
 from .common import JsonOption, given
 from .console import err, print_json, warn
@@ -58,6 +59,7 @@ def report(
         str | None, typer.Option(help="Address of MLflow, such as sqlite:///mlflow.db [MLFLOW_TRACKING_URI].")
     ] = None,
     mlflow_experiment: Annotated[str, typer.Option(help="Name of the MLflow experiment.")] = EXPERIMENT,
+    reference: Annotated[str | None, typer.Option(help="Data set of published results beside the best config.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of an experiment or a replay as a page.
@@ -73,8 +75,15 @@ def report(
         raise typer.BadParameter("--mlflow exports a single experiment: leave --compare out")
     if tracking_uri is not None and not mlflow:
         raise typer.BadParameter("--tracking-uri is the address of MLflow: give --mlflow too")
+    if reference is not None:
+        if compare is not None:
+            raise typer.BadParameter("--reference is for the report of one experiment: leave --compare out")
+        try:
+            reference_results(reference)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--reference") from None
     settings = given(context).settings()
-    request = ReportRequest(workspace, compare, config or (), confidence, items, recording)
+    request = ReportRequest(workspace, compare, config or (), confidence, items, recording, reference)
     with (
         interruptible(lambda: "No report was written: give the same command again."),
         progress_bar("reading the workspace", None),
