@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide_consumers.labelers.local.adjustment import Term, tempered
+from ragtide_consumers.labelers.local.adjustment import Term, predicted_score, tempered
 from ragtide_consumers.labelers.local.correction import (
     ADHERENCE,
     CORRECTED,
@@ -137,6 +137,12 @@ def test_the_order_of_inputs_in_the_file_does_not_matter_to_the_bit(tmp_path: Pa
         for name, score in content()["scores"].items()
     }
     assert load_correction(file_with(tmp_path, scores=scores), SHIPPED_VERSION).correction == first
+
+
+def test_an_input_beyond_the_fitted_range_counts_as_its_end() -> None:
+    terms = [Term(0, 2.0, 0.2, 0.6)]
+    ends = [predicted_score(terms, [value]) for value in (-9.0, 0.2, 0.6, 1e12)]
+    assert ends[0] == ends[1] < ends[2] == ends[3]
 
 
 @given(

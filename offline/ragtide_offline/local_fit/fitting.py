@@ -21,7 +21,7 @@ from ragtide_runtime.errors import ConfigurationError
 
 from .examined import SUPPORTED_FRACTION, ExaminedInteraction, ExaminedInteractions
 from .loss_difference import LossDifference, loss_difference
-from .regression import Floats, Regression, chosen, cross_fitted, fit
+from .regression import Floats, Regression, cross_fitted, fit
 
 LEAST_QUESTIONS: Final = 20
 """Fewest different questions with a score for a fit of it."""
@@ -159,7 +159,7 @@ def _fit_score(
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
     y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), _weights(rows)
     x = columns_of([row.summary for row in rows], shipped.tolist())
-    predicted = cross_fitted(x, y, shipped, weights, questions)
+    predicted = cross_fitted(x, y, weights, questions)
     found = loss_difference(y, shipped, predicted, weights, questions, confidence=confidence)
     if not found.upper < 0:
         reason = "the fit is not surely better"
@@ -167,11 +167,7 @@ def _fit_score(
     if score == ADHERENCE and _worsens_fraction(rows, predicted, confidence):
         reason = f"the fit would make {SUPPORTED_FRACTION} worse"
         return ScoreResult(score, found, is_fitted=False, reason=reason), None
-    strength = chosen(x, y, shipped, weights, questions)
-    if strength is None:
-        reason = "over all interactions nothing fits better"
-        return ScoreResult(score, found, is_fitted=False, reason=reason), None
-    return ScoreResult(score, found, is_fitted=True, reason="fitted"), fit(x, y, weights, strength)
+    return ScoreResult(score, found, is_fitted=True, reason="fitted"), fit(x, y, weights)
 
 
 def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, confidence: float) -> bool:

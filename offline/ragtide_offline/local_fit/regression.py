@@ -1,4 +1,4 @@
-"""A regularized logistic regression on top of given log odds, and the choice of its strength. Arrays in, arrays out."""
+"""A regularized logistic regression on top of given log odds. Arrays in, arrays out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,10 +17,14 @@ FOLDS: Final = 5
 """Parts of the questions; each part is predicted by a fit to the others."""
 
 LEVEL_PENALTY: Final = 0.5
-"""Penalty on the square of the shift of all log odds: weak, because a judge may be stricter than another."""
+"""Half of it times the square of the shift of all log odds: weak, because a judge may be stricter than another."""
 
 SLOPE_PENALTY: Final = 4.0
-"""Penalty on the square of the change of the slope, in standard deviations of the log odds."""
+"""The same for the change of the slope, in standard deviations of the log odds."""
+
+FEATURE_PENALTY: Final = 128.0
+"""The same for each feature in standard deviations. The best of 8, 32, 128 and 512 on RAGBench, for 25 to 500 judged
+interactions; choosing one of them by cross-validation was worse (docs/measured/fitted_proxy.md)."""
 
 LEAST_SPREAD: Final = 1e-6
 """Standard deviation below which an input counts as constant."""
@@ -30,25 +34,6 @@ STEPS: Final = 50
 
 TOLERANCE: Final = 1e-10
 """The method stops if a step lowers the loss by less than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Strength:
-    """How much a fit may change; None for the parts that stay as shipped."""
-
-    slope: bool
-    """Whether the slope of the log odds may change, and not only their level."""
-    penalty: float | None
-    """Penalty on the square of each standardized feature's coefficient; None uses no features."""
-
-
-STRENGTHS: Final = (
-    None,
-    Strength(slope=False, penalty=None),
-    Strength(slope=True, penalty=None),
-    *(Strength(slope=True, penalty=penalty) for penalty in (1024.0, 256.0, 64.0, 16.0, 4.0)),
-)
-"""Choices from the weakest to the strongest; None is the shipped score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +53,7 @@ class Regression:
         return expit(np.clip(x, self.lowest, self.highest) @ self.coefficients)
 
 
-def fit(x: Floats, y: Floats, weights: Floats, strength: Strength) -> Regression:
+def fit(x: Floats, y: Floats, weights: Floats, *, feature_penalty: float = FEATURE_PENALTY) -> Regression:
     """Return the regression that makes scores in [0, 1] most likely.
 
     The log odds of the shipped score are the start, so with an infinite penalty nothing changes. The loss is the cross
@@ -78,21 +63,16 @@ def fit(x: Floats, y: Floats, weights: Floats, strength: Strength) -> Regression
         x: inputs: 1, the log odds of the shipped score, features; one line an interaction.
         y: true scores in [0, 1].
         weights: of the interactions, positive.
-        strength: which parts change, and how much.
+        feature_penalty: half of it times the square of the coefficient of each standardized feature is the penalty.
     """
     weights = weights * len(weights) / weights.sum()
-    mean = weights @ x / weights.sum()
-    spread = np.sqrt(weights @ (x - mean) ** 2 / weights.sum())
-    used = spread > LEAST_SPREAD
-    used[0] = True
-    used[1] &= strength.slope
-    used[2:] &= strength.penalty is not None
-    penalty = np.full(x.shape[1], strength.penalty or 0.0)
+    center = weights @ x / weights.sum()
+    scale = np.sqrt(weights @ (x - center) ** 2 / weights.sum())
+    center[0], scale[0] = 0.0, 1.0
+    used = scale > LEAST_SPREAD
+    penalty = np.full(x.shape[1], feature_penalty)
     penalty[:2] = LEVEL_PENALTY, SLOPE_PENALTY
-    scale = np.where(used & (np.arange(len(used)) > 0), spread, 1.0)
-    center = np.where(np.arange(len(used)) > 0, mean, 0.0)
-    z = ((x - center) / scale)[:, used]
-    theta = _newton(z, x[:, 1], y, weights, penalty[used])
+    theta = _newton(((x - center)[:, used] / scale[used]), x[:, 1], y, weights, penalty[used])
     coefficients = np.zeros(x.shape[1])
     coefficients[used] = theta / scale[used]
     coefficients[0] -= coefficients[1:] @ center[1:]
@@ -131,56 +111,33 @@ def _newton(z: Floats, offset: Floats, y: Floats, weights: Floats, penalty: Floa
     return theta
 
 
-def folds_of(questions: Sequence[str], salt: str = "") -> Folds:
+def folds_of(questions: Sequence[str]) -> Folds:
     """Return the fold of each interaction: equal questions are in one fold, and folds have as many questions.
 
     Args:
         questions: of the interactions.
-        salt: another text gives other folds.
     """
-    order = sorted(set(questions), key=lambda one: blake2b((salt + one).encode(), digest_size=16).digest())
+    order = sorted(set(questions), key=lambda one: blake2b(one.encode(), digest_size=16).digest())
     fold = {question: number % FOLDS for number, question in enumerate(order)}
     return np.array([fold[question] for question in questions], np.intp)
 
 
-def chosen(x: Floats, y: Floats, shipped: Floats, weights: Floats, questions: Sequence[str]) -> Strength | None:
-    """Return the strength with the least squared error in an inner cross-validation; None if the shipped score has it.
-
-    Of equal errors the weaker one is chosen.
+def cross_fitted(
+    x: Floats, y: Floats, weights: Floats, questions: Sequence[str], *, feature_penalty: float = FEATURE_PENALTY
+) -> Floats:
+    """Return predictions in which each fold of the questions was predicted by a fit to the others.
 
     Args:
-        x: inputs of the regression.
-        y: true scores.
-        shipped: scores of the shipped labeler.
-        weights: of the interactions.
-        questions: of the interactions; equal ones are never on both sides.
+        x: inputs, as of `fit`.
+        y: true scores in [0, 1].
+        weights: of the interactions, positive.
+        questions: of the interactions; at least two different ones.
+        feature_penalty: as of `fit`.
     """
-    folds = folds_of(questions, "inner")
-    errors = []
-    for strength in STRENGTHS:
-        predicted = shipped if strength is None else out_of_fold(x, y, weights, folds, strength)
-        errors.append(float(weights @ (predicted - y) ** 2))
-    return STRENGTHS[int(np.argmin(errors))]
-
-
-def out_of_fold(x: Floats, y: Floats, weights: Floats, folds: Folds, strength: Strength) -> Floats:
-    """Return predictions in which each fold was predicted by a fit to the others."""
+    folds = folds_of(questions)
     predicted = np.empty(len(y))
     for fold in np.unique(folds):
         held = folds == fold
-        predicted[held] = fit(x[~held], y[~held], weights[~held], strength).predict(x[held])
-    return predicted
-
-
-def cross_fitted(x: Floats, y: Floats, shipped: Floats, weights: Floats, questions: Sequence[str]) -> Floats:
-    """Return predictions in which each fold was predicted by a fit to the others, which chose its strength, too."""
-    folds = folds_of(questions)
-    names = np.array(questions, dtype=object)
-    predicted = shipped.copy()
-    for fold in np.unique(folds):
-        held = folds == fold
-        rest = x[~held], y[~held]
-        strength = chosen(*rest, shipped[~held], weights[~held], names[~held].tolist())
-        if strength is not None:
-            predicted[held] = fit(*rest, weights[~held], strength).predict(x[held])
+        found = fit(x[~held], y[~held], weights[~held], feature_penalty=feature_penalty)
+        predicted[held] = found.predict(x[held])
     return predicted

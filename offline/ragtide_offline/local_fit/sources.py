@@ -23,7 +23,7 @@ GOLD: Final = "gold"
 OTHER_SCALES: Final = "capstone"
 """Profile whose scores are on other scales than the local labeler's."""
 
-MOST: Final = 5_000
+MOST: Final = 20_000
 """Most interactions of a fit; of more the newest count."""
 
 
