@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -146,6 +146,9 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 
 covariates: .venv/.dev ## the gain from covariates on RAGBench, ROWS=its file; write docs/measured/covariates.md
 	$(BIN)/python benchmarks/covariates.py $(ROWS) > docs/measured/covariates.md
+
+preferences: .venv/.dev ## correlation of metrics with people's preferences, PAIRS=a file of pairs, PUBLISHED=the paper's outputs; write docs/measured/preferences.md
+	$(BIN)/python benchmarks/preferences.py $(PAIRS) $(if $(PUBLISHED),--published $(PUBLISHED)) > docs/measured/preferences.md
 
 fittedproxy: .venv/.dev ## the gain from ragtide fit on RAGBench, ROWS=its file; needs lightgbm; write docs/measured/fitted_proxy.md
 	$(BIN)/python benchmarks/fitted_proxy.py $(ROWS) > docs/measured/fitted_proxy.md
