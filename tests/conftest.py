@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A process that runs tests beside another has a width; rich would keep it for good, whatever a test asks for.
 os.environ.pop("COLUMNS", None)
+
+# Compiled code is kept, even if the environment says otherwise: without it every process of a test compiles anew
+# whatever it imports, and every process that runs tests rewrites all their assertions.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 use_the_wanted_server()
 # An example may take as long as it takes on a busy machine.

@@ -63,7 +63,10 @@ WORSE_JUDGE = [*graded(uniform_errors(0.2, 400, 10)), *graded(uniform_errors(0.5
 
 EMPTY_FROM_300 = [event(n, {"retrieval.empty": float(n >= 300 and n % 2 == 0)}) for n in range(400)]
 
-CASES = {
+Case = tuple[list[MetricEvent], AlertRule, tuple[str, str]]
+"""Events, a rule, and what its alert says."""
+
+CASES: dict[str, Case] = {
     # Normal is exactly 0 here, without any spread.
     "drift, from never": (EMPTY_FROM_300, rule(metric="retrieval.empty", learn_n=200), ("rise", "mean")),
     "both, falling": (FALL, rule(direction="both", baseline=0.85), ("fall", "mean")),
@@ -82,9 +85,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_rule_fires_once_says_what_moved_and_does_so_after_any_restart(
-    case: tuple[list[MetricEvent], AlertRule, tuple[str, str]],
-) -> None:
+def test_a_rule_fires_once_says_what_moved_and_does_so_after_any_restart(case: Case) -> None:
     events, one, (direction, quantity) = case
     alerts = run(events, one)
     assert [(alert.status, alert.direction, alert.quantity) for alert in alerts] == [("firing", direction, quantity)]
@@ -92,8 +93,21 @@ def test_a_rule_fires_once_says_what_moved_and_does_so_after_any_restart(
     changed = events.index(next(e for e in events if e.occurred_at.timestamp() - START.timestamp() >= 300))
     assert alert.fired_at >= events[changed].occurred_at
     assert alert.n == 1 + [e.occurred_at for e in events].index(alert.fired_at)
-    for every in (1, 7, 110):
+    for every in (13, 110):
         assert [again.encode() for again in run(events, one, restart_every=every)] == [alert.encode()]
+
+
+QUICK = ("both, falling", "distribution, wider")
+"""Cases whose restarts after every event are no heavy tests."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=name, marks=[] if name in QUICK else pytest.mark.heavy) for name, case in CASES.items()],
+)
+def test_a_restart_after_every_event_changes_no_alert_of_a_rule(case: Case) -> None:
+    events, one, _ = case
+    assert [again.encode() for again in run(events, one, restart_every=1)] == [a.encode() for a in run(events, one)]
 
 
 STEADY = {

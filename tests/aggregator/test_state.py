@@ -82,7 +82,7 @@ def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
     assert alert.baseline_source == "learned"
 
 
-@pytest.mark.parametrize("every", [1, 7, 50])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.heavy), 13, 50])
 def test_restarting_from_checkpoints_changes_neither_alerts_nor_bits(every: int) -> None:
     rules = (THRESHOLD, DRIFT, GIVEN)
     events = [*FALL_AND_BACK, *adherence(beta(0.5, 100, 5), first=800)]
