@@ -7,6 +7,7 @@ from ragtide_schemas import Alert, AlertRule, MetricEvent, from_milliseconds
 
 from ..events.keys import EstimateKey
 from ..statistics.kappa import Couple, kappa_interval, kappa_of
+from .alert_record import alert_record
 
 MIXED_SENTENCE: Final = (
     " Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a"
@@ -55,24 +56,14 @@ def kappa_alert(decision: KappaDecision, event: MetricEvent, *, alert_id: str, f
     """Return the alert of a decision: a firing alert, or the resolution of the alert that had fired."""
     rule, key, since = decision.rule, decision.key, decision.since
     lower, upper = kappa_interval(since.own, since.crossed, decision.n)
-    return Alert(
+    return alert_record(
+        rule,
+        key,
+        event,
         alert_id=alert_id,
-        status="firing" if fired is None else "resolved",
-        rule=rule.name,
-        kind=rule.kind,
-        severity=rule.severity if fired is None else fired.severity,
-        pipeline=key.pipeline,
-        segment=key.segment,
-        run=key.run,
-        metric=rule.metric,
-        metric_version=None if key.measure is None else key.measure.version,
-        profile=key.profile,
-        labeler=key.labeler,
-        labeler_version=key.labeler_version,
+        fired=fired,
         direction="fall",
-        fired_at=event.occurred_at if fired is None else fired.fired_at,
-        resolved_at=None if fired is None else event.occurred_at,
-        began_at=from_milliseconds(decision.began_ms),
+        began_ms=decision.began_ms,
         baseline=decision.reference,
         baseline_source=decision.source,
         quantity="kappa",
@@ -81,9 +72,9 @@ def kappa_alert(decision: KappaDecision, event: MetricEvent, *, alert_id: str, f
         observed_lower=lower,
         observed_upper=upper,
         log_evidence=decision.log_evidence,
-        run_length=decision.run_length if fired is None else fired.run_length,
+        run_length=decision.run_length,
         n=decision.total,
-        worst_interaction_ids=tuple(decision.contributors) if fired is None else (),
+        contributors=decision.contributors,
         message=_firing(decision) if fired is None else _resolved(decision),
     )
 

@@ -19,6 +19,7 @@ from ..events.keys import EstimateKey
 from ..statistics.intervals import interval
 from ..statistics.seasons import HOUR_MS, SLOTS, Season
 from .adjusted_baseline import AdjustedMean
+from .alert_record import alert_record
 from .statistic import Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
@@ -93,24 +94,14 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         source = "target"
     elif rule.baseline is not None or rule.baselines is not None:
         source = "given"
-    return Alert(
+    return alert_record(
+        rule,
+        key,
+        event,
         alert_id=alert_id,
-        status="firing" if fired is None else "resolved",
-        rule=rule.name,
-        kind=rule.kind,
-        severity=rule.severity if fired is None else fired.severity,
-        pipeline=key.pipeline,
-        segment=key.segment,
-        run=key.run,
-        metric=rule.metric,
-        metric_version=None if key.measure is None else key.measure.version,
-        profile=key.profile,
-        labeler=key.labeler,
-        labeler_version=key.labeler_version,
+        fired=fired,
         direction=decision.movement if fired is None else fired.direction,
-        fired_at=event.occurred_at if fired is None else fired.fired_at,
-        resolved_at=None if fired is None else event.occurred_at,
-        began_at=from_milliseconds(decision.began_ms),
+        began_ms=decision.began_ms,
         baseline=statistic.unscaled(decision.reference),
         baseline_source=source,
         quantity=statistic.name,
@@ -119,10 +110,10 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         observed_lower=statistic.unscaled(seen.lower),
         observed_upper=statistic.unscaled(seen.upper),
         log_evidence=decision.log_evidence,
-        run_length=decision.run_length if fired is None else fired.run_length,
+        run_length=decision.run_length,
         false_discovery_rate=decision.false_discovery_rate if fired is None else fired.false_discovery_rate,
         n=1,
-        worst_interaction_ids=tuple(decision.contributors) if fired is None else (),
+        contributors=decision.contributors,
         message=_resolved(decision, source)
         if fired is not None
         else _firing(decision, source, definition_of(rule.metric, event.declared)),
