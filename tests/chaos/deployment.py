@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from tests.support.conditions import wait_until
+from tests.support.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +45,7 @@ class Role:
         self.name = f"{role}-{number}"
         self.log = folder / f"{self.name}.log"
         self.paused = False
-        self._command = [sys.executable, "-m", "tests.chaos.role", role, *(["--plant", plant] if plant else [])]
+        self._arguments = [role, *(["--plant", plant] if plant else [])]
         self._environment = environment
         self.start()
 
@@ -53,8 +53,8 @@ class Role:
         self.paused = self._has_started = False
         with self.log.open("ab") as file:
             self._log_start = file.tell()
-            self.process = subprocess.Popen(
-                self._command, env=self._environment, stdout=file, stderr=file, cwd=self.log.parent
+            self.process = ForkedProcess(
+                self._arguments, self._environment, self.log.parent, file, file, main="tests.chaos.role:main"
             )
 
     @property

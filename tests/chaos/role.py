@@ -1,6 +1,6 @@
 """Runs a role as `ragtide ROLE` does, with a clock that can jump, without long waits and, if told to, with a bug.
 
-python -m tests.chaos.role worker [--plant emit]
+Arguments: worker [--plant emit]
 """
 
 import argparse
@@ -31,7 +31,3 @@ def main() -> None:
         PLANTS[arguments.plant]()
     sys.argv = ["ragtide", arguments.role]
     run()
-
-
-if __name__ == "__main__":
-    main()

@@ -75,7 +75,8 @@ def _run(answers: int, stdout: int, stderr: int) -> None:
     # As a start of `python -m ragtide` does.
     sys.path[:0] = [wanted["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = ["ragtide", *wanted["arguments"]]
-    import_module("ragtide.cli").run()
+    module, _, name = wanted["main"].partition(":")
+    getattr(import_module(module), name)()
 
 
 if __name__ == "__main__":

@@ -27,17 +27,30 @@ class ForkedProcess:
         folder: to run in.
         stdout: file for standard output.
         stderr: file for standard error.
+        main: function that runs the command, as `module:name`; it finds the arguments in `sys.argv`.
     """
 
     def __init__(
-        self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path, stdout: IO[Any], stderr: IO[Any]
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        stdout: IO[Any],
+        stderr: IO[Any],
+        *,
+        main: str = "ragtide.cli:run",
     ) -> None:
         self.args = tuple(arguments)
         self.returncode: int | None = None
         self._socket, its = socket.socketpair()
         with its:
             socket.send_fds(_server(), [b"1"], [its.fileno(), stdout.fileno(), stderr.fileno()])
-        wanted = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
+        wanted = {
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "folder": str(folder),
+            "main": main,
+        }
         self._socket.sendall(json.dumps(wanted).encode())
         self._socket.shutdown(socket.SHUT_WR)
         self._answers = self._socket.makefile("r")
