@@ -66,7 +66,7 @@ def read_rows(source: str | Path, options: FileOptions) -> Iterator[Row]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    yield from (_row(record, options) for record in read_records(source, options))
+    yield from (row_of(record, options) for record in read_records(source, options))
 
 
 def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
@@ -121,7 +121,8 @@ def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[
         ) from None
 
 
-def _row(record: Record, options: FileOptions) -> Row:
+def row_of(record: Record, options: FileOptions) -> Row:
+    """Return the row of a record, with its interaction or its problem."""
     if record.fields is None:
         return Row(record.number, problem=record.problem)
     try:

@@ -1,17 +1,21 @@
-"""JSON Lines: one object per line."""
+"""JSON Lines: one object per line. A file whose name ends in `.gz` is decompressed while it is read."""
 
+import gzip
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import read_json_object
 
-from .record import Record
+from .record import Record, RecordError
 
 
 def records(path: Path) -> Iterator[Record]:
     """Yield every line that is not blank; its number counts blank lines, too."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             content = line.strip()
             if content:
@@ -23,5 +27,18 @@ def records(path: Path) -> Iterator[Record]:
 
 def count(path: Path) -> int:
     """Return the number of lines that are not blank, without decoding them."""
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return sum(1 for line in file if line.strip())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    if path.suffix.lower() != ".gz":
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path) as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise RecordError(f"it cannot be decompressed ({error}): give a whole gzip file, or JSON Lines") from None

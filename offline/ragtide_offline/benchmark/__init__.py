@@ -1,0 +1,1 @@
+"""Measures a labeler on labeled data: how well its scores agree with people's, and what they cost."""

@@ -1,0 +1,178 @@
+"""Figures of a benchmark: of every subset, and their mean, with bootstrap intervals. Arrays in, numbers out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_aggregator.statistics.agreement import auroc, rmse, spearman
+from ragtide_aggregator.statistics.bootstrap import DEFINED_SHARE, Measured, resamples
+
+Floats = NDArray[np.float64]
+
+FEWEST: Final = 20
+"""Fewest rows of a subset, and of a judge, for figures."""
+
+BINS: Final = 10
+"""Bins of the calibration error."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetScores:
+    """Predicted and true scores of one metric in one subset, n values each."""
+
+    predicted: Floats
+    truth: Floats
+    questions: NDArray[np.str_]
+    judges: Mapping[str, Floats]
+    """Scores of other judges by name, NaN where they have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One figure: the mean over subsets, and the value of each subset where it is defined."""
+
+    name: str
+    mean: Measured
+    subsets: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFigure:
+    """A figure of another judge on the rows that it has, and the labeler's on the same rows."""
+
+    judge: str
+    figure: str
+    n: int
+    theirs: Measured
+    ours: Measured
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFigures:
+    """The figures of one metric."""
+
+    metric: str
+    n: int
+    n_low: int | None
+    """Number of rows with a true score of 0, of a metric that is 0 or 1; None of other metrics."""
+    figures: Sequence[Figure]
+    judges: Sequence[JudgeFigure]
+
+
+Statistic = Callable[[Floats, Floats], float]
+
+
+def calibration_error(predicted: Floats, truth: Floats) -> float:
+    """Return the expected calibration error over bins with equally many rows.
+
+    Source: Naeini et al., AAAI 2015, with equal-mass bins (Nixon et al., arXiv:1904.01685).
+    """
+    parts = np.array_split(np.argsort(predicted, kind="stable"), min(BINS, len(predicted)))
+    gaps = [len(part) * abs(float(predicted[part].mean() - truth[part].mean())) for part in parts]
+    return sum(gaps) / len(predicted)
+
+
+def _of_low(predicted: Floats, truth: Floats) -> float:
+    return auroc(-predicted, truth < 0.5)
+
+
+def _brier(predicted: Floats, truth: Floats) -> float:
+    return rmse(predicted, truth) ** 2
+
+
+def _constant_brier(_: Floats, truth: Floats) -> float:
+    return float(np.var(truth))
+
+
+def _constant_rmse(_: Floats, truth: Floats) -> float:
+    return float(np.std(truth))
+
+
+BINARY: Final[Mapping[str, Statistic]] = {
+    "AUROC of low": _of_low,
+    "Brier score": _brier,
+    "Brier score of a constant": _constant_brier,
+    "calibration error": calibration_error,
+}
+"""Figures of metrics that are 0 or 1. A constant is the mean of the subset."""
+
+SHARES: Final[Mapping[str, Statistic]] = {
+    "RMSE": rmse,
+    "RMSE of a constant": _constant_rmse,
+    "Spearman": spearman,
+}
+"""Figures of other metrics."""
+
+
+def metric_figures(
+    metric: str, subsets: Mapping[str, SubsetScores], *, confidence: float = 0.95, seed: int = 0
+) -> MetricFigures:
+    """Return the figures of a metric.
+
+    Args:
+        metric: its name.
+        subsets: scores by subset.
+        confidence: level of the intervals.
+        seed: of the bootstrap, which draws questions within subsets.
+    """
+    binary = all(np.isin(one.truth, (0.0, 1.0)).all() for one in subsets.values())
+    statistics = BINARY if binary else SHARES
+    found = [_figure(name, of, subsets, confidence, seed) for name, of in statistics.items()]
+    first = next(iter(statistics))
+    judges = []
+    for judge in dict.fromkeys(name for one in subsets.values() for name in one.judges):
+        theirs = {name: _kept(one, judge) for name, one in subsets.items() if judge in one.judges}
+        theirs = {name: one for name, one in theirs.items() if len(one.truth) >= FEWEST}
+        if theirs:
+            of_judge = {name: _swapped(one, judge) for name, one in theirs.items()}
+            judges.append(
+                JudgeFigure(
+                    judge,
+                    first,
+                    sum(len(one.truth) for one in theirs.values()),
+                    _figure(first, statistics[first], of_judge, confidence, seed).mean,
+                    _figure(first, statistics[first], theirs, confidence, seed).mean,
+                )
+            )
+    return MetricFigures(
+        metric,
+        sum(len(one.truth) for one in subsets.values()),
+        int(sum((one.truth == 0).sum() for one in subsets.values())) if binary else None,
+        found,
+        judges,
+    )
+
+
+def _figure(
+    name: str, statistic: Statistic, subsets: Mapping[str, SubsetScores], confidence: float, seed: int
+) -> Figure:
+    values: dict[str, float] = {}
+    drawn = []
+    for number, (subset, one) in enumerate(subsets.items()):
+        value = statistic(one.predicted, one.truth)
+        if np.isnan(value) or len(one.truth) < FEWEST:
+            continue
+        values[subset] = value
+        samples = resamples(len(one.truth), one.questions, seed=seed + number)
+        drawn.append([statistic(one.predicted[sample], one.truth[sample]) for sample in samples])
+    if not values:
+        return Figure(name, Measured(None), {})
+    means = np.mean(drawn, axis=0)
+    defined = means[~np.isnan(means)]
+    mean = float(np.mean([*values.values()]))
+    if len(defined) < DEFINED_SHARE * len(means):
+        return Figure(name, Measured(mean), values)
+    lower, upper = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Figure(name, Measured(mean, float(lower), float(upper)), values)
+
+
+def _kept(one: SubsetScores, judge: str) -> SubsetScores:
+    there = ~np.isnan(one.judges[judge])
+    return SubsetScores(one.predicted[there], one.truth[there], one.questions[there], {judge: one.judges[judge][there]})
+
+
+def _swapped(one: SubsetScores, judge: str) -> SubsetScores:
+    return SubsetScores(one.judges[judge], one.truth, one.questions, {})

@@ -1,0 +1,69 @@
+"""`ragtide benchmark`: measures a labeler on labeled data."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ragtide_offline.benchmark.figures import MetricFigures
+from ragtide_offline.benchmark.running import BenchmarkRun
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.logs import configure_logging
+
+from .benchmark_tables import figures_table, notes, subsets_table
+from .common import JsonOption, given
+from .console import out, print_json, warn
+from .progress import interruptible, progress_bar
+
+
+def benchmark(
+    context: typer.Context,
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Labeled files: RAGBench, ClapNQ, ExpertQA, HaluBench, RAGTruth (response.jsonl), or gold_scores."
+        ),
+    ],
+    labeler: Annotated[
+        str | None, typer.Option(help="Labeler, such as local or judge; default: that of the settings.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each file.")] = None,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a labeler on labeled data.
+
+    It shows AUROC, calibration, error, rank correlation, cost and speed, as means over subsets with intervals, beside
+    constants and beside the judges whose scores the rows have. It needs no Redis. A paid labeler is asked for every
+    row again in every run: begin with --limit.
+    """
+    settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    run = BenchmarkRun()
+    with (
+        interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
+        progress_bar("labeling", None) as advance,
+    ):
+        asyncio.run(_run(run, settings, files, limit, advance))
+    warn(*run.problems)
+    figures = run.figures(confidence=confidence, seed=seed)
+    if as_json:
+        print_json(run.as_dict(figures))
+        return
+    _show(run, figures)
+
+
+async def _run(run: BenchmarkRun, settings: Settings, files: list[Path], limit: int | None, advance: Any) -> None:
+    async for _ in run.run(settings, files, limit=limit):
+        advance(1)
+
+
+def _show(run: BenchmarkRun, figures: list[MetricFigures]) -> None:
+    for one in figures:
+        out.print(figures_table(one, out.width))
+    if figures:
+        out.print(subsets_table(figures, out.width))
+    for sentence in notes(run, figures):
+        out.print(sentence, style="bright_black", markup=False, highlight=False)

@@ -1,0 +1,80 @@
+"""The figures of a benchmark as tables and sentences. Renderables only."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ragtide_aggregator.statistics.bootstrap import Measured
+from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
+from ragtide_offline.benchmark.running import BenchmarkRun
+from ragtide_schemas.fitness import fitness_of
+
+from .fitting import Column, Notes, fitted, heading
+
+
+def figures_table(found: MetricFigures, width: int) -> RenderableType:
+    """Return the figures of a metric: means over subsets, and the other judges on their rows."""
+    rows = [(one.name, one.mean, "") for one in found.figures]
+    for judge in found.judges:
+        beside = f"ours on the same rows {_value(judge.ours)} ({_interval(judge.ours)})"
+        rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
+    low = "" if found.n_low is None else f"{found.n_low:,} low"
+    columns = [
+        Column("figure", [name for name, _, _ in rows]),
+        Column("mean", [_value(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [_interval(measured) for _, measured, _ in rows]),
+        Column("", [Text(beside, style="bright_black") for _, _, beside in rows], yields=1, stacks=True),
+    ]
+    title = heading([part for part in (found.metric, f"n {found.n:,}", low) if part], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
+def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableType:
+    """Return the first figure of each metric for every subset."""
+    wanted = [(one.metric, figure) for one in figures for figure in one.figures[:1]]
+    names = sorted({name for _, figure in wanted for name in figure.subsets})
+    columns = [
+        Column("subset", names, shortest=8),
+        *(
+            Column(
+                f"{metric.partition('.')[2].removeprefix('context_')}: {figure.name}",
+                ["" if name not in figure.subsets else f"{figure.subsets[name]:.3f}" for name in names],
+                right=True,
+                yields=1,
+                stacks=True,
+            )
+            for metric, figure in wanted
+        ),
+    ]
+    return fitted(columns, width, Notes({0: [heading(["by subset"], width)]}))
+
+
+def notes(run: BenchmarkRun, figures: Sequence[MetricFigures]) -> list[str]:
+    """Return sentences about the labeler, rows, speed and cost."""
+    rows = run.counts["labeled"]
+    speed = f" in {run.seconds:,.1f} s ({rows / run.seconds:,.0f} a second)" if run.seconds and rows else ""
+    found = [f"{run.labeler}: {rows:,} rows{speed}, {run.tokens:,} tokens, ${run.cost_usd:,.4f}."]
+    if run.counts["without_truth"]:
+        found.append(f"{run.counts['without_truth']:,} rows have no true score, and were left out.")
+    if run.counts["problems"]:
+        found.append(f"{run.counts['problems']:,} rows could not be used.")
+    for (metric, reason), count in sorted(run.absent.items()):
+        found.append(f"{metric} has no score in {count:,} rows: {reason}.")
+    if figures:
+        found.append(
+            "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
+        )
+        words = fitness_of(run.labeler.split(" ", 1)[0], [one.metric for one in figures])
+        found += [] if words is None else [f"{run.labeler.split(' ', 1)[0]}: {words}."]
+    else:
+        found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
+    return found
+
+
+def _value(measured: Measured) -> str:
+    return "undefined" if measured.value is None else f"{measured.value:.3f}"
+
+
+def _interval(measured: Measured) -> str:
+    return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
