@@ -193,3 +193,42 @@ def test_a_damaged_gzip_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     path.write_bytes(b"no gzip")
     with pytest.raises(UnreadableFileError, match="cannot be decompressed"):
         list(read_labeled(path))
+
+
+def test_a_bias_of_length_and_of_position_is_found() -> None:
+    random = np.random.default_rng(2)
+    n = 200
+    truth, lengths = random.random(n), random.integers(10, 1000, n).astype(float)
+    alternating = 0.1 * (-1.0) ** np.argsort(np.argsort(lengths))
+    reordered = np.where(np.arange(n) < 50, 0.1, np.nan)
+    questions = np.arange(n).astype(str)
+    fair = SubsetScores(truth + alternating, truth, questions, {}, lengths)
+    biased = SubsetScores(truth + lengths / 2000, truth, questions, {}, lengths, truth + lengths / 2000 + reordered)
+    (fair_length,) = metric_figures("trace.context_relevance", {"a": fair}).biases
+    order, length = metric_figures("trace.context_relevance", {"a": biased}).biases
+    assert (fair_length.mean.lower or 0) < 0 < (fair_length.mean.upper or 0)
+    assert length.mean.value == pytest.approx(1)
+    assert order.mean.value == pytest.approx(0.1)
+
+
+def test_reordered_rows_are_those_of_a_hash_and_change_no_other_figure(tmp_path: Path) -> None:
+    claims = [{"support": "Complete"}]
+    rows = [
+        {
+            "question": f"When was tower {number} built?",
+            "contexts": [TOWER, f"Penguins swim {number} miles.", "Eiffel was an engineer."],
+            "response": "The tower was built in 1889. Eiffel was an engineer.",
+            "claims": claims if number % 2 else [{"support": "Missing"}],
+        }
+        for number in range(60)
+    ]
+    path = written(tmp_path, "expertqa.jsonl", rows)
+    plain, half = (json.loads(command(str(path), "--json", "--reorder", share).stdout) for share in ("0", "0.5"))
+    assert plain["reordered"] == 0
+    assert 10 < half["reordered"] < 50
+    (before,), (after,) = plain["metrics"], half["metrics"]
+    assert before["figures"] == after["figures"]
+    assert [one["name"] for one in before["biases"]] == ["error with length of response, Spearman"]
+    order = after["biases"][0]
+    assert order["name"] == "change by another order of documents"
+    assert 0 <= order["mean"]["value"] < 0.5

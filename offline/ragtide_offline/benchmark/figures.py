@@ -28,6 +28,10 @@ class SubsetScores:
     questions: NDArray[np.str_]
     judges: Mapping[str, Floats]
     """Scores of other judges by name, NaN where they have none."""
+    lengths: Floats | None = None
+    """Characters of each response."""
+    reordered: Floats | None = None
+    """Scores with the documents in another order, NaN where they were not asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,8 @@ class MetricFigures:
     """Number of rows with a true score of 0, of a metric that is 0 or 1; None of other metrics."""
     figures: Sequence[Figure]
     judges: Sequence[JudgeFigure]
+    biases: Sequence[Figure]
+    """How far scores move with the order of the documents, and errors with the length of the response."""
 
 
 Statistic = Callable[[Floats, Floats], float]
@@ -107,6 +113,38 @@ SHARES: Final[Mapping[str, Statistic]] = {
 """Figures of other metrics."""
 
 
+ORDER: Final = "change by another order of documents"
+"""Mean absolute difference of the scores of the same response."""
+
+LENGTH: Final = "error with length of response, Spearman"
+"""Above 0 if long responses get too high scores, compared with short ones."""
+
+
+def _mean(values: Floats, _: Floats) -> float:
+    return float(values.mean())
+
+
+def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -> list[Figure]:
+    """Return the figures of the biases of position and length, as far as they were measured."""
+    found = []
+    moved = {}
+    for name, one in subsets.items():
+        there = np.isfinite(one.reordered) if one.reordered is not None else np.zeros(len(one.truth), np.bool_)
+        if one.reordered is not None and there.any():
+            change = np.abs(one.reordered - one.predicted)[there]
+            moved[name] = SubsetScores(change, change, one.questions[there], {})
+    if moved:
+        found.append(_figure(ORDER, _mean, moved, confidence, seed))
+    by_length = {
+        name: SubsetScores(one.predicted - one.truth, one.lengths, one.questions, {})
+        for name, one in subsets.items()
+        if one.lengths is not None
+    }
+    if by_length:
+        found.append(_figure(LENGTH, spearman, by_length, confidence, seed))
+    return found
+
+
 def metric_figures(
     metric: str, subsets: Mapping[str, SubsetScores], *, confidence: float = 0.95, seed: int = 0
 ) -> MetricFigures:
@@ -143,6 +181,7 @@ def metric_figures(
         int(sum((one.truth == 0).sum() for one in subsets.values())) if binary else None,
         found,
         judges,
+        _biases(subsets, confidence, seed),
     )
 
 

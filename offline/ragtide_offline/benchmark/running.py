@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,8 @@ class _SubsetRows:
     truth: list[float] = field(default_factory=list)
     questions: list[str] = field(default_factory=list)
     judges: list[Mapping[str, float]] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    reordered: list[float] = field(default_factory=list)
 
     def arrays(self) -> SubsetScores:
         names = dict.fromkeys(name for row in self.judges for name in row)
@@ -40,7 +42,25 @@ class _SubsetRows:
             np.array(self.truth),
             np.array(self.questions),
             {name: np.array([row.get(name, np.nan) for row in self.judges]) for name in names},
+            np.array(self.lengths, np.float64),
+            np.array(self.reordered),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A row that the labeler is asked for."""
+
+    path: Path
+    judges: Mapping[tuple[str, str], float]
+    again: bool = False
+    """Whether it is the row before, with its documents in another order."""
+
+
+def _chosen(row: Row, share: float) -> bool:
+    """Return whether a hash of its id chooses a row."""
+    name = row.interaction.interaction_id if row.interaction is not None else ""
+    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") < share * 2**32
 
 
 @dataclass(slots=True)
@@ -54,59 +74,71 @@ class BenchmarkRun:
     cost_usd: float = 0.0
     tokens: int = 0
     counts: Counter[str] = field(default_factory=Counter)
-    """Rows: `labeled`, those `without_truth`, which are left out, and those with `problems`."""
+    """Rows: `labeled`, those labeled again `reordered`, those `without_truth`, and those with `problems`."""
     problems: list[str] = field(default_factory=list)
     """The first problems of rows: file, row and reason."""
     absent: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of rows with a true score of a metric that the labeler gave no score, by metric and reason."""
+    _latest: list[tuple[str, _SubsetRows]] = field(default_factory=list)
     _scores: dict[tuple[str, str], _SubsetRows] = field(default_factory=dict)
 
-    async def run(self, settings: Settings, paths: Sequence[Path], *, limit: int | None = None) -> AsyncIterator[None]:
+    async def run(
+        self, settings: Settings, paths: Sequence[Path], *, limit: int | None = None, reorder: float = 0.0
+    ) -> AsyncIterator[None]:
         """Label the rows of the files with the labeler of the settings, and yield after every row.
 
         Args:
             settings: labeler, profiles and endpoints.
             paths: labeled files.
             limit: most rows of each file; None for all.
+            reorder: share of the rows, chosen by a hash, that are labeled again with their documents in reverse order.
 
         Raises:
             RagtideError: a file cannot be read, a setting is missing, or nothing can be labeled now.
         """
-        waiting: deque[tuple[Path, Mapping[tuple[str, str], float]]] = deque()
+        waiting: deque[_Asked] = deque()
         started = perf_counter()
         async with labeling_of(settings) as (label, labeler, at_once):
             self.labeler = f"{labeler.name} {labeler.version}"
-            rows = self._labeled_rows(paths, limit, waiting)
+            rows = self._labeled_rows(paths, limit, waiting, reorder)
             async with aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes:
                 async for outcome in outcomes:
-                    path, judges = waiting.popleft()
-                    self._take(path, outcome, judges)
+                    asked = waiting.popleft()
+                    if asked.again:
+                        self._take_again(outcome)
+                    else:
+                        self._take(asked, outcome)
                     self.seconds = perf_counter() - started
                     yield
 
     def _labeled_rows(
-        self, paths: Sequence[Path], limit: int | None, taken: deque[tuple[Path, Mapping[tuple[str, str], float]]]
+        self, paths: Sequence[Path], limit: int | None, asked: deque[_Asked], reorder: float
     ) -> Iterator[Row]:
-        """Yield the rows of the files with a true score; of each, `taken` gets the file and scores of other judges."""
+        """Yield the rows of the files with a true score, some of them again; `asked` gets the facts of each."""
         for path in paths:
             for row, fields in islice(read_labeled(path), limit):
                 if row.interaction is not None and not row.interaction.gold_scores:
                     self.counts["without_truth"] += 1
                     continue
-                taken.append((path, stored_judges(fields)))
+                asked.append(_Asked(path, stored_judges(fields)))
                 yield row
+                if row.interaction is not None and len(row.interaction.documents) > 1 and _chosen(row, reorder):
+                    documents = row.interaction.documents[::-1]
+                    asked.append(_Asked(path, {}, again=True))
+                    yield replace(row, interaction=row.interaction.model_copy(update={"documents": documents}))
 
-    def _take(self, path: Path, outcome: Outcome, judges: Mapping[tuple[str, str], float]) -> None:
+    def _take(self, asked: _Asked, outcome: Outcome) -> None:
         event, interaction = outcome.event, outcome.row.interaction
+        self._latest = []
         if event is None or interaction is None:
             self.counts["problems"] += 1
             if len(self.problems) < PROBLEMS_KEPT:
-                self.problems.append(f"{path}:{outcome.row.line}: {outcome.problem or outcome.row.problem}")
+                self.problems.append(f"{asked.path}:{outcome.row.line}: {outcome.problem or outcome.row.problem}")
             return
         self.counts["labeled"] += 1
         self.cost_usd += event.cost_usd
         self.tokens += event.prompt_tokens + event.completion_tokens
-        subset = interaction.segments.get("dataset", path.stem)
+        subset = interaction.segments.get("dataset", asked.path.stem)
         for metric, truth in (interaction.gold_scores or {}).items():
             if metric not in event.scores:
                 self.absent[metric, event.absent.get(metric, "not measured")] += 1
@@ -115,7 +147,20 @@ class BenchmarkRun:
             found.predicted.append(event.scores[metric])
             found.truth.append(truth)
             found.questions.append(blake2b(interaction.question.encode(), digest_size=8).hexdigest())
-            found.judges.append({judge: score for (judge, of), score in judges.items() if of == metric})
+            found.judges.append({judge: score for (judge, of), score in asked.judges.items() if of == metric})
+            found.lengths.append(len(interaction.response))
+            found.reordered.append(float("nan"))
+            self._latest.append((metric, found))
+
+    def _take_again(self, outcome: Outcome) -> None:
+        """Take the scores of the latest row with its documents in another order."""
+        if outcome.event is None:
+            return
+        self.counts["reordered"] += 1
+        self.cost_usd += outcome.event.cost_usd
+        self.tokens += outcome.event.prompt_tokens + outcome.event.completion_tokens
+        for metric, found in self._latest:
+            found.reordered[-1] = outcome.event.scores.get(metric, float("nan"))
 
     def figures(self, *, confidence: float = 0.95, seed: int = 0) -> list[MetricFigures]:
         """Return the figures of every metric with enough rows."""
@@ -132,6 +177,7 @@ class BenchmarkRun:
         return {
             "labeler": self.labeler,
             "rows": self.counts["labeled"],
+            "reordered": self.counts["reordered"],
             "without_truth": self.counts["without_truth"],
             "problems": self.counts["problems"],
             "seconds": self.seconds,

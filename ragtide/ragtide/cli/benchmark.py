@@ -1,20 +1,20 @@
 """`ragtide benchmark`: measures a labeler on labeled data."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from ragtide_offline.benchmark.figures import MetricFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
-from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 
 from .benchmark_tables import figures_table, notes, subsets_table
 from .common import JsonOption, given
 from .console import out, print_json, warn
-from .progress import interruptible, progress_bar
+from .progress import Shown, interruptible, progress_bar
 
 
 def benchmark(
@@ -29,6 +29,10 @@ def benchmark(
         str | None, typer.Option(help="Labeler, such as local or judge; default: that of the settings.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first rows of each file.")] = None,
+    reorder: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the rows that are labeled again with their documents reversed."),
+    ] = 0.0,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
@@ -46,7 +50,7 @@ def benchmark(
         interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
         progress_bar("labeling", None) as advance,
     ):
-        asyncio.run(_run(run, settings, files, limit, advance))
+        asyncio.run(_run(run.run(settings, files, limit=limit, reorder=reorder), advance))
     warn(*run.problems)
     figures = run.figures(confidence=confidence, seed=seed)
     if as_json:
@@ -55,8 +59,8 @@ def benchmark(
     _show(run, figures)
 
 
-async def _run(run: BenchmarkRun, settings: Settings, files: list[Path], limit: int | None, advance: Any) -> None:
-    async for _ in run.run(settings, files, limit=limit):
+async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
+    async for _ in steps:
         advance(1)
 
 

@@ -19,6 +19,7 @@ def figures_table(found: MetricFigures, width: int) -> RenderableType:
     for judge in found.judges:
         beside = f"ours on the same rows {_value(judge.ours)} ({_interval(judge.ours)})"
         rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
+    rows += [(one.name, one.mean, "") for one in found.biases]
     low = "" if found.n_low is None else f"{found.n_low:,} low"
     columns = [
         Column("figure", [name for name, _, _ in rows]),
