@@ -18,16 +18,18 @@ _LABELED: Final = frozenset({"trace", "ragchecker", "sentences"})
 _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
     # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
     "local": PURPOSES[:2],
-    # They read meaning, but their level depends on the model and its calibration.
+    # They read meaning, but their level, and their verdict on one item, are as good as the model that you chose.
     "nli": PURPOSES[:2],
     "model": PURPOSES[:2],
-    # A judge is the reference of the formulas. `ragtide agreement` measures it against people.
-    "judge": PURPOSES,
-    # Labels by people, and labels that a data set came with.
+    "judge": PURPOSES[:2],
+    # Scores that people gave.
     "gold": PURPOSES,
-    "stored": PURPOSES,
 }
 """Purposes by labeler, for metrics that come from labels. docs/labelers.md has the measurements behind them."""
+
+
+_AS_MEASURED: Final = frozenset({"nli", "model", "judge"})
+"""Labelers whose model you choose: the other purposes are open until their agreement with people is measured."""
 
 
 def fit_for(labeler: str, metric: str) -> tuple[Purpose, ...] | None:
@@ -50,18 +52,25 @@ def fitness_of(labeler: str, metrics: Iterable[str]) -> str | None:
     ('fit for trend, ranking; not for threshold, single items', None)
     """
     labeled = [metric for metric in metrics if metric.partition(".")[0] in _LABELED]
-    return in_words(fit_for(labeler, labeled[0])) if labeled else None
+    return in_words(fit_for(labeler, labeled[0]), measured=labeler in _AS_MEASURED) if labeled else None
 
 
-def in_words(purposes: Sequence[Purpose] | None) -> str:
+def in_words(purposes: Sequence[Purpose] | None, *, measured: bool = False) -> str:
     """Return a phrase about purposes.
+
+    Args:
+        purposes: the stated ones; None if nothing is stated.
+        measured: whether the other purposes are open until the agreement with people is measured.
 
     >>> in_words(("trend", "ranking"))
     'fit for trend, ranking; not for threshold, single items'
+    >>> in_words(("trend", "ranking"), measured=True)
+    'fit for trend, ranking; for threshold, single items measure its agreement first'
     >>> in_words(PURPOSES), in_words(None)
     ('fit for trend, ranking, threshold, single items', 'fit for: not stated')
     """
     if purposes is None:
         return "fit for: not stated"
-    others = [purpose for purpose in PURPOSES if purpose not in purposes]
-    return f"fit for {', '.join(purposes)}{'; not for ' + ', '.join(others) if others else ''}"
+    others = ", ".join(purpose for purpose in PURPOSES if purpose not in purposes)
+    rest = f"; for {others} measure its agreement first" if measured else f"; not for {others}"
+    return f"fit for {', '.join(purposes)}{rest if others else ''}"
