@@ -40,7 +40,7 @@ async def test_new_alerts_join_the_list(async_redis: Any, screen: Screen) -> Non
     await add(async_redis, drift())
     await expect(page.locator("tbody tr")).to_have_count(1)
     await page.get_by_role("link", name="resolved").click()
-    await expect(page.get_by_text("No alert has fired.")).to_be_visible()
+    await expect(page.get_by_text("No alert is in this state.")).to_be_visible()
 
 
 async def test_axe_keyboard_phone_and_foreign_text(async_redis: Any, screen: Screen) -> None:
