@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.util import find_spec
-from itertools import chain, islice
 from time import monotonic
 from typing import Any, Final, NamedTuple, cast
 
@@ -16,6 +15,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.checkpoint import load_checkpoint
+from ragtide_aggregator.service.commit import Committer
 from ragtide_aggregator.service.halving import Halving, StepFailedError
 from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
 from ragtide_runtime.errors import ConfigurationError
@@ -23,7 +23,7 @@ from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
-from ragtide_runtime.recordings import EntryKind, Recording
+from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.waiting import sleep_or_stop
@@ -34,6 +34,7 @@ from .partition_replay import FOR_EVER_MS, PartitionReplay
 from .recorded_entries import RecordedEntries, ReplayedEntry
 from .selection import Selection
 from .speed import ReplayPace, Speed
+from .table_replay import AT_ONCE, applied_tables
 
 SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
 """Fields that separate the estimates of a replay, besides segment and metric."""
@@ -43,9 +44,6 @@ COMMIT_S: Final = 2.0
 
 TRIES: Final = 5
 """Most beginnings of a replay: each time the process lost its leases, because it stood still."""
-
-AT_ONCE: Final = 500
-"""Entries between two checks whether a commit is due."""
 
 
 log = structlog.get_logger("ragtide.replay")
@@ -173,11 +171,10 @@ class MetricsReplay:
         checkpoint = await load_checkpoint(self._redis, streams, state)
         # In a thread: a pass over the feedback may take longer than a lease, which is renewed meanwhile.
         expected = await asyncio.to_thread(self._reader.expected, partition, checkpoint.feedback_position)
+        committer, token = Committer(self._redis, streams, estimates_cap=1), ownership.tokens[partition]
         return PartitionReplay(
-            self._redis,
-            streams,
+            lambda step: committer.commit(step, token),
             checkpoint,
-            token=ownership.tokens[partition],
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
             expected=expected,
             size_of=self._size_of,
@@ -205,22 +202,10 @@ class MetricsReplay:
     async def _in_tables(self, ownership: Ownership, show: Show) -> bool:
         # Partitions share no state, so one after the other gives the same result.
         for partition, part in self._parts.items():
-            feedback = list(islice(rest := self._reader.entries(EntryKind.FEEDBACK, partition, part.at.feedback), 1))
-            for table in self._reader.tables(partition, part.at.metrics):
-                last = table["entry_ms"][-1].as_py(), table["entry_number"][-1].as_py()
-                # An event is applied before feedback with the same entry id.
-                before = []
-                while feedback and feedback[0].order < last:
-                    before += feedback
-                    feedback = list(islice(rest, 1))
-                part.apply_table(table, before)
-                await self._turn(ownership, show, table["occurred_at"][-1].as_py())
+            for last in applied_tables(self._reader, partition, part):
+                await self._turn(ownership, show, last)
                 if ownership.stop.is_set():
                     return False
-            for number, entry in enumerate(chain(feedback, rest)):
-                part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
-                if number % AT_ONCE == AT_ONCE - 1:
-                    await self._turn(ownership, show, None)
         return True
 
     @property

@@ -1,4 +1,4 @@
-"""Replays one partition of a recording into a state, which is committed with the position in the recording.
+"""Replays one partition of a recording into a state, which is written with the position in the recording.
 
 Every partition of the recording has a state of its own, as in a live deployment. Rules of a partition share its budget
 and the windows of its baselines. Readers merge the states of a split pipeline.
@@ -8,23 +8,22 @@ import heapq
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
-from redis.asyncio import Redis
 
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.events.values import EventPart, check, gold_parts
 from ragtide_aggregator.service.checkpoint import Checkpoint
-from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.service.commit import Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
 from ragtide_aggregator.state.feedback import FeedbackEntry
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.entry_ids import START, order
-from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
 from .recorded_feedback import RecordedFeedback
@@ -36,6 +35,9 @@ FOR_EVER_MS: Final = 2**62
 
 SizeOf = Callable[[EstimateKey], int]
 """Population size of a key; 0 if it is not known."""
+
+Write = Callable[[Step], Awaitable[None]]
+"""Writes a step: all of it, or an error is raised."""
 
 
 class ReplayPosition(NamedTuple):
@@ -78,10 +80,8 @@ class PartitionReplay:
     """Applies the recorded entries of one partition, and commits them.
 
     Args:
-        redis: client.
-        streams: keys of this partition in the workspace.
+        write: writes a step.
         checkpoint: the checkpoint to continue from.
-        token: fencing token of the lease.
         window_ms: milliseconds for which feedback finds its event, and waits for it.
         expected: by digest of the interaction, the number of feedback entries still to come.
         size_of: population sizes.
@@ -90,11 +90,9 @@ class PartitionReplay:
 
     def __init__(
         self,
-        redis: Redis,
-        streams: Streams,
+        write: Write,
         checkpoint: Checkpoint,
         *,
-        token: str,
         window_ms: int,
         expected: Counter[str],
         size_of: SizeOf,
@@ -117,8 +115,7 @@ class PartitionReplay:
             rejected=self.counts.feedback_refused,
             fields=checkpoint.fields,
         )
-        self._committer = Committer(redis, streams, estimates_cap=1)
-        self._token = token
+        self._write = write
         self._steps = checkpoint.steps
         self._size_of = size_of
         self._sizes: list[int] = []
@@ -253,12 +250,11 @@ class PartitionReplay:
             self._feedback.take(FeedbackEntry(entry_id, feedback))
 
     async def commit(self) -> None:
-        """Write state, alerts and position in one script.
+        """Write state, alerts and position at once.
 
         Raises:
-            LeaseLostError: another process owns the partition; nothing was written.
             StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
-            redis.RedisError: the step may or may not have been written: begin again from the checkpoint.
+            Exception: any error of `write`: begin again from the checkpoint.
         """
         self._feedback.joiner.expire(self._newest_ms)
         with self._countable():
@@ -274,7 +270,7 @@ class PartitionReplay:
             alerts=changes.alerts,
             closed=changes.closed,
         )
-        await self._committer.commit(step, self._token)
+        await self._write(step)
         self._halving.passed(self._taken)
         self._steps += 1
         if self._taken:  # in a commit without entries the entry to reject is still to come
