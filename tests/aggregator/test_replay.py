@@ -22,8 +22,8 @@ from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
-from ragtide_offline.replay.counting import count_selected
-from ragtide_offline.replay.metrics_replay import SCOPE_FIELDS, MetricsReplay, ReplayOptions, ReplayProgress
+from ragtide_offline.replay.counting import SCOPE_FIELDS, count_selected
+from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions, ReplayProgress
 from ragtide_offline.replay.selection import Selection, selection
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError

@@ -55,12 +55,18 @@ async def load_checkpoint(redis: Redis, streams: Streams, options: StateOptions,
     if owned:
         found = [item async for item in redis.hscan_iter(streams.checkpoint, count=FIELDS_AT_ONCE)]
         fields = {name.decode(errors="replace"): data for name, data in found}
-        return await asyncio.to_thread(_of_fields, streams, options, fields)
+        return await asyncio.to_thread(checkpoint_of_fields, streams, options, fields)
     stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
-    return _of_fields(streams, options, {name.decode(errors="replace"): data for name, data in stored.items()})
+    fields = {name.decode(errors="replace"): data for name, data in stored.items()}
+    return checkpoint_of_fields(streams, options, fields)
 
 
-def _of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
+def checkpoint_of_fields(streams: Streams, options: StateOptions, fields: Mapping[str, bytes]) -> Checkpoint:
+    """Return the checkpoint that the fields of a key hold; an empty state at the start of the stream without fields.
+
+    Raises:
+        CheckpointError: another version of ragtide wrote the checkpoint, or one of its fields is damaged.
+    """
     version = fields.get(CheckpointField.VERSION, CHECKPOINT_VERSION)
     dropped: list[str] = []
     try:

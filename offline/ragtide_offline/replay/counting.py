@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_schemas import MetricEvent, RagInteraction
@@ -15,6 +16,10 @@ from .selection import Selection
 
 EARLY = timedelta(days=1)
 """A producer's clock may be this far ahead of Redis's clock, so reading begins this much before `since`."""
+
+
+SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
+"""Fields that separate the estimates of a replay, besides segment and metric."""
 
 
 class Scope(NamedTuple):
@@ -30,6 +35,10 @@ class EntryCounts:
 
     total: int = 0
     scopes: Counter[Scope] = field(default_factory=Counter)
+
+    def population_of(self, key: EstimateKey) -> int:
+        """Return the number of metric events in the scope of a key, counted by `SCOPE_FIELDS`; 0 if it has none."""
+        return self.scopes.get(Scope(tuple(getattr(key, name) for name in SCOPE_FIELDS), key.segment), 0)
 
 
 def count_selected(recording: Recording, kind: EntryKind, selection: Selection, fields: Sequence[str]) -> EntryCounts:

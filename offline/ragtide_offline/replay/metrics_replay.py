@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, cast
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.commit import Committer
 from ragtide_aggregator.service.halving import Halving, StepFailedError
@@ -29,15 +28,12 @@ from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import Feedback, MetricEvent
 
-from .counting import EntryCounts, Scope
-from .partition_replay import FOR_EVER_MS, PartitionReplay
+from .counting import EntryCounts
+from .partition_replay import FOR_EVER_MS, PartitionReplay, counted
 from .recorded_entries import RecordedEntries, ReplayedEntry
 from .selection import Selection
 from .speed import ReplayPace, Speed
 from .table_replay import AT_ONCE, applied_tables
-
-SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version")
-"""Fields that separate the estimates of a replay, besides segment and metric."""
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""
@@ -155,12 +151,7 @@ class MetricsReplay:
 
     def counted(self) -> dict[str, Any]:
         """Return the counts of rejected events, and of feedback with the reasons for rejected gold scores."""
-        counts = [part.counts for part in self._parts.values()]
-        return {
-            "refused": sum(one.refused for one in counts),
-            "feedback": sum(one.feedback for one in counts),
-            "feedback_refused": dict(sum((one.feedback_refused for one in counts), Counter())),
-        }
+        return counted(part.counts for part in self._parts.values())
 
     async def _open(self, streams: Streams, ownership: Ownership) -> PartitionReplay:
         options, partition = self._options, streams.partition
@@ -177,13 +168,9 @@ class MetricsReplay:
             checkpoint,
             window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
             expected=expected,
-            size_of=self._size_of,
+            size_of=self._counted.population_of,
             halving=self._halvings[partition],
         )
-
-    def _size_of(self, key: EstimateKey) -> int:
-        fields = (key.pipeline, key.run, key.profile, key.labeler, key.labeler_version)
-        return self._counted.scopes.get(Scope(fields, key.segment), 0)
 
     async def _replay(self, ownership: Ownership, show: Show) -> bool:
         """Replay, and return whether the end was reached."""

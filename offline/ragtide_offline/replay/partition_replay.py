@@ -8,7 +8,7 @@ import heapq
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
@@ -21,6 +21,7 @@ from ragtide_aggregator.service.checkpoint import Checkpoint
 from ragtide_aggregator.service.commit import Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
 from ragtide_aggregator.state.feedback import FeedbackEntry
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.entry_ids import START, order
 from ragtide_runtime.redis.keys import CheckpointField
@@ -76,6 +77,16 @@ class ReplayCounts:
         return cls.decode(fields.get(CheckpointField.REPLAY_COUNTS))
 
 
+def counted(counts: Iterable[ReplayCounts]) -> dict[str, Any]:
+    """Return the sums of rejected events, and of feedback with the reasons for rejected gold scores."""
+    several = list(counts)
+    return {
+        "refused": sum(one.refused for one in several),
+        "feedback": sum(one.feedback for one in several),
+        "feedback_refused": dict(sum((one.feedback_refused for one in several), Counter())),
+    }
+
+
 class PartitionReplay:
     """Applies the recorded entries of one partition, and commits them.
 
@@ -125,6 +136,11 @@ class PartitionReplay:
         self._refused = {name for name in refused if name.startswith(_EVENT)}
         culprits = {name: self._halving.reason for name in refused if not name.startswith(_EVENT)}
         self._feedback.joiner.culprits = culprits
+
+    @property
+    def state(self) -> AggregatorState:
+        """The state to which the entries are applied."""
+        return self._state
 
     @property
     def full(self) -> bool:

@@ -21,8 +21,8 @@ from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Alert, Estimate, Workspace
 
 from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
-from .counting import count_selected
-from .metrics_replay import SCOPE_FIELDS, MetricsReplay, ReplayOptions, ReplayProgress
+from .counting import SCOPE_FIELDS, count_selected
+from .metrics_replay import MetricsReplay, ReplayOptions, ReplayProgress
 from .plan import ReplayPlan, begin, settings_of_replay
 from .recorded_interactions import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress

@@ -3,20 +3,15 @@
 import asyncio
 from pathlib import Path
 from typing import Annotated, Final
-from uuid import uuid4
 
 import typer
-from redis.asyncio import Redis
 
-from ragtide_offline.replay.plan import ReplayPlan, rules_of
-from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
+from ragtide_offline.replay.plan import rules_of
+from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
 from ragtide_offline.replay.selection import selection
-from ragtide_offline.replay.speed import speed
 from ragtide_roles.running import on_signal
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_runtime.workspaces import find_workspace, remove_workspace
 
 from .alert_views import alerts_view
 from .common import JsonOption, given
@@ -24,7 +19,6 @@ from .console import err, out, print_json, warn
 from .progress import interrupted, progress_bar
 from .replay import open_recording, rules_table
 from .replay_notes import shown_replay
-from .with_redis import with_redis
 
 ALERTS_SHOWN: Final = 10
 """Most alerts that are shown in full."""
@@ -41,40 +35,30 @@ def back_test(
 ) -> None:
     """Show which alerts the rules of a file would have raised over a recording.
 
-    The recorded metric events are aggregated again, in a workspace that is removed afterwards. Live estimates do not
-    change.
+    The recorded metric events are aggregated again, in memory. The command needs no Redis and changes no estimate.
     """
     settings = given(context).settings()
     configure_logging("error")
-    plan = ReplayPlan(
-        run=f"rules-test-{uuid4().hex[:8]}",
-        recording=open_recording(recording, settings),
-        selection=selection(since, until, pipeline, None),
-        rules=rules_of(file),
-    )
-    testing = RecordingReplay(settings, plan, speed("max"))
+    opened = open_recording(recording, settings)
+    testing = RuleTest(settings, opened, selection(since, until, pipeline, None), rules_of(file))
     total = testing.counted.total
 
-    async def body(redis: Redis, handle: RedisHandle) -> ReplayResult:
+    async def body() -> RuleTestResult:
         stop = asyncio.Event()
-        try:
-            with on_signal(stop.set), progress_bar("testing", total) as bar:
-                return await testing.run(redis, handle.url, stop, shown_replay(bar))
-        finally:
-            if await find_workspace(redis, settings, plan.run) is not None:
-                await remove_workspace(redis, settings, plan.run)
+        with on_signal(stop.set), progress_bar("testing", total) as bar:
+            return await testing.run(stop, shown_replay(bar))
 
-    found = with_redis(settings, body, convert=True)
+    found = asyncio.run(body())
     if as_json:
-        print_json({name: value for name, value in found.as_dict().items() if name != "estimates"})
+        print_json(found.as_dict())
     else:
-        _print(plan.recording, found, total)
+        _print(opened, found, total)
     warn(*found.unfired)
     if not found.counts["complete"]:
         interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")
 
 
-def _print(recording: Recording, found: ReplayResult, total: int) -> None:
+def _print(recording: Recording, found: RuleTestResult, total: int) -> None:
     out.print(rules_table(found.rules, out.width))
     if found.alerts:
         out.print()

@@ -1,0 +1,134 @@
+"""Follows the evidence of one rule on one series while a recording is replayed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from math import exp
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ragtide_aggregator.alerts.rule_state import RuleState
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_schemas import Alert
+
+POINTS: Final = 400
+"""About how many points a curve has; each alarm adds one."""
+
+
+class EvidencePoint(NamedTuple):
+    """The evidence of a rule at a time."""
+
+    at: datetime
+    """Time of the last interaction before."""
+    once_in: float | None
+    """Without a change the evidence comes this far at most once in so many values, on average. None while the rule
+    learns its baseline, and while its alert fires."""
+    run_length: float | None
+    """The same at the line at which the rule fires."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRule:
+    """A rule on the scores of one labeler in one pipeline or segment value, and the range of time to follow it."""
+
+    rule: str
+    pipeline: str
+    segment: str | None
+    profile: str | None
+    labeler: str | None
+    labeler_version: str | None
+    start: datetime
+    end: datetime
+    """End of the range, not followed itself."""
+
+    def covers(self, at: datetime) -> bool:
+        """Return whether a time is in the range."""
+        return self.start <= at < self.end
+
+    @property
+    def _scope(self) -> tuple[str | None, ...]:
+        return self.pipeline, self.segment, self.profile, self.labeler, self.labeler_version
+
+    def raised(self, alert: Alert) -> bool:
+        """Return whether the rule raised an alert on this series."""
+        scope = alert.pipeline, alert.segment, alert.profile, alert.labeler, alert.labeler_version
+        return (alert.rule, scope) == (self.rule, self._scope)
+
+    def state_in(self, state: AggregatorState) -> RuleState | None:
+        """Return the state of the rule; None before the first value. A rule on kappa has none."""
+        for row, key in enumerate(state.keys):
+            scope = key.pipeline, key.segment, key.profile, key.labeler, key.labeler_version
+            if key.run is None and scope == self._scope:
+                for found in state.rules_of(row):
+                    if found.rule.name == self.rule:
+                        return found
+        return None
+
+
+class EvidenceCurve:
+    """The curve of a rule in one partition.
+
+    Args:
+        followed: the rule.
+        total: number of metric events in its range of time, over all partitions.
+    """
+
+    def __init__(self, followed: FollowedRule, total: int) -> None:
+        self._followed = followed
+        self.step = max(1, -(-total // POINTS))
+        """Metric events between two points."""
+        self.points: list[EvidencePoint] = []
+
+    def covers(self, at: datetime) -> bool:
+        """Return whether a time is in the range."""
+        return self._followed.covers(at)
+
+    def cut(self, table: Any) -> Iterator[Any]:
+        """Yield the parts of a table: one for each point of the curve, and those before and after its range."""
+        start, end = (np.datetime64(at.replace(tzinfo=None), "us") for at in (self._followed.start, self._followed.end))
+        times = table["occurred_at"].to_numpy().astype("datetime64[us]")
+        inside = np.flatnonzero((start <= times) & (times < end))
+        rows = table.num_rows
+        first, last = (rows, rows) if not inside.size else (int(inside[0]), int(inside[-1]) + 1)
+        edges = [0, *range(first, last, self.step), last, rows]
+        for begin, stop in pairwise(edges):
+            if stop > begin:
+                yield table.slice(begin, stop - begin)
+
+    def look(self, state: AggregatorState, at: datetime, alerts: Iterable[Alert]) -> None:
+        """Add a point, if the time is in the range.
+
+        Args:
+            state: with the rule.
+            at: time of the last applied interaction.
+            alerts: that fired since the last look.
+        """
+        found = self._followed.state_in(state) if self.covers(at) else None
+        if found is None:
+            return
+        for alert in alerts:
+            if self._followed.raised(alert) and alert.log_evidence is not None:
+                # The detectors of a rule share its run length, and each has a part of it.
+                once_in = exp(alert.log_evidence) / found.share
+                self._add(EvidencePoint(alert.fired_at, once_in, alert.run_length))
+        evidence = found.evidence()
+        if evidence is None:
+            self._add(EvidencePoint(at, None, None))
+        else:
+            self._add(EvidencePoint(at, evidence.once_in, evidence.run_length))
+
+    def _add(self, point: EvidencePoint) -> None:
+        # An interaction may be recorded after a later one.
+        at = max([point.at, *(one.at for one in self.points[-1:])])
+        self.points.append(point._replace(at=at))
+
+
+def nearest_to_alarm(curves: Sequence[EvidenceCurve]) -> list[EvidencePoint]:
+    """Return the points of the curve that came nearest to its line: a split pipeline has one in each partition."""
+
+    def nearness(curve: EvidenceCurve) -> float:
+        return max((one.once_in / one.run_length for one in curve.points if one.once_in and one.run_length), default=-1)
+
+    return max(curves, key=nearness).points if curves else []

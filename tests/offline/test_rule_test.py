@@ -1,0 +1,150 @@
+"""A test of rules in memory raises the alerts of a replay through Redis, and follows the evidence of one rule."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.aggregator.test_replay import RULES, entries, unseen
+from tests.aggregator.test_replay_not_aggregatable import BAD_EVENTS, fails, is_bad
+from tests.support.recorded import record
+
+from ragtide_offline.replay.evidence_curve import POINTS, FollowedRule
+from ragtide_offline.replay.plan import ReplayPlan
+from ragtide_offline.replay.replay import RecordingReplay
+from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
+from ragtide_offline.replay.selection import Selection
+from ragtide_offline.replay.speed import speed
+from ragtide_runtime.recordings import Recording
+from ragtide_runtime.settings.alerting import BudgetSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert
+
+SETTINGS = Settings(
+    partitions=3,
+    splits={"big": 2},
+    segments=True,
+    lease_s=60,
+    feedback_window_s=3600,
+)
+BUDGETED = SETTINGS.model_copy(update={"budget": BudgetSettings(false_alarms=3, period="1h")})
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    return record(entries(), tmp_path_factory.mktemp("recording"), partitions=3)
+
+
+async def result_of(
+    recording: Recording,
+    *,
+    followed: FollowedRule | None = None,
+    in_tables: bool = True,
+    settings: Settings = SETTINGS,
+) -> RuleTestResult:
+    testing = RuleTest(settings, recording, Selection(), RULES, followed=followed)
+    testing._in_tables = in_tables  # as without pyarrow
+    return await testing.run(asyncio.Event(), unseen)
+
+
+@pytest.fixture(scope="module")
+def plain(recording: Recording) -> RuleTestResult:
+    return asyncio.run(result_of(recording))
+
+
+@pytest.mark.redis
+@pytest.mark.parametrize(("settings", "in_tables"), [(SETTINGS, False), (BUDGETED, True)], ids=["each", "budget"])
+async def test_the_alerts_are_those_of_a_replay(
+    async_redis: Any, redis_url: str, recording: Recording, settings: Settings, in_tables: bool
+) -> None:
+    plan = ReplayPlan("again", recording, Selection(), rules=RULES)
+    replaying = RecordingReplay(settings, plan, speed("max"))
+    expected = await replaying.run(async_redis, redis_url, asyncio.Event(), lambda _: None)
+    found = await result_of(recording, in_tables=in_tables, settings=settings)
+    assert {one.alert_id: one for one in found.alerts} == {one.alert_id: one for one in expected.alerts}
+    assert {one.kind for one in found.alerts} >= {"threshold", "agreement"}
+    assert found.counts == expected.counts
+    assert {name: (one.production, len(one.replay)) for name, one in found.rules.items()} == {
+        name: (one.production, len(one.replay)) for name, one in expected.rules.items()
+    }
+    assert list(found.unfired) == list(expected.unfired)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("in_tables", [True, False])
+async def test_an_entry_that_cannot_be_counted_changes_no_alert(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording, in_tables: bool
+) -> None:
+    good = [(kind, entry) for kind, entry in entries() if not is_bad(kind, entry)]
+    expected = await result_of(record(good, tmp_path, partitions=3))
+    fails(monkeypatch)
+    found = await result_of(recording, in_tables=in_tables)
+    assert found.alerts == expected.alerts
+    assert found.counts["complete"]
+    assert found.counts["n"] == expected.counts["n"] + len(BAD_EVENTS)
+    assert found.counts["feedback_refused"]["not_aggregatable"] == 1
+
+
+@pytest.mark.pure
+async def test_a_test_that_is_stopped_says_so(recording: Recording) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    found = await RuleTest(SETTINGS, recording, Selection(), RULES).run(stop, unseen)
+    assert not found.counts["complete"]
+    assert found.counts["n"] < found.counts["population_size"]
+
+
+def first(found: RuleTestResult, rule: str) -> Alert:
+    return next(one for one in found.alerts if one.rule == rule)
+
+
+def follow(alert: Alert, before: timedelta, after: timedelta) -> FollowedRule:
+    return FollowedRule(
+        alert.rule,
+        alert.pipeline,
+        alert.segment,
+        alert.profile,
+        alert.labeler,
+        alert.labeler_version,
+        alert.fired_at - before,
+        alert.fired_at + after,
+    )
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(("rule", "in_tables"), [("floor", True), ("drift", False), ("error", True), ("spread", True)])
+async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_else(
+    recording: Recording, plain: RuleTestResult, rule: str, in_tables: bool
+) -> None:
+    alert = first(plain, rule)
+    followed = follow(alert, timedelta(hours=1), timedelta(hours=9))
+    found = await result_of(recording, followed=followed, in_tables=in_tables)
+    assert found.alerts == plain.alerts
+    points = found.evidence
+    (alarm,) = [one for one in points if one.once_in and one.run_length and one.once_in >= one.run_length * (1 - 1e-9)]
+    # The curve is in the order of the stream: the value that decided may be of a late interaction, or a gold score.
+    assert alarm.at >= alert.fired_at
+    assert alarm.at == alert.fired_at or rule in ("floor", "error")
+    times = [one.at for one in points]
+    assert times == sorted(times)
+    assert followed.start <= times[0] <= times[-1] < followed.end
+    assert 20 < len(points) <= POINTS + 3
+    before = [one.once_in for one in points if one.once_in is not None and one.at < alarm.at]
+    assert before
+    # The evidence gathers: near the alarm it is stronger than it was at most times before.
+    assert max(before[-5:]) > sorted(before)[len(before) // 2]
+
+
+@pytest.mark.pure
+async def test_a_rule_on_kappa_has_no_curve(recording: Recording, plain: RuleTestResult) -> None:
+    followed = follow(first(plain, "people"), timedelta(hours=1), timedelta(hours=1))
+    assert not (await result_of(recording, followed=followed)).evidence
+
+
+@pytest.mark.pure
+async def test_a_range_without_events_has_no_curve(recording: Recording, plain: RuleTestResult) -> None:
+    followed = follow(first(plain, "floor"), timedelta(days=9), timedelta(days=-8))
+    found = await result_of(recording, followed=followed)
+    assert not found.evidence
+    assert found.alerts
