@@ -1,14 +1,19 @@
 """Alerts in a real browser."""
 
+import json
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
+from tests.support.worse_answers import RULE, worse_answers
 from tests.web.page.test_alert import add, drift
 from tests.web.page.test_pipeline import commit, traffic
 
 from ragtide_consumers.notify.silences import read_acknowledged, read_silences
+from ragtide_schemas import utc_now
 
 
 async def test_an_alert_is_acknowledged_and_silenced_with_buttons(
@@ -55,3 +60,31 @@ async def test_axe_keyboard_phone_and_foreign_text(async_redis: Any, screen: Scr
     await screen.fits()
     for selector in ("input[name=reason]", "select[name=for]", "#table-change summary", "h1 a"):
         await screen.reaches_by_tab(selector)
+
+
+async def test_a_rule_is_replayed_with_a_button_and_its_evidence_is_drawn(
+    async_redis: Any, redis_url: str, browser: Browser, tmp_path: Path
+) -> None:
+    now = utc_now()
+    found = drift(rule=RULE.name, kind="threshold", fired_at=now - timedelta(minutes=55))
+    worse_answers(tmp_path / "recording", now, found)
+    await commit(async_redis, *traffic(), alerts=(found,))
+    rules = json.dumps([RULE.model_dump(mode="json", exclude_none=True)])
+    with PageService(
+        redis_url, tmp_path, RAGTIDE_ALERTS=rules, RAGTIDE_RECORDER_URL=str(tmp_path / "recording")
+    ) as service:
+        async with opened(browser, service.url) as screen, opened(browser, service.url) as other:
+            seen = await other.open("/a/A-1")
+            page = await screen.open("/a/A-1")
+            await page.get_by_label("Replay the last").select_option("7d")
+            await page.get_by_role("button", name="Replay this rule").click()
+            for one in (page, seen):
+                # The second viewer sees the result without a reload.
+                await expect(one.locator("#replay")).to_contain_text("1 in the replay of 600 metric events")
+                await expect(one.locator("#replay .chart canvas")).to_have_count(1)
+            await screen.passes_axe()
+            await screen.fits()
+            await screen.reaches_by_tab("form.replay select")
+            # The numbers of the chart are there for those who do not see it.
+            await page.locator("#table-evidence summary").click()
+            await expect(page.locator("#table-evidence tbody tr").first).to_be_visible()

@@ -27,6 +27,7 @@ from .page.experiment_reading import ExperimentsReading
 from .page.hiding import TextHiding
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
+from .page.rule_replays import RuleReplays
 from .page.sparklines import Sparklines
 from .page.trends import Trends
 from .telemetry import HttpTelemetry
@@ -57,6 +58,7 @@ class Context:
     kappas: BackgroundRead[list[LabelerKappa]]
     """Agreement of two labelers on kept items."""
     experiments: ExperimentsReading
+    rule_replays: RuleReplays
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -44,6 +44,7 @@ from .page.hiding import TextHiding
 from .page.judge_reading import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.letter_index import LetterIndex
 from .page.live import LiveHub
+from .page.rule_replays import RuleReplays
 from .page.sparklines import Sparklines
 from .page.trends import Trends
 from .telemetry import ROLE, HttpTelemetry
@@ -122,6 +123,7 @@ async def serve_http(
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
         trends = Trends(deployment, settings)
+        rule_replays = RuleReplays(hub.replays_changed)
         context = Context(
             settings=settings,
             redis=redis,
@@ -141,6 +143,7 @@ async def serve_http(
             paired=paired,
             kappas=kappas,
             experiments=experiments,
+            rule_replays=rule_replays,
             capture=capture,
         )
         server = _HttpServer(context)
@@ -148,12 +151,8 @@ async def serve_http(
         async with AsyncExitStack() as stack:
             stack.callback(listening.close)
             stack.callback(hiding.close)
-            stack.push_async_callback(thread.aclose)
-            stack.push_async_callback(trends.aclose)
-            stack.push_async_callback(experiments.aclose)
-            stack.push_async_callback(checks.aclose)
-            stack.push_async_callback(paired.aclose)
-            stack.push_async_callback(kappas.aclose)
+            for one in (thread, trends, experiments, rule_replays, checks, paired, kappas):
+                stack.push_async_callback(one.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 

@@ -22,6 +22,10 @@ SCOPE_FIELDS: Final = ("pipeline", "run", "profile", "labeler", "labeler_version
 """Fields that separate the estimates of a replay, besides segment and metric."""
 
 
+class NothingSelectedError(ConfigurationError):
+    """A selection of a recording holds no entry."""
+
+
 class Scope(NamedTuple):
     """The values of the fields that separate scopes, and a segment value such as `lang=de`; None for all segments."""
 
@@ -51,7 +55,8 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
         fields: names of the fields that separate scopes.
 
     Raises:
-        ConfigurationError: nothing is selected, or the recording has no such pipeline or segment value.
+        NothingSelectedError: nothing is selected.
+        ConfigurationError: the recording has no such pipeline or segment value.
         UnreadableRecordingError: a file is missing or damaged.
     """
     for name in sorted(selection.pipelines or ()):
@@ -63,7 +68,7 @@ def count_selected(recording: Recording, kind: EntryKind, selection: Selection, 
     _check_segments(recording, kind, selection, {scope.segment for scope in scopes})
     total = sum(count for scope, count in scopes.items() if scope.segment is None)
     if not total:
-        raise ConfigurationError(
+        raise NothingSelectedError(
             f"{recording.url} has no {NAMES[kind]} in this selection: widen --since, --until, --pipeline or --segment"
         )
     return EntryCounts(total, scopes)

@@ -16,14 +16,13 @@ from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.options import NO_WINDOWS
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_roles.known_metrics import check_rules, known_metrics
-from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule, Feedback, MetricEvent
 
 from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
-from .counting import SCOPE_FIELDS, count_selected
+from .counting import SCOPE_FIELDS, NothingSelectedError, count_selected
 from .evidence_curve import EvidenceCurve, EvidencePoint, FollowedRule, nearest_to_alarm
 from .memory_checkpoint import MemoryCheckpoint
 from .metrics_replay import ReplayProgress, Show
@@ -145,7 +144,7 @@ class RuleTest:
         part = replace(self._selection, since=since, until=until)
         try:
             return count_selected(self._recording, EntryKind.METRICS, part, ()).total
-        except ConfigurationError:  # nothing is recorded in this range
+        except NothingSelectedError:
             return 0
 
     async def _applied(self, partition: int, one: _Partition, stop: asyncio.Event, show: Show) -> bool:

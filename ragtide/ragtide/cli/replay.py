@@ -10,15 +10,14 @@ from redis.asyncio import Redis
 from rich.console import RenderableType
 
 from ragtide_offline.replay.back_test import RuleAlerts
+from ragtide_offline.replay.opening import open_recording
 from ragtide_offline.replay.plan import ReplayPlan, rules_of
 from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.speed import speed as speed_of
 from ragtide_roles.running import on_signal
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.url import RedisHandle
-from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.suggestions import unknown
@@ -109,16 +108,6 @@ def replay(
             interrupted(f"{found.counts['n']:,} of {total:,} are kept in the workspace: {go_on}.")
         warn(f"Stopped at --max-cost-usd: {go_on} and a higher limit.")
         raise typer.Exit(1)
-
-
-def open_recording(url: str, settings: Settings) -> Recording:
-    """Return the recording in a folder or at a URL.
-
-    Raises:
-        ConfigurationError: there is none.
-    """
-    place = str(Path(url).expanduser().absolute()) if "://" not in url else url
-    return Recording.open(place, storage_options=settings.recorder.storage_options)
 
 
 def _print(plan: ReplayPlan, found: ReplayResult) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from ragtide_offline.replay.opening import open_recording
 from ragtide_offline.replay.plan import rules_of
 from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
 from ragtide_offline.replay.selection import selection
@@ -17,7 +18,7 @@ from .alert_views import alerts_view
 from .common import JsonOption, given
 from .console import err, out, print_json, warn
 from .progress import interrupted, progress_bar
-from .replay import open_recording, rules_table
+from .replay import rules_table
 from .replay_notes import shown_replay
 
 ALERTS_SHOWN: Final = 10

@@ -14,6 +14,9 @@ PAGE: Final = 50
 SILENCES: Final = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 """Lengths of a silence that the screen offers."""
 
+REPLAYS: Final = {f"{days}d": timedelta(days=days) for days in (30, 90, 7, 1)}
+"""Lengths of a replay that the screen offers, the usual one first."""
+
 LEAST_SIDE: Final = timedelta(hours=1)
 """Least time that the chart shows before the change began, and after it."""
 MOST_SIDE: Final = timedelta(days=7)

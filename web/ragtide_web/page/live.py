@@ -18,7 +18,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..items import REDIS_ERRORS
 
-SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "system", "minute")
+SOURCES: Final = ("estimates", "alerts", "dead_letters", "experiments", "orders", "replays", "system", "minute")
 """Sources of changes that a page may follow."""
 HEARTBEAT_S: Final = 15.0
 """Seconds after which an idle connection gets a comment, so that proxies keep it open."""
@@ -108,6 +108,11 @@ class LiveHub:
         self._away = False
         self._untold: set[str] = set()
         self._told_at = -DRAWN_S
+        self._replays = 0
+
+    def replays_changed(self) -> None:
+        """Tell pages that a replay of a rule began or ended, which no stream shows."""
+        self._replays += 1
 
     @contextmanager
     def subscribed(
@@ -228,6 +233,7 @@ class LiveHub:
             "alerts": _ids(of[1]),
             "dead_letters": (_ids(of[2]), of[3]),
             "orders": _ids(replies[-1:]),
+            "replays": self._replays,
             "experiments": int(asyncio.get_running_loop().time()),
         }
 

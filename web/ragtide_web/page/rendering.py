@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from math import log
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -88,7 +87,6 @@ def _environment(language: str) -> Environment:
         "share": lambda value: f"{value:.1%}",
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
-        "log_of": log,
         "fitness": lambda labeler, metric: fitness_of(labeler, [metric]),
         "segment_of_path": segment_of_path,
         "when": when,

@@ -30,10 +30,13 @@ from ragtide_schemas.base import describe
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..alerts import SILENCES, alert_list, chart_range, timeline
+from ..alerts import REPLAYS, SILENCES, alert_list, chart_range, timeline
 from ..bands import BandChart, Mark
+from ..evidence import EvidenceChart
 from ..orders import form_of, reason_in, record_order
 from ..rendering import HEADERS, render
+from ..rule_replay import ReplayOrder, rule_of
+from ..rule_replays import ReplayIsRunningError
 from ..same_site import same_site
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
@@ -94,6 +97,7 @@ async def _content(shared: Context, alert: Alert) -> dict[str, Any]:
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     return {
         "chart": await _chart(shared, alert, now),
+        **_replay(shared, alert),
         "meaning": "" if definition is None else definition.meaning,
         "timeline": timeline(
             alert, acknowledged=acknowledged, silences=silences, told=await _told(shared, alert.alert_id)
@@ -102,6 +106,20 @@ async def _content(shared: Context, alert: Alert) -> dict[str, Any]:
         "silences": silences,
         "lengths": list(SILENCES),
         "items": [(one, bool(await kept.find(one, alert.pipeline))) for one in alert.worst_interaction_ids],
+    }
+
+
+def _replay(shared: Context, alert: Alert) -> dict[str, Any]:
+    found = shared.rule_replays.of(alert.alert_id)
+    chart = None
+    if found is not None and found.result is not None and any(one.once_in for one in found.result.points):
+        chart = EvidenceChart(found.result.points, found.start, found.end)
+    return {
+        "replay": found,
+        "evidence": chart,
+        "replayed_rule": rule_of(shared.settings, alert),
+        "recording": shared.settings.recorder.url,
+        "replay_lengths": list(REPLAYS),
     }
 
 
@@ -191,16 +209,23 @@ async def post_silence(request: Request, shared: Shared, viewer: Operator, alert
     return await _ordered(request, shared, viewer, alert_id, "silence")
 
 
+@router.post("/a/{alert_id}/replay", dependencies=[Depends(same_site)])
+async def post_replay(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
+    """Replay the rule of an alert over the recording; it changes nothing."""
+    return await _ordered(request, shared, viewer, alert_id, "replay")
+
+
 async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: str, action: str) -> Response:
     fields = await form_of(request)
     say = words(viewer.language).gettext
     try:
         alert = await _found(shared, viewer, alert_id)
-        reason = reason_in(fields)
-        if action == "silence":
-            done = await _silence(shared, viewer, alert, fields.get("for", ""), reason)
+        if action == "replay":
+            done = await _begin_replay(shared, viewer, alert, fields.get("last", ""))
+        elif action == "silence":
+            done = await _silence(shared, viewer, alert, fields.get("for", ""), reason_in(fields))
         else:
-            done = await _acknowledge(shared, viewer, alert, reason)
+            done = await _acknowledge(shared, viewer, alert, reason_in(fields))
     except HttpProblem as problem:
         if problem.status != 422:
             raise
@@ -208,6 +233,22 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     return RedirectResponse(f"/a/{quote(alert_id, safe='')}?done={quote(say(done))}", 303, headers=HEADERS)
+
+
+async def _begin_replay(shared: Context, viewer: Viewer, alert: Alert, length: str) -> str:
+    if length not in REPLAYS:
+        raise HttpProblem(422, f"the length of the replay is {length[:20]!r}: take one of {', '.join(REPLAYS)}")
+    now = utc_now()
+    start, end = chart_range(alert, now)
+    settings, replays = shared.settings, shared.rule_replays
+    order = ReplayOrder(settings, alert, now - REPLAYS[length], start, end, replays.limit_s)
+    try:
+        replays.check()
+        await record_order(shared, viewer, action="replay", subject=f"alert {alert.alert_id}", details={"last": length})
+        replays.begin(order, viewer.name)
+    except ReplayIsRunningError as error:
+        raise HttpProblem(422, str(error)) from None
+    return "The replay of the rule has begun."
 
 
 async def _acknowledge(shared: Context, viewer: Viewer, alert: Alert, reason: str) -> str:

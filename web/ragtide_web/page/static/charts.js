@@ -35,6 +35,20 @@ function columns(points, step) {
   return found;
 }
 
+/** Columns for uPlot of the evidence of a rule, as decimal logarithms: time, line, nothing, evidence, values.
+ * @param {Element} region */
+function evidenceColumns(region) {
+  /** @type {(number | null)[][]} */
+  const found = [[], [], [], [], []];
+  for (const row of region.querySelectorAll("tr[data-evidence-point]")) {
+    const [at, onceIn, line] = (row.getAttribute("data-evidence-point") ?? "").split(",");
+    const log = (/** @type {string} */ value) => value === "" ? null : Math.log10(Math.max(Number(value), 1));
+    [Number(at), log(line), null, log(onceIn), onceIn === "" ? null : Math.round(Number(onceIn))]
+      .forEach((value, place) => found[place].push(value));
+  }
+  return found;
+}
+
 /** @param {HTMLElement} chart @param {Element} region */
 function marksOf(chart, region) {
   const marks = [...region.querySelectorAll("[data-mark]")].map((one) => ({
@@ -46,6 +60,7 @@ function marksOf(chart, region) {
 /** @param {HTMLElement} chart */
 function draw(chart) {
   const region = /** @type {Element} */ (chart.closest("[data-region]"));
+  const evidence = "evidence" in chart.dataset;
   const points = pointsOf(region);
   const { marks, target, baseline } = marksOf(chart, region);
   const [low, high] = [Number(chart.dataset.low), Number(chart.dataset.high)];
@@ -56,6 +71,8 @@ function draw(chart) {
   const output = region.querySelector(".at");
   const axis = new Intl.DateTimeFormat(document.documentElement.lang, end - start > 2 * 86400
     ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const whole = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 0 });
+  const short = new Intl.NumberFormat(document.documentElement.lang, { notation: "compact" });
   const clock = new Intl.DateTimeFormat(document.documentElement.lang, {
     month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23",
   });
@@ -85,21 +102,23 @@ function draw(chart) {
     height: chart.clientHeight,
     legend: { show: false },
     scales: { x: { range: [start, end] }, y: { range: [low, high] } },
-    cursor: { drag: { x: true, y: false, setScale: false }, points: { size: 7 } },
+    cursor: { drag: { x: !evidence, y: false, setScale: false }, points: { size: 7 } },
     axes: [
       { stroke: soft, grid, ticks: grid, font: "11px system-ui, sans-serif", size: 26, space: 64,
         values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => axis.format(one * 1000)) },
       { stroke: soft, grid, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
-        values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => value.toFixed(2)) },
+        ...(evidence ? { splits: wholeNumbers } : {}),
+        values: (/** @type {any} */ _, /** @type {number[]} */ values) =>
+          values.map((value) => evidence ? short.format(10 ** value) : value.toFixed(2)) },
     ],
     series: [
       {},
+      { stroke: evidence ? colour("--target") : "transparent", width: 1.5, dash: [5, 4], points: { show: false } },
       { stroke: "transparent", points: { show: false } },
-      { stroke: "transparent", points: { show: false } },
-      { stroke: line, width: 1.6, points: { show: points.length < 40, size: 5, fill: line } },
+      { stroke: line, width: 1.6, points: { show: points.length < 40 && !evidence, size: 5, fill: line } },
       { show: false },
     ],
-    bands: [{ series: [2, 1], fill: `color-mix(in srgb, ${line} 22%, transparent)` }],
+    bands: evidence ? [] : [{ series: [2, 1], fill: `color-mix(in srgb, ${line} 22%, transparent)` }],
     hooks: {
       draw: [
         (/** @type {any} */ plot) => {
@@ -117,6 +136,11 @@ function draw(chart) {
           const place = plot.cursor.idx;
           const mean = place === null ? null : plot.data[3][place];
           if (!output) return;
+          if (evidence) {
+            output.textContent = mean == null ? "\u00a0"
+              : `${clock.format(plot.data[0][place] * 1000)} · 1 / ${whole.format(plot.data[4][place])}`;
+            return;
+          }
           output.textContent = mean == null ? "\u00a0" : `${clock.format(plot.data[0][place] * 1000)} · ${mean.toFixed(3)}`
             + (plot.data[1][place] == null ? "" : ` [${plot.data[1][place].toFixed(3)}, ${plot.data[2][place].toFixed(3)}]`)
             + ` · n ${plot.data[4][place]}`;
@@ -137,7 +161,15 @@ function draw(chart) {
   };
   drawn.get(region.id)?.destroy();
   chart.replaceChildren();
-  drawn.set(region.id, new uPlot(options, columns(points, Number(chart.dataset.step)), chart));
+  const data = evidence ? evidenceColumns(region) : columns(points, Number(chart.dataset.step));
+  drawn.set(region.id, new uPlot(options, data, chart));
+}
+
+/** Places of the grid on a logarithmic scale: 1, 10, 100, ...
+ * @param {any} _ @param {number} __ @param {number} low @param {number} high */
+function wholeNumbers(_, __, low, high) {
+  const step = Math.max(1, Math.ceil((high - low) / 6));
+  return Array.from({ length: Math.floor((high - low) / step) + 1 }, (_one, place) => low + place * step);
 }
 
 function drawAll() {
