@@ -24,13 +24,15 @@ from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.browser.sized_screens import sized_pictures
 from tests.monitoring.programs import program
 from tests.support.conditions import until
+from tests.support.recorded import record_streams
 
 from ragtide import Deployment, InteractionProducer
 from ragtide_offline.demo import SHIFT, DemoResult, demo_interactions, demo_settings, run_demo
-from ragtide_runtime.redis.client import connect_async
+from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import RagInteraction, utc_now
 from ragtide_web.beside import page_beside
 
@@ -67,7 +69,12 @@ async def _alerts(_: Page) -> str:
 
 
 async def _alert(page: Page) -> str:
-    return await _link(page, "/a?state=firing", f"tbody th a:has-text('{PIPELINES[0]}')")
+    found = await _link(page, "/a?state=firing", f"tbody th a:has-text('{PIPELINES[0]}')")
+    await page.goto(found)
+    if not await page.locator("#replay .chart").count():
+        await page.get_by_role("button", name="Replay this rule").click()
+        await expect(page.locator("#replay .chart canvas")).to_have_count(1)
+    return found
 
 
 async def _experiments(_: Page) -> str:
@@ -197,7 +204,11 @@ async def make(folder: Path, only: str) -> None:
         async def finished(_: DemoResult) -> None:
             await more_traffic(settings)
             await experiment(settings, Path(name))
-            async with page_beside(settings, server.url) as address, async_playwright() as playwright:
+            recording = Path(name) / "recording"
+            with connect(server.url) as redis:
+                await asyncio.to_thread(record_streams, redis, settings.layout, recording)
+            recorded = settings.model_copy(update={"recorder": RecorderSettings(url=str(recording))})
+            async with page_beside(recorded, server.url) as address, async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
                 await pictures(browser, address, folder, only)
                 await browser.close()
