@@ -8,7 +8,7 @@ from typing import Any
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
-from tests.support.worse_answers import RULE, worse_answers
+from tests.support.worse_answers import EVENTS, RULE, worse_answers
 from tests.web.page.test_alert import add, drift
 from tests.web.page.test_pipeline import commit, traffic
 
@@ -80,7 +80,7 @@ async def test_a_rule_is_replayed_with_a_button_and_its_evidence_is_drawn(
             await page.get_by_role("button", name="Replay this rule").click()
             for one in (page, seen):
                 # The second viewer sees the result without a reload.
-                await expect(one.locator("#replay")).to_contain_text("1 in the replay of 600 metric events")
+                await expect(one.locator("#replay")).to_contain_text(f"1 in the replay of {EVENTS} metric events")
                 await expect(one.locator("#replay .chart canvas")).to_have_count(1)
             await screen.passes_axe()
             await screen.fits()

@@ -12,12 +12,12 @@ from ragtide_schemas import Alert, AlertRule
 
 RULE = AlertRule(name="floor", kind="threshold", metric="trace.adherence", target=0.7, min_effect=0.02)
 """It fires about an hour ago."""
-EVENTS = 600
-STEP = timedelta(seconds=12)
+EVENTS = 300
+STEP = timedelta(seconds=24)
 
 
 def worse_answers(folder: Path, now: datetime, *alerts: Alert) -> None:
-    """Write the recording: a score every 12 seconds for two hours, and worse ones in the second hour."""
+    """Write the recording: a score every 24 seconds for two hours, and worse ones in the second hour."""
     random = Random(3)
     entries = []
     for number in range(EVENTS):
