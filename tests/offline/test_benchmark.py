@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from ragtide.cli.app import cli
 from ragtide_offline.benchmark.figures import SubsetScores, calibration_error, metric_figures
 from ragtide_offline.benchmark.formats import read_labeled, stored_judges
+from ragtide_offline.benchmark.preferences import ASPECTS, PreferencePairs
 from ragtide_producers import UnreadableFileError
 
 pytestmark = pytest.mark.pure
@@ -232,3 +233,73 @@ def test_reordered_rows_are_those_of_a_hash_and_change_no_other_figure(tmp_path:
     order = after["biases"][0]
     assert order["name"] == "change by another order of documents"
     assert 0 <= order["mean"]["value"] < 0.5
+
+
+def preference(number: int, opinions: list[int], *responses: str) -> dict[str, Any]:
+    first, second = responses or ("Penguins swim near Antarctic glaciers.", "The tower was built in 1889.")
+    return {
+        "query": f"When was tower {number} built?",
+        "gt_answer": TOWER,
+        "model1": {"name": "a", "response": first},
+        "model2": {"name": "b", "response": second},
+        "human": dict.fromkeys(ASPECTS.values(), opinions),
+    }
+
+
+def test_a_pair_becomes_two_answers_with_the_right_answer_as_document(tmp_path: Path) -> None:
+    path = written(tmp_path, "pairs.jsonl", [preference(0, [1, 2])])
+    first, second = [row.interaction for row, _ in read_labeled(path)]
+    assert first is not None
+    assert second is not None
+    assert first.response == "Penguins swim near Antarctic glaciers."
+    assert second.response == "The tower was built in 1889."
+    assert [one.text for one in first.documents] == [TOWER]
+    assert first.reference_answer == TOWER
+    for wrong_one in (preference(0, [3]), preference(0, []), {**preference(0, [1]), "human": {"overall_label": [1]}}):
+        wrong = written(tmp_path, "wrong.jsonl", [wrong_one])
+        assert [row.problem is not None for row, _ in read_labeled(wrong)] == [True, True]
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.integers(-2, 2), st.integers(-2, 2)), min_size=20, max_size=30))
+@settings(max_examples=5)
+def test_every_opinion_of_a_person_counts_by_itself(pairs: list[tuple[float, int, int]]) -> None:
+    found = PreferencePairs()
+    for number, (difference, *opinions) in enumerate(pairs):
+        fields = preference(number, opinions)
+        found.take(1, {"m": 1.0, "only first": 1.0}, fields)
+        found.take(2, {"m": 1.0 + difference, "only second": 1.0}, fields)
+    figures = found.figures(confidence=0.95, seed=0)
+    assert {one.metric for one in figures} <= {"m"}
+    guesses = np.repeat([1.0 + one[0] - 1.0 for one in pairs], 2)
+    people = np.array([value for one in pairs for value in one[1:]], np.float64)
+    for one in figures:
+        assert one.n == len(pairs)
+        assert [figure.name for figure in one.figures] == ["correctness", "completeness", "overall"]
+        for figure in one.figures:
+            assert figure.mean.value == pytest.approx(spearmanr(guesses, people).statistic, abs=1e-9)
+
+
+def test_a_pair_with_an_answer_that_has_no_scores_is_left_out() -> None:
+    found = PreferencePairs()
+    for number in range(60):
+        fields = preference(number, [number % 5 - 2])
+        found.take(1, None if number % 3 == 0 else {"m": 0.0}, fields)
+        found.take(2, None if number % 3 == 1 else {"m": float(number % 5)}, fields)
+    (one,) = found.figures(confidence=0.95, seed=0)
+    assert one.n == 20
+    assert one.figures[0].mean.value == pytest.approx(1)
+
+
+def test_the_command_shows_which_metrics_agree_with_people(tmp_path: Path) -> None:
+    good, bad = "The tower was built in 1889 by Gustave Eiffel.", "Penguins swim near Antarctic glaciers."
+    rows = [preference(n, [2, 2] if n % 2 else [-2, -1], *((bad, good) if n % 2 else (good, bad))) for n in range(24)]
+    path = written(tmp_path, "pairs.jsonl", rows)
+    shown = command(str(path), "--labeler", "local")
+    assert shown.exit_code == 0, shown.output
+    assert "people's preferences" in shown.stdout
+    found = json.loads(command(str(path), "--labeler", "local", "--json").stdout)
+    of = {one["metric"]: one for one in found["preferences"]}
+    assert of["trace.supported_fraction"]["n"] == 24
+    assert all(figure["mean"]["value"] > 0.8 for figure in of["trace.supported_fraction"]["figures"])
+    assert found["rows"] == 48
+    assert found["metrics"] == []

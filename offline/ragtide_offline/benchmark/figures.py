@@ -134,14 +134,14 @@ def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -
             change = np.abs(one.reordered - one.predicted)[there]
             moved[name] = SubsetScores(change, change, one.questions[there], {})
     if moved:
-        found.append(_figure(ORDER, _mean, moved, confidence, seed))
+        found.append(figure_of(ORDER, _mean, moved, confidence, seed))
     by_length = {
         name: SubsetScores(one.predicted - one.truth, one.lengths, one.questions, {})
         for name, one in subsets.items()
         if one.lengths is not None
     }
     if by_length:
-        found.append(_figure(LENGTH, spearman, by_length, confidence, seed))
+        found.append(figure_of(LENGTH, spearman, by_length, confidence, seed))
     return found
 
 
@@ -158,7 +158,7 @@ def metric_figures(
     """
     binary = all(np.isin(one.truth, (0.0, 1.0)).all() for one in subsets.values())
     statistics = BINARY if binary else SHARES
-    found = [_figure(name, of, subsets, confidence, seed) for name, of in statistics.items()]
+    found = [figure_of(name, of, subsets, confidence, seed) for name, of in statistics.items()]
     first = next(iter(statistics))
     judges = []
     for judge in dict.fromkeys(name for one in subsets.values() for name in one.judges):
@@ -171,8 +171,8 @@ def metric_figures(
                     judge,
                     first,
                     sum(len(one.truth) for one in theirs.values()),
-                    _figure(first, statistics[first], of_judge, confidence, seed).mean,
-                    _figure(first, statistics[first], theirs, confidence, seed).mean,
+                    figure_of(first, statistics[first], of_judge, confidence, seed).mean,
+                    figure_of(first, statistics[first], theirs, confidence, seed).mean,
                 )
             )
     return MetricFigures(
@@ -185,9 +185,18 @@ def metric_figures(
     )
 
 
-def _figure(
+def figure_of(
     name: str, statistic: Statistic, subsets: Mapping[str, SubsetScores], confidence: float, seed: int
 ) -> Figure:
+    """Return a figure: of each subset with at least `FEWEST` rows, and their mean with its interval.
+
+    Args:
+        name: of the figure.
+        statistic: of predicted and true scores.
+        subsets: scores by subset.
+        confidence: level of the interval.
+        seed: of the bootstrap, which draws questions within subsets.
+    """
     values: dict[str, float] = {}
     drawn = []
     for number, (subset, one) in enumerate(subsets.items()):

@@ -4,6 +4,7 @@ Rows of RAGBench and interactions with gold scores are read as everywhere. The o
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from ragtide_producers import FileOptions, Row, UnreadableFileError
 from ragtide_producers.files.formats import Record
 from ragtide_producers.files.interactions import made_id, name_of, read_records, row_of
 from ragtide_schemas import InvalidEntryError, RagInteraction
+
+from .preferences import answer_of_pair, is_pair
 
 ADHERENCE: Final = "trace.adherence"
 UTILIZATION: Final = "trace.context_utilization"
@@ -22,7 +25,7 @@ Fields = dict[str, Any]
 
 
 def read_labeled(path: Path) -> Iterator[tuple[Row, Mapping[str, Any]]]:
-    """Yield the rows of a labeled file, in order, each with its own fields.
+    """Yield the rows of a labeled file, in order, each with its own fields; a pair of answers as two rows.
 
     A row with an unusable field has a problem that names it.
 
@@ -35,6 +38,10 @@ def read_labeled(path: Path) -> Iterator[tuple[Row, Mapping[str, Any]]]:
         fields = record.fields
         if fields is None:
             yield row_of(record, options), {}
+            continue
+        if is_pair(fields):
+            for place in (1, 2):
+                yield _row(record, fields, partial(answer_of_pair, place=place), options), fields
             continue
         if convert is None:
             convert = _converter(path, fields)

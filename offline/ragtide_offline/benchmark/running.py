@@ -19,6 +19,7 @@ from ..score.scored_file import labeling_of
 from ..score.scoring import Outcome, score_rows
 from .figures import FEWEST, MetricFigures, SubsetScores, metric_figures
 from .formats import read_labeled, stored_judges
+from .preferences import PreferenceFigures, PreferencePairs, is_pair
 
 PROBLEMS_KEPT: Final = 20
 """Most problems of rows that are told one by one."""
@@ -55,6 +56,8 @@ class _Asked:
     judges: Mapping[tuple[str, str], float]
     again: bool = False
     """Whether it is the row before, with its documents in another order."""
+    pair: tuple[int, Mapping[str, Any]] | None = None
+    """Place of an answer in its pair, 1 or 2, and the fields of the pair."""
 
 
 def _chosen(row: Row, share: float) -> bool:
@@ -79,6 +82,8 @@ class BenchmarkRun:
     """The first problems of rows: file, row and reason."""
     absent: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of rows with a true score of a metric that the labeler gave no score, by metric and reason."""
+    preferences: PreferencePairs = field(default_factory=PreferencePairs)
+    """Scores of pairs of answers between which people chose."""
     _latest: list[tuple[str, _SubsetRows]] = field(default_factory=list)
     _scores: dict[tuple[str, str], _SubsetRows] = field(default_factory=dict)
 
@@ -116,7 +121,13 @@ class BenchmarkRun:
     ) -> Iterator[Row]:
         """Yield the rows of the files with a true score, some of them again; `asked` gets the facts of each."""
         for path in paths:
+            place = 2
             for row, fields in islice(read_labeled(path), limit):
+                if is_pair(fields):
+                    place = 3 - place
+                    asked.append(_Asked(path, {}, pair=(place, fields)))
+                    yield row
+                    continue
                 if row.interaction is not None and not row.interaction.gold_scores:
                     self.counts["without_truth"] += 1
                     continue
@@ -130,6 +141,9 @@ class BenchmarkRun:
     def _take(self, asked: _Asked, outcome: Outcome) -> None:
         event, interaction = outcome.event, outcome.row.interaction
         self._latest = []
+        if asked.pair is not None:
+            place, fields = asked.pair
+            self.preferences.take(place, None if event is None else event.scores, fields)
         if event is None or interaction is None:
             self.counts["problems"] += 1
             if len(self.problems) < PROBLEMS_KEPT:
@@ -172,7 +186,7 @@ class BenchmarkRun:
                 found.append(metric_figures(metric, subsets, confidence=confidence, seed=seed))
         return found
 
-    def as_dict(self, figures: Sequence[MetricFigures]) -> dict[str, Any]:
+    def as_dict(self, figures: Sequence[MetricFigures], preferences: Sequence[PreferenceFigures]) -> dict[str, Any]:
         """Return the run and its figures, for programs."""
         return {
             "labeler": self.labeler,
@@ -185,4 +199,5 @@ class BenchmarkRun:
             "tokens": self.tokens,
             "absent": {f"{metric}: {reason}": count for (metric, reason), count in sorted(self.absent.items())},
             "metrics": [asdict(one) for one in figures],
+            "preferences": [asdict(one) for one in preferences],
         }

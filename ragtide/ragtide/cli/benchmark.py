@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from ragtide_offline.benchmark.figures import MetricFigures
+from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
 from ragtide_runtime.telemetry.logs import configure_logging
 
-from .benchmark_tables import figures_table, notes, subsets_table
+from .benchmark_tables import figures_table, notes, preferences_table, subsets_table
 from .common import JsonOption, given
 from .console import out, print_json, warn
 from .progress import Shown, interruptible, progress_bar
@@ -22,7 +23,8 @@ def benchmark(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Labeled files: RAGBench, ClapNQ, ExpertQA, HaluBench, RAGTruth (response.jsonl), or gold_scores."
+            help="Labeled files: RAGBench, ClapNQ, ExpertQA, HaluBench, RAGTruth (response.jsonl), RAGChecker's "
+            "preferences, or gold_scores."
         ),
     ],
     labeler: Annotated[
@@ -53,10 +55,11 @@ def benchmark(
         asyncio.run(_run(run.run(settings, files, limit=limit, reorder=reorder), advance))
     warn(*run.problems)
     figures = run.figures(confidence=confidence, seed=seed)
+    preferences = run.preferences.figures(confidence=confidence, seed=seed)
     if as_json:
-        print_json(run.as_dict(figures))
+        print_json(run.as_dict(figures, preferences))
         return
-    _show(run, figures)
+    _show(run, figures, preferences)
 
 
 async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
@@ -64,10 +67,12 @@ async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
         advance(1)
 
 
-def _show(run: BenchmarkRun, figures: list[MetricFigures]) -> None:
+def _show(run: BenchmarkRun, figures: list[MetricFigures], preferences: list[PreferenceFigures]) -> None:
     for one in figures:
         out.print(figures_table(one, out.width))
     if figures:
         out.print(subsets_table(figures, out.width))
-    for sentence in notes(run, figures):
+    if preferences:
+        out.print(preferences_table(preferences, out.width))
+    for sentence in notes(run, figures, preferences):
         out.print(sentence, style="bright_black", markup=False, highlight=False)

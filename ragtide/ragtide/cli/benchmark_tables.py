@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ragtide_aggregator.statistics.bootstrap import Measured
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
+from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
 from ragtide_schemas.fitness import fitness_of
 
@@ -51,7 +52,27 @@ def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableTyp
     return fitted(columns, width, Notes({0: [heading(["by subset"], width)]}))
 
 
-def notes(run: BenchmarkRun, figures: Sequence[MetricFigures]) -> list[str]:
+def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
+    """Return the rank correlations of each metric with people's preferences between two answers."""
+    rows = [
+        (one.metric if place == 0 else "", f"{one.n:,}" if place == 0 else "", figure)
+        for one in found
+        for place, figure in enumerate(one.figures)
+    ]
+    columns = [
+        Column("metric", [metric for metric, _, _ in rows], shortest=8),
+        Column("pairs", [n for _, n, _ in rows], right=True),
+        Column("opinion on", [figure.name for _, _, figure in rows]),
+        Column("Spearman", [_value(figure.mean) for _, _, figure in rows], right=True),
+        Column("interval", [_interval(figure.mean) for _, _, figure in rows]),
+    ]
+    title = heading(["people's preferences"], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
+def notes(
+    run: BenchmarkRun, figures: Sequence[MetricFigures], preferences: Sequence[PreferenceFigures] = ()
+) -> list[str]:
     """Return sentences about the labeler, rows, speed and cost."""
     rows = run.counts["labeled"]
     speed = f" in {run.seconds:,.1f} s ({rows / run.seconds:,.0f} a second)" if run.seconds and rows else ""
@@ -68,7 +89,12 @@ def notes(run: BenchmarkRun, figures: Sequence[MetricFigures]) -> list[str]:
         )
         words = fitness_of(run.labeler.split(" ", 1)[0], [one.metric for one in figures])
         found += [] if words is None else [f"{run.labeler.split(' ', 1)[0]}: {words}."]
-    else:
+    if preferences:
+        found.append(
+            "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
+            "of questions."
+        )
+    if not figures and not preferences:
         found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
     return found
 
