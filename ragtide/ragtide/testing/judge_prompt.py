@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
 
+from ragtide_consumers.labelers.judge.prompts import LANGUAGES, rules
+
 PromptKind = Literal["trace", "claims", "verdicts", "other"]
 
 _SECTIONS: Final = (
@@ -34,6 +36,12 @@ class JudgePrompt:
         if "TEXTS" in self._sections:
             return "claims"
         return "verdicts" if "CLAIMS" in self._sections else "other"
+
+    @property
+    def in_lines(self) -> bool:
+        """Whether the answer is asked for in lines of keys (`judge.prompt = "keys"`), and not as JSON."""
+        system = str(self.body["messages"][0]["content"])
+        return self.kind != "other" and any(system.startswith(rules(f"keys-{self.kind}", one)) for one in LANGUAGES)
 
     @cached_property
     def text(self) -> str:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ragtide_consumers.labelers.judge.plain_answers import in_lines
+
 from .judge_prompt import JudgePrompt
 
 
@@ -45,23 +47,25 @@ class Labels:
         return frozenset(found)
 
     def answer(self, prompt: JudgePrompt) -> str:
-        """Return the JSON of the answer to a prompt.
+        """Return the answer to a prompt, in the form that the prompt asks for.
 
         Raises:
             ValueError: the prompt asks for no labels of ragtide's judge.
         """
+        if prompt.kind == "other":
+            raise ValueError("the prompt is none of ragtide's judge: script its answer with `Says`")
+        fields = self._fields(prompt)
+        return in_lines(prompt.kind, fields) if prompt.in_lines else json.dumps(fields)
+
+    def _fields(self, prompt: JudgePrompt) -> dict[str, object]:
         if prompt.kind == "trace":
-            return json.dumps(self._trace(prompt))
+            return self._trace(prompt)
         if prompt.kind == "claims":
-            return json.dumps(
-                {
-                    "response_claims": _sentences(prompt.texts.get("RESPONSE", "")),
-                    "reference_claims": _sentences(prompt.texts.get("REFERENCE", "")),
-                }
-            )
-        if prompt.kind == "verdicts":
-            return json.dumps({"verdicts": self._verdicts(prompt)})
-        raise ValueError("the prompt is none of ragtide's judge: script its answer with `Says`")
+            return {
+                "response_claims": _sentences(prompt.texts.get("RESPONSE", "")),
+                "reference_claims": _sentences(prompt.texts.get("REFERENCE", "")),
+            }
+        return {"verdicts": self._verdicts(prompt)}
 
     def _trace(self, prompt: JudgePrompt) -> dict[str, object]:
         words = {key: shared_words(sentence) for key, sentence in prompt.documents.items()}

@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints,
 from .recorder import Pattern
 from .remote import Dollars, RemoteSettings
 
+PromptVariant = Literal["full", "short", "keys"]
+"""Variant of the prompts: `short` and `keys` are for small models."""
+
 
 class Price(BaseModel):
     """Prices of a model, in US dollars per million tokens."""
@@ -34,12 +37,21 @@ class JudgeSettings(RemoteSettings):
     """Families of metrics: `trace` (one call), `ragchecker` (two calls)."""
     language: Literal["auto", "en", "ru"] = "auto"
     """Language of the prompts; `auto` is Russian for Russian content and English for all other content."""
+    prompt: PromptVariant = "full"
+    """Variant of the prompts: `full`; for small models `short`, with fewer words and no explanations, and `keys`, which
+    is short and answered in lines of keys instead of JSON."""
+    grammar: Literal["vllm", "llama.cpp"] | None = None
+    """Server whose own field takes a grammar, with which the answer to the variant `keys` has no other form; None sends
+    no grammar. A JSON answer has the form of `structured`, which both servers enforce."""
+    window_tokens: Annotated[int, Field(ge=1024)] | None = None
+    """Tokens that the model takes in all, with rules, texts and answer; None leaves it to the endpoint to refuse. With
+    it, documents have the room that the rest leaves."""
     structured: Literal["auto", "json_schema", "json_object", "text"] = "auto"
     """Way to request the form of the answer; `auto` starts with a JSON schema and adapts to refusals."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
     """Sampling temperature; None sends no temperature."""
     answer_tokens: Annotated[int, Field(ge=64)] = 8192
-    """Most tokens of one answer."""
+    """Most tokens of one answer; with `window_tokens` at most a quarter of the window."""
     context_tokens: Annotated[int, Field(ge=200)] = 24_000
     """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
     redact: tuple[Pattern, ...] = ()
@@ -69,6 +81,20 @@ class JudgeSettings(RemoteSettings):
                 "add trace to families, or set repeat_share to 0"
             )
         return self
+
+    @model_validator(mode="after")
+    def _a_grammar_is_of_lines(self) -> Self:
+        if self.grammar is not None and self.prompt != "keys":
+            raise ValueError(
+                f'grammar is {self.grammar}, and prompt is {self.prompt}: set prompt to "keys", or leave grammar out, '
+                "because structured already constrains JSON answers"
+            )
+        return self
+
+    @property
+    def most_answer_tokens(self) -> int:
+        """Most tokens of one answer, within the window."""
+        return self.answer_tokens if self.window_tokens is None else min(self.answer_tokens, self.window_tokens // 4)
 
     @property
     def over_budget_effect(self) -> str:

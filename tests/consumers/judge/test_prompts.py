@@ -4,6 +4,7 @@ import json
 import re
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,42 @@ def test_a_prompt_that_changed_has_a_new_version(version: str) -> None:
     }[name].data
     pinned = json.dumps([rules(name, lang), schema, data], ensure_ascii=False, sort_keys=True)
     assert sha256(pinned.encode()).hexdigest()[:16] == PINNED[version]
+
+
+VARIANTS_PINNED = {
+    "short-trace.en.1": "75e3ecf3ca1ee6cb",
+    "short-trace.ru.1": "9a72a6002f88f721",
+    "short-claims.en.1": "b19d8b9d5158df2b",
+    "short-claims.ru.1": "32ccb694181219b7",
+    "short-verdicts.en.1": "ccf2bb62b6864f9b",
+    "short-verdicts.ru.1": "f93d98541d949465",
+    "keys-trace.en.1": "fd5bfd84a63c202e",
+    "keys-trace.ru.1": "473e3525c4299907",
+    "keys-claims.en.1": "f571ae53aa514b6b",
+    "keys-claims.ru.1": "2bd6c4765f4fcfee",
+    "keys-verdicts.en.1": "7ae7f3e3cc6161ce",
+    "keys-verdicts.ru.1": "f85df9b6433d7339",
+}
+
+
+@pytest.mark.parametrize("version", VARIANTS_PINNED)
+def test_a_variant_that_changed_has_a_new_version(version: str) -> None:
+    """If this fails: give the prompt a new version in `VERSIONS`, then pin its new digest here."""
+    name, language, number = version.split(".")
+    assert VERSIONS[name] == int(number)
+    variant: Any = name.partition("-")[0]
+    lang: Language = "ru" if language == "ru" else "en"
+    prompt = {
+        "trace": trace_prompt("q", [("0a", "d")], [("a", "r")], lang, variant=variant),
+        "claims": claims_prompt("q", "r", "a", lang, variant=variant),
+        "verdicts": verdicts_prompt([("D0", "d")], [("r1", "c")], lang, variant=variant),
+    }[name.partition("-")[2]]
+    pinned = json.dumps([prompt.rules, prompt.schema, prompt.data, prompt.grammar], ensure_ascii=False, sort_keys=True)
+    assert sha256(pinned.encode()).hexdigest()[:16] == VARIANTS_PINNED[version]
+
+
+def test_every_variant_is_pinned() -> None:
+    assert {version.split(".")[0] for version in (*PINNED, *VARIANTS_PINNED)} == VERSIONS.keys() - {"history"}
 
 
 @pytest.mark.parametrize("name", VERSIONS)

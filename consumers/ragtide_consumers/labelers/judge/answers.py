@@ -1,9 +1,13 @@
 """Parses a judge's answer: finds the JSON in the text, and keeps the usable part of an answer that was cut off."""
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import from_json
+
+# A string without an end reaches to the end of the text: otherwise the search from each quote would take square time.
+_COMMA_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|,(?=[ \t\r\n]{0,40}[\]}])', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,43 @@ def parse(text: str) -> Parsed | None:
         return None
     end = text.rfind("}")
     if end > start:
-        try:
-            whole = from_json(text[start : end + 1], allow_inf_nan=False)
-        except ValueError:
-            pass
-        else:
+        whole = _json(text[start : end + 1])
+        if whole is not None:
             return Parsed(whole, complete=True)
     try:
         part = from_json(text[start:], allow_inf_nan=False, allow_partial=True)
     except ValueError:
         return None
     return Parsed(_without_cut_list(part), complete=False)
+
+
+def _json(text: str) -> Any:
+    """Return the JSON in a text, with or without commas after last elements; None if it has other faults."""
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        pass
+    try:
+        return from_json(without_trailing_commas(text), allow_inf_nan=False)
+    except ValueError:
+        return None
+
+
+def without_trailing_commas(text: str) -> str:
+    r"""Return a text without commas between the last element of a JSON list or object and its end; strings stay.
+
+    Small models write such commas. It takes time in proportion to the text.
+
+    >>> without_trailing_commas('{"a": ["0a", "b,]", ], }')
+    '{"a": ["0a", "b,]" ] }'
+    """
+    parts: list[str] = []
+    begun = 0
+    for found in _COMMA_OR_STRING.finditer(text):
+        if found[0][0] == ",":
+            parts.append(text[begun : found.start()])
+            begun = found.start() + 1
+    return "".join([*parts, text[begun:]])
 
 
 def _without_cut_list(fields: dict[str, Any]) -> dict[str, Any]:

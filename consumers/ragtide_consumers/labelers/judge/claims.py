@@ -17,11 +17,10 @@ from ...text.splitting import parts, pieces
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .answers import texts
-from .client import JudgeClient
+from .client import SMALLEST_BUDGET, JudgeClient
 from .earlier_turns import earlier_turns
 from .prompts import Language, claims_prompt, verdicts_prompt
 from .repairing import AnswerReading, ask_until_usable
-from .trace import SMALLEST_BUDGET
 from .trace_answer import KEY_CHARS
 
 MOST_CLAIMS: Final = 200
@@ -51,6 +50,7 @@ async def judge_claims(
         interaction.reference_answer,
         language,
         earlier_turns(interaction),
+        variant=client.settings.prompt,
     )
     has_reference = interaction.reference_answer is not None
     claims = await ask_until_usable(
@@ -85,7 +85,7 @@ async def _verdicts(
     if interaction.reference_answer is not None:
         whole.append(("A", interaction.reference_answer))
     documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
-    budget = client.settings.context_tokens
+    budget = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=client.settings.prompt))
     while True:
         try:
             found: Verdicts = {}
@@ -122,7 +122,7 @@ async def _verdicts_of(
     keys = [key for key, _ in claims]
     return await ask_until_usable(
         client,
-        verdicts_prompt(sources, claims, language),
+        verdicts_prompt(sources, claims, language, variant=client.settings.prompt),
         lambda fields, repairs: read_verdicts(fields, keys, known, repairs),
         usage,
     )

@@ -17,6 +17,7 @@ from ...text.tokens import estimated_tokens
 from ..remote.access import Access
 from ..remote.cache import Cache, NoCache, content_key
 from ..remote.endpoint import EndpointInfo
+from ..remote.errors import ContextTooLong
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
@@ -28,6 +29,10 @@ from .transport import bounded_client
 
 FIRST_ANSWER_TOKENS: Final = 600
 """Expected tokens of an answer before the first answer."""
+
+
+SMALLEST_BUDGET: Final = 200
+"""Tokens of documents in one call below which a context is not split further."""
 
 
 def _any(answer: JudgeAnswer) -> bool:
@@ -109,6 +114,7 @@ class JudgeClient:
             ContextTooLong: the prompt is longer than the model takes.
             NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
         """
+        self._check_window(prompt, corrections)
         match None if corrections else await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
@@ -136,6 +142,33 @@ class JudgeClient:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
             await self._cache.put(self._key(prompt), [answer.text, answer.finish])
+
+    def document_tokens(self, prompt: Prompt) -> int:
+        """Return the tokens of documents that one call takes, by estimate.
+
+        Args:
+            prompt: without documents.
+
+        Raises:
+            ContextTooLong: the rest of the prompt leaves no room for documents in the model's window.
+        """
+        settings = self.settings
+        if settings.window_tokens is None:
+            return settings.context_tokens
+        room = settings.window_tokens - settings.most_answer_tokens - _prompt_tokens(prompt, ())
+        if room < SMALLEST_BUDGET:
+            raise ContextTooLong(
+                f"question, response and rules leave {max(room, 0):,} of the {settings.window_tokens:,} tokens of "
+                "judge.window_tokens for documents"
+            )
+        return min(settings.context_tokens, room)
+
+    def _check_window(self, prompt: Prompt, corrections: Sequence[Message]) -> None:
+        window, tokens = self.settings.window_tokens, _prompt_tokens(prompt, corrections)
+        # Corrections may take the room of the answer, rather than that an unusable answer is kept.
+        rest = 0 if corrections else self.settings.most_answer_tokens
+        if window is not None and tokens + rest > window:
+            raise ContextTooLong(f"the prompt has about {tokens:,} tokens: judge.window_tokens is {window:,}")
 
     def without_cache(self) -> "JudgeClient":
         """Return a client of the same endpoint, limits and account that neither reads nor stores cached answers.
@@ -173,6 +206,7 @@ class JudgeClient:
 def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:
     return (
         estimated_tokens(prompt.rules)
+        + estimated_tokens(prompt.form)
         + estimated_tokens(prompt.data)
         + sum(estimated_tokens(message["content"]) for message in corrections)
         + MESSAGE_TOKENS

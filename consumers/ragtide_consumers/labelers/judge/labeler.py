@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Final
 
 import structlog
 
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.judge import JudgeSettings, PromptVariant
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
@@ -25,13 +26,16 @@ from .claims import judge_claims
 from .client import JudgeClient
 from .earlier_turns import earlier_turns
 from .injection import suspected
-from .prompts import VERSIONS, Language
+from .prompts import VERSIONS, Language, name_of_prompt
 from .redacting import PromptRedaction
 from .self_consistency import asked_again, is_asked_twice, scored
 from .trace import judge_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
+
+VERSION_CHARS: Final = 200
+"""Most characters of a version."""
 
 log = structlog.get_logger("ragtide.judge")
 
@@ -145,9 +149,12 @@ class JudgeLabeler:
             labels=tuple(labels),
             splitter=sentences.splitter if "trace" in self._families else None,
             prompts=tuple(
-                f"{prompt}.{language}.{VERSIONS[prompt]}"
-                for prompts in (*(PROMPTS[family] for family in self._families), ["history"] if history else [])
-                for prompt in prompts
+                f"{name}.{language}.{VERSIONS[name]}"
+                for names in (
+                    *(_names(family, self._client.settings.prompt) for family in self._families),
+                    ["history"] if history else [],
+                )
+                for name in names
             ),
         )
 
@@ -191,8 +198,17 @@ def _unusable(labels: SentenceLabels, absent: Mapping[str, str]) -> dict[str, st
 
 
 def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Sequence[str]) -> str:
-    prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in PROMPTS[family]]
+    prompts = [f"{name}.{VERSIONS[name]}" for family in families for name in _names(family, settings.prompt)]
     language = [] if settings.language == "auto" else [settings.language]
     splitter = [SPLITTER_ID] if "trace" in families else []
     redacted = [f"redact.{'+'.join(redacted_by)}"] if redacted_by else []
-    return "/".join([settings.model or "", *prompts, *language, *splitter, *redacted])[:200]
+    whole = "/".join([settings.model or "", *prompts, *language, *splitter, *redacted])
+    if len(whole) <= VERSION_CHARS:
+        return whole
+    # Two long names may differ in their ends alone.
+    digest = blake2b(whole.encode(), digest_size=8).hexdigest()
+    return f"{whole[: VERSION_CHARS - len(digest) - 1]}~{digest}"
+
+
+def _names(family: str, variant: PromptVariant) -> list[str]:
+    return [name_of_prompt(name, variant) for name in PROMPTS[family]]

@@ -7,15 +7,25 @@ reminder follows the data. No tools are offered. The answer is checked against t
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-Language = Literal["en", "ru"]
+from ragtide_runtime.settings.judge import PromptVariant
 
-VERSIONS: Final[Mapping[str, int]] = {"trace": 1, "claims": 1, "verdicts": 1, "history": 1}
-"""Version of each prompt, and of the rules that earlier turns add to a prompt.
+from .answers import JudgeAnswer, Parsed, parse
+from .plain_answers import IN_WORDS, claims_grammar, parse_lines, trace_grammar, verdicts_grammar
+
+Language = Literal["en", "ru"]
+LANGUAGES: Final[tuple[Language, ...]] = ("en", "ru")
+
+VERSIONS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("trace", "claims", "verdicts", "history"), 1),
+    **dict.fromkeys(("short-trace", "short-claims", "short-verdicts"), 1),
+    **dict.fromkeys(("keys-trace", "keys-claims", "keys-verdicts"), 1),
+}
+"""Version of each prompt in each variant, and of the rules that earlier turns add to a prompt.
 
 It changes whenever its text or the form of its data changes (a test checks that).
 """
@@ -49,22 +59,54 @@ class Prompt:
     language: Language = "en"
     has_history: bool = False
     """Whether the data begin with earlier turns."""
+    variant: PromptVariant = "full"
+    grammar: str = ""
+    """Grammar of the answer in lines of keys; empty for a JSON answer."""
 
     @property
     def version(self) -> str:
         """Name, language and version, such as `trace.en.1`, or `trace.en.1+history.1` with earlier turns."""
         history = f"+history.{VERSIONS['history']}" if self.has_history else ""
-        return f"{self.name}.{self.language}.{VERSIONS[self.name]}{history}"
+        name = name_of_prompt(self.name, self.variant)
+        return f"{name}.{self.language}.{VERSIONS[name]}{history}"
+
+    @property
+    def in_lines(self) -> bool:
+        """Whether the answer is lines of keys, and not JSON."""
+        return self.variant == "keys"
 
     @property
     def form(self) -> str:
-        """The form of the answer in words, for endpoints that accept no schema."""
-        return f"{_FORM[self.language]}\n{json.dumps(self.schema)}"
+        """The form of the answer in words, for endpoints that accept no schema; empty if the rules tell it."""
+        return "" if self.in_lines else f"{_FORM[self.language]}\n{json.dumps(self.schema)}"
+
+    def parsed(self, answer: JudgeAnswer) -> Parsed | None:
+        """Return the fields of an answer; None if it does not have the form that was asked for."""
+        if self.in_lines:
+            return parse_lines(self.name, answer.text, cut=answer.finish == "length")
+        return parse(answer.text)
+
+    @property
+    def formless(self) -> str:
+        """The fault of an answer without the form, in words for the judge."""
+        return "it has none of the lines that were asked for" if self.in_lines else "it is not a JSON object"
+
+    def fault(self, text: str) -> str:
+        """Return a fault with the names that this form of the answer has."""
+        if self.in_lines:
+            for field, words in IN_WORDS.items():
+                text = text.replace(field, words)
+        return text
+
+
+def name_of_prompt(name: str, variant: PromptVariant) -> str:
+    """Return the name of a prompt in a variant, such as `short-trace`."""
+    return name if variant == "full" else f"{variant}-{name}"
 
 
 @cache
 def rules(name: str, language: Language) -> str:
-    """Return the rules of a prompt."""
+    """Return the rules of a prompt; names of variants are those of `name_of_prompt`."""
     return (files(__package__) / "prompts" / f"{name}.{language}.md").read_text(encoding="utf-8")
 
 
@@ -74,14 +116,21 @@ def trace_prompt(
     response: Iterable[tuple[str, str]],
     language: Language,
     history: Sequence[tuple[str, str]] = (),
+    *,
+    variant: PromptVariant = "full",
 ) -> Prompt:
     """Return the prompt for all of TRACe; documents, response and earlier turns as pairs of key and text."""
+    documents, response = list(documents), list(response)
     parts = {
         "QUESTION": [("Q", question)],
         "DOCUMENT SENTENCES": documents,
         "RESPONSE SENTENCES": response,
     }
-    return _prompt("trace", parts, TRACE_SCHEMA, language, history)
+    schema = TRACE_SCHEMA if variant == "full" else SHORT_TRACE_SCHEMA
+    found = _prompt("trace", parts, schema, language, history, variant=variant)
+    if not found.in_lines:
+        return found
+    return replace(found, grammar=trace_grammar([key for key, _ in documents], [key for key, _ in response]))
 
 
 def claims_prompt(
@@ -90,18 +139,28 @@ def claims_prompt(
     reference: str | None,
     language: Language,
     history: Sequence[tuple[str, str]] = (),
+    *,
+    variant: PromptVariant = "full",
 ) -> Prompt:
     """Return the prompt that extracts claims from response and reference answer; earlier turns as keys and texts."""
     texts = {"QUESTION": question, "RESPONSE": response, "REFERENCE": reference}
     given = [(key, text) for key, text in texts.items() if text is not None]
-    return _prompt("claims", {"TEXTS": given}, CLAIMS_SCHEMA, language, history)
+    found = _prompt("claims", {"TEXTS": given}, CLAIMS_SCHEMA, language, history, variant=variant)
+    return replace(found, grammar=claims_grammar(has_reference=reference is not None)) if found.in_lines else found
 
 
 def verdicts_prompt(
-    sources: Iterable[tuple[str, str]], claims: Iterable[tuple[str, str]], language: Language
+    sources: Sequence[tuple[str, str]],
+    claims: Sequence[tuple[str, str]],
+    language: Language,
+    *,
+    variant: PromptVariant = "full",
 ) -> Prompt:
     """Return the prompt that checks claims against sources, both as pairs of key and text."""
-    return _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, VERDICTS_SCHEMA, language)
+    found = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, VERDICTS_SCHEMA, language, variant=variant)
+    if not found.in_lines:
+        return found
+    return replace(found, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
 
 
 def quoted(text: str) -> str:
@@ -121,9 +180,11 @@ def _prompt(
     schema: Mapping[str, Any],
     language: Language,
     history: Sequence[tuple[str, str]] = (),
+    *,
+    variant: PromptVariant,
 ) -> Prompt:
     # A prompt without earlier turns has the same bytes as before there was a history, so its cached answer is found.
-    told = rules(name, language)
+    told = rules(name_of_prompt(name, variant), language)
     if history:
         parts = {"EARLIER TURNS": history, **parts}
         told += rules("history", language)
@@ -131,7 +192,7 @@ def _prompt(
         "\n".join([title, *(f"{key}: {quoted(text)}" for key, text in lines)]) for title, lines in parts.items()
     ]
     data = "\n\n".join([*sections, REMINDER[language]])
-    return Prompt(name, told, data, schema, language, has_history=bool(history))
+    return Prompt(name, told, data, schema, language, has_history=bool(history), variant=variant)
 
 
 def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -164,6 +225,20 @@ TRACE_SCHEMA: Final = _object(
     all_utilized_sentence_keys=_TEXTS,
 )
 """Form of the TRACe answer: RAGBench's own field names (Friel et al., arXiv:2407.11005, appendix 7.4)."""
+
+SHORT_TRACE_SCHEMA: Final = _object(
+    all_relevant_sentence_keys=_TEXTS,
+    sentence_support_information={
+        "type": "array",
+        "items": _object(
+            response_sentence_key=_TEXT,
+            supporting_sentence_keys=_TEXTS,
+            fully_supported=_TRUTH,
+        ),
+    },
+    all_utilized_sentence_keys=_TEXTS,
+)
+"""The same without explanations and the verdict on the whole, for models with a short context."""
 
 CLAIMS_SCHEMA: Final = _object(response_claims=_TEXTS, reference_claims=_TEXTS)
 """Form of extracted claims."""

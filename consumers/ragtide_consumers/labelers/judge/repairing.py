@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 from ...metrics.scores import AbsentReason
 from ..remote.errors import NoLabels
 from ..remote.usage import Usage
-from .answers import JudgeAnswer, parse
+from .answers import JudgeAnswer
 from .client import JudgeClient
 from .dialect import Message
 from .prompts import Language, Prompt
@@ -50,7 +50,7 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
         NoLabels: the judge refused, or no answer held labels.
         EndpointUnavailable, OverBudget: the judge could not be called.
     """
-    read = _ReadOnce(reader)
+    read = _ReadOnce(prompt, reader)
     asked_for = hash(prompt.data)
     best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
@@ -82,7 +82,8 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
 class _ReadOnce(Generic[T]):
     """Reads each answer once: the check whether it is usable and the labels share the same reading."""
 
-    def __init__(self, reader: Reader[T]) -> None:
+    def __init__(self, prompt: Prompt, reader: Reader[T]) -> None:
+        self._prompt = prompt
         self._reader = reader
         self._last: tuple[JudgeAnswer, AnswerReading[T], Usage] | None = None
 
@@ -100,10 +101,11 @@ class _ReadOnce(Generic[T]):
         return self._last[1], self._last[2]
 
     def _read(self, answer: JudgeAnswer, repairs: Usage) -> AnswerReading[T]:
-        parsed = parse(answer.text)
+        parsed = self._prompt.parsed(answer)
         if parsed is None:
-            return AnswerReading(None, ("it is not a JSON object",))
+            return AnswerReading(None, (self._prompt.formless,))
         reading = self._reader(parsed.fields, repairs)
+        reading = AnswerReading(reading.labels, tuple(self._prompt.fault(one) for one in reading.complaints))
         if parsed.complete and answer.finish != "length":
             return reading
         repairs.counters["judge_truncated"] += 1

@@ -1,7 +1,6 @@
 """TRACe labels from a judge: a single call, or several calls for the parts of a long context, merged."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from ragtide_schemas import SentenceLabels
 
@@ -10,14 +9,11 @@ from ...text.sentences import CutInteraction
 from ...text.splitting import parts
 from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
-from .client import JudgeClient
+from .client import SMALLEST_BUDGET, JudgeClient
 from .earlier_turns import KeyedTexts
-from .prompts import Language, trace_prompt
+from .prompts import Language, Prompt, trace_prompt
 from .repairing import ask_until_usable
 from .trace_answer import read_trace
-
-SMALLEST_BUDGET: Final = 200
-"""Tokens of documents in one call below which a context is not split further."""
 
 
 async def judge_trace(
@@ -33,7 +29,7 @@ async def judge_trace(
         NoLabels, ContextTooLong: the judge gave no labels.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.settings.context_tokens
+    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
     while True:
         runs = parts(keyed, budget)
         try:
@@ -67,11 +63,21 @@ async def _judge_part(
     history: KeyedTexts,
 ) -> SentenceLabels:
     keys = [key for key, _ in documents]
-    response = list(zip(sentences.response_keys, sentences.response, strict=True))
-    prompt = trace_prompt(sentences.question, documents, response, language, history)
+    prompt = _prompt(client, sentences, documents, language, history)
     return await ask_until_usable(
         client, prompt, lambda fields, repairs: read_trace(fields, keys, sentences.response_keys, repairs), usage
     )
+
+
+def _prompt(
+    client: JudgeClient,
+    sentences: CutInteraction,
+    documents: Sequence[tuple[str, str]],
+    language: Language,
+    history: KeyedTexts,
+) -> Prompt:
+    response = list(zip(sentences.response_keys, sentences.response, strict=True))
+    return trace_prompt(sentences.question, documents, response, language, history, variant=client.settings.prompt)
 
 
 def merge(labels: Sequence[SentenceLabels], sentences: CutInteraction) -> SentenceLabels:

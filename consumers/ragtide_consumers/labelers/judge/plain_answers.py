@@ -1,0 +1,214 @@
+"""Answers in lines of keys, for models that write JSON badly: their parser, and grammars that admit nothing else.
+
+A line is a key, a colon and words. A parser makes the fields of the JSON answer from the lines, so both forms are
+checked by the same code. It takes time in proportion to the text. Other lines are skipped.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ...text.keys import normalize_key
+from .answers import Parsed
+
+CHARS: Final = 200_000
+"""Characters of an answer that are read."""
+HEAD_CHARS: Final = 24
+"""Most characters of a line before its colon."""
+
+_YES: Final = frozenset({"yes", "true", "да"})
+_NO: Final = frozenset({"no", "partly", "partially", "partial", "false", "нет", "частично"})
+_NOTHING: Final = frozenset({"", "none", "-", "—", "нет", "empty"})
+
+SPECIAL: Final = ("general", "well_known_fact", "numerical_reasoning", "supported_without_sentence")
+"""Words that stand for a document sentence where none applies."""
+
+IN_WORDS: Final[Mapping[str, str]] = {
+    "all_relevant_sentence_keys": "the line RELEVANT",
+    "all_utilized_sentence_keys": "the line USED",
+    "supporting_sentence_keys": "the list of keys",
+    "fully_supported of": "the verdict of",
+    "is not true or false": "is not yes, partly or no",
+    "sentence_support_information": "the part with the response sentences",
+    "response_claims": "the part RESPONSE",
+    "reference_claims": "the part REFERENCE",
+    "verdicts is": "the part with the claims is",
+    "have no entry with both lists": "have no line",
+    "have no entry": "have no line",
+}
+"""Faults name fields of the JSON answer; here they name lines."""
+
+
+def parse_lines(name: str, text: str, *, cut: bool) -> Parsed | None:
+    r"""Return the fields of an answer in lines; None if no line has the form that was asked for.
+
+    Args:
+        name: of the prompt: `trace`, `claims` or `verdicts`.
+        text: of the answer.
+        cut: whether the answer was cut off; its last line is then dropped.
+
+    >>> found = parse_lines("trace", "Sure!\nRELEVANT: 0a, 0b\na: yes 0a\nUSED: none", cut=False)
+    >>> found.fields["all_relevant_sentence_keys"], found.fields["all_utilized_sentence_keys"]
+    (['0a', '0b'], [])
+    >>> parse_lines("verdicts", "r1: yes D0 no D1\nr2: no", cut=True).fields
+    {'verdicts': [{'claim': 'r1', 'entailed_by': ['D0'], 'contradicted_by': ['D1']}]}
+    """
+    lines = text[:CHARS].splitlines()
+    if cut or len(text) > CHARS:
+        lines = lines[:-1]
+    fields = _READERS[name](lines)
+    return Parsed(fields, complete=not cut) if fields else None
+
+
+def _lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield key and words of each line that has a short key, without the signs of lists and of bold text."""
+    for line in lines:
+        head, colon, rest = line.strip().lstrip("-*#>• ").partition(":")
+        if colon and len(head) <= HEAD_CHARS:
+            yield normalize_key(head.strip("* ")), rest.strip("* ")
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in (normalize_key(part) for part in text.replace(",", " ").split()) if word not in _NOTHING]
+
+
+def _trace(lines: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    entries: list[dict[str, Any]] = []
+    for key, rest in _lines(lines):
+        if key == "relevant":
+            found.setdefault("all_relevant_sentence_keys", _words(rest))
+        elif key == "used":
+            found.setdefault("all_utilized_sentence_keys", _words(rest))
+        elif key.isascii() and key.isalpha() and len(key) <= 3:
+            first, *words = [normalize_key(part) for part in rest.replace(",", " ").split()] or [""]
+            entry: dict[str, Any] = {"response_sentence_key": key}
+            if first in _YES or first in _NO:
+                entry["fully_supported"] = first in _YES
+            entry["supporting_sentence_keys"] = [word for word in words if word not in _NOTHING]
+            entries.append(entry)
+    if entries:
+        found["sentence_support_information"] = entries
+    return found
+
+
+def _claims(lines: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, list[str]] = {}
+    part: list[str] | None = None
+    for line in lines:
+        text = line.strip().lstrip("-*•> ").strip()
+        head, colon, rest = text.partition(":")
+        name = {"response": "response_claims", "reference": "reference_claims"}.get(normalize_key(head.strip("*# ")))
+        if colon and name is not None:
+            part = found.setdefault(name, [])
+            text = rest.strip("* ")
+        if part is not None and text.lower() not in _NOTHING:
+            part.append(_unnumbered(text))
+    return dict(found)
+
+
+def _unnumbered(text: str) -> str:
+    """Return a text without a number at its start, such as `2.` or `2)`."""
+    number, _, rest = text.partition(" ")
+    return rest.strip() if len(number) <= 4 and number[:-1].isdigit() and number[-1:] in (".", ")") else text
+
+
+def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
+    entries = []
+    for key, rest in _lines(lines):
+        if not (key[:1] in ("r", "g") and key[1:].isascii() and key[1:].isdigit()):
+            continue
+        named: dict[str, list[str]] = {"entailed_by": [], "contradicted_by": []}
+        into: list[str] | None = None
+        words = [part.strip(".,;: ") for part in rest.replace(",", " ").split()]
+        loose = False
+        for word in words:
+            if word.lower() in _YES:
+                into = named["entailed_by"]
+            elif word.lower() in _NO:
+                into = named["contradicted_by"]
+            elif word.lower() not in _NOTHING:
+                loose |= into is None
+                (into if into is not None else []).append(word)
+        # A source without yes or no has no meaning, and neither has a line without any word.
+        entries.append({"claim": key, **({} if loose or not words else named)})
+    return {"verdicts": entries} if entries else {}
+
+
+_READERS: Final[Mapping[str, Callable[[Iterable[str]], dict[str, Any]]]] = {
+    "trace": _trace,
+    "claims": _claims,
+    "verdicts": _verdicts,
+}
+
+
+def in_lines(name: str, fields: Mapping[str, Any]) -> str:
+    r"""Return the fields of a JSON answer as an answer in lines, which `parse_lines` reads back.
+
+    >>> in_lines("verdicts", {"verdicts": [{"claim": "r1", "entailed_by": ["D0"], "contradicted_by": []}]})
+    'r1: yes D0'
+    """
+    if name == "trace":
+        found = [f"RELEVANT: {_joined(fields['all_relevant_sentence_keys'])}"]
+        for entry in fields["sentence_support_information"]:
+            keys = entry["supporting_sentence_keys"]
+            verdict = "yes" if entry["fully_supported"] else "partly" if keys else "no"
+            found.append(" ".join([f"{entry['response_sentence_key']}:", verdict, *keys]))
+        found.append(f"USED: {_joined(fields['all_utilized_sentence_keys'])}")
+    elif name == "claims":
+        found = ["RESPONSE:", *(f"- {claim}" for claim in fields["response_claims"])]
+        found += ["REFERENCE:", *(f"- {claim}" for claim in fields["reference_claims"])]
+    else:
+        found = []
+        for entry in fields["verdicts"]:
+            parts = [["yes", *entry["entailed_by"]], ["no", *entry["contradicted_by"]]]
+            words = [word for part in parts if len(part) > 1 for word in part]
+            found.append(f"{entry['claim']}: {' '.join(words) or 'none'}")
+    return "\n".join(found)
+
+
+def _joined(keys: Sequence[str]) -> str:
+    return " ".join(keys) or "none"
+
+
+def trace_grammar(documents: Sequence[str], response: Sequence[str]) -> str:
+    """Return the grammar of TRACe's lines with the real keys, in the notation GBNF."""
+    keys = "keys ::= " + _list("key") if documents else 'keys ::= " none"'
+    known = [f"key ::= {_choice(documents)}"] if documents else []
+    supports = " | ".join(['"yes" (" " word){0,30}', '"partly" (" " word){0,30}', '"no" (" " word){0,30}'])
+    lines = " ".join(f'"{key}: " verdict "\\n"' for key in response)
+    return "\n".join(
+        [
+            f'root ::= "RELEVANT:" keys "\\n" {lines} "USED:" keys',
+            keys,
+            *known,
+            f"verdict ::= {supports}",
+            f"word ::= {'key | ' if documents else ''}{_choice(SPECIAL)}",
+        ]
+    )
+
+
+def claims_grammar(*, has_reference: bool) -> str:
+    """Return the grammar of the lines of claims, in the notation GBNF."""
+    reference = ' "REFERENCE:\\n" claim{0,60}' if has_reference else ' "REFERENCE:\\n"'
+    return f'root ::= "RESPONSE:\\n" claim{{0,60}}{reference}\nclaim ::= "- " [^\\n]{{1,400}} "\\n"'
+
+
+def verdicts_grammar(sources: Sequence[str], claims: Sequence[str]) -> str:
+    """Return the grammar of the lines of verdicts with the real keys, in the notation GBNF."""
+    lines = " ".join(f'"{key}: " verdict "\\n"' for key in claims)
+    return "\n".join(
+        [
+            f"root ::= {lines}",
+            'verdict ::= "none" | "yes" keys (" no" keys)? | "no" keys',
+            'keys ::= (" " key){1,30}',
+            f"key ::= {_choice(sources)}",
+        ]
+    )
+
+
+def _list(name: str) -> str:
+    return f'" none" | (" " {name}){{1,200}}'
+
+
+def _choice(keys: Iterable[str]) -> str:
+    return " | ".join(f'"{key}"' for key in keys)
