@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import Final
 
 import structlog
@@ -67,6 +68,7 @@ async def labeler_of(
     patient: bool = True,
     telemetry: LabelerTelemetry | None = None,
     also: Sequence[CustomMetric] = (),
+    answers: Path | None = None,
 ) -> AsyncIterator[Labeler]:
     """Build the labeler that the settings name, with custom metrics, and close it after the body.
 
@@ -77,6 +79,7 @@ async def labeler_of(
         telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade is
             available, because the worker continues without it.
         also: more custom metrics than the settings name.
+        answers: without Redis, a file that caches answers for later processes; None caches in memory.
 
     Raises:
         ConfigurationError: no labeler has that name, or a setting that it needs is missing.
@@ -84,7 +87,7 @@ async def labeler_of(
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
     models = await _models(settings) if "model" in settings.labelers else None
-    build = _Builder(settings, redis, telemetry, models)
+    build = _Builder(settings, redis, telemetry, models, answers)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
     reporting = telemetry.health.reporting(settings.cascade.reference, *outages) if outages else nullcontext()
@@ -97,12 +100,18 @@ async def labeler_of(
 
 class _Builder:
     def __init__(
-        self, settings: Settings, redis: Redis | None, telemetry: LabelerTelemetry, models: Labeler | None
+        self,
+        settings: Settings,
+        redis: Redis | None,
+        telemetry: LabelerTelemetry,
+        models: Labeler | None,
+        answers: Path | None,
     ) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
         self._models = models
+        self._answers = answers
 
     def cascade(self, *, patient: bool) -> CascadeLabeler:
         cascade = self._settings.cascade
@@ -124,7 +133,7 @@ class _Builder:
             return Bounded(self._models, self._settings.label_timeout_s)
         if name in IN_ONE_FILE:
             check_profiles(self._settings)
-        services = Services(self._settings, self._redis, self._telemetry.services)
+        services = Services(self._settings, self._redis, self._telemetry.services, self._answers)
         labeler = custom_labeler(IN_ONE_FILE.get(name, name), self._settings, services)
         if labeler is None:
             found = unknown("labeler", name, [*BUILT_IN, *installed_labelers()])
@@ -146,7 +155,7 @@ class _Builder:
         # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
         falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
         fallback = self._local() if falls_back else None
-        return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback)
+        return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback, answers=self._answers)
 
 
 async def _models(settings: Settings) -> Labeler:

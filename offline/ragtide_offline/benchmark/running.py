@@ -12,7 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from ragtide_consumers.labelers.judge.planned import PlannedCalls
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_producers import Row
+from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
 from ..score.scored_file import labeling_of
@@ -66,6 +70,30 @@ def _chosen(row: Row, share: float) -> bool:
     return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") < share * 2**32
 
 
+FREE: Final = ("local", "model")
+"""Labelers that make no calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostPlan:
+    """The calls that a run would make, by estimate."""
+
+    labeler: str
+    rows: int
+    calls: PlannedCalls
+    has_price: bool
+    """Whether the price is known; without one the dollars are 0."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan, for programs."""
+        return {
+            "labeler": self.labeler,
+            "rows": self.rows,
+            **asdict(self.calls),
+            "cost_usd": self.calls.cost_usd if self.has_price else None,
+        }
+
+
 @dataclass(slots=True)
 class BenchmarkRun:
     """The scores of a labeler on labeled rows so far. Texts are not kept."""
@@ -103,7 +131,7 @@ class BenchmarkRun:
         """
         waiting: deque[_Asked] = deque()
         started = perf_counter()
-        async with labeling_of(settings) as (label, labeler, at_once):
+        async with labeling_of(settings, keep_answers=True) as (label, labeler, at_once):
             self.labeler = f"{labeler.name} {labeler.version}"
             rows = self._labeled_rows(paths, limit, waiting, reorder)
             async with aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes:
@@ -115,6 +143,32 @@ class BenchmarkRun:
                         self._take(asked, outcome)
                     self.seconds = perf_counter() - started
                     yield
+
+    async def plan(
+        self, settings: Settings, paths: Sequence[Path], *, limit: int | None = None, reorder: float = 0.0
+    ) -> CostPlan:
+        """Return the cost of a run, and label nothing; arguments are those of `run`.
+
+        Raises:
+            RagtideError: a file cannot be read, a setting is missing, or the labeler's calls cannot be foreseen.
+        """
+        if settings.labeler not in ("judge", *FREE):
+            raise ConfigurationError(
+                f"--dry-run cannot foresee the calls of {settings.labeler}: it knows those of judge, and that "
+                f"{' and '.join(FREE)} make none"
+            )
+        # Metrics of users make no calls that are known here.
+        plain = settings.model_copy(update={"metrics": ()})
+        answers = settings.data_dir / ANSWERS
+        async with labeler_of(plain, None, patient=False, answers=answers) as labeler:
+            judge: Any = labeler if settings.labeler == "judge" else None
+            rows, calls = 0, PlannedCalls()
+            for row in self._labeled_rows(paths, limit, deque(), reorder):
+                if row.interaction is not None:
+                    rows += 1
+                    calls += PlannedCalls() if judge is None else await judge.planned(row.interaction)
+            has_price = judge is None or judge.has_price
+            return CostPlan(f"{labeler.name} {labeler.version}", rows, calls, has_price)
 
     def _labeled_rows(
         self, paths: Sequence[Path], limit: int | None, asked: deque[_Asked], reorder: float

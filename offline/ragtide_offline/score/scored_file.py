@@ -12,6 +12,7 @@ from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
@@ -72,7 +73,7 @@ class ScoredFile:
             RagtideError: the file cannot be read, the output cannot be continued, or nothing can be labeled now.
         """
         options = self.options
-        async with labeling_of(self.settings) as (label, labeler, at_once):
+        async with labeling_of(self.settings, keep_answers=True) as (label, labeler, at_once):
             named = None if labeler.name in {STORED, "cascade"} else f"{labeler.name} {labeler.version}"
             output = ScoreFile(options.output, labeler=named) if options.output is not None else None
             rows = self._new_rows(read_rows(options.source, options.file), {} if output is None else output.done)
@@ -126,8 +127,13 @@ class ScoredFile:
 
 
 @asynccontextmanager
-async def labeling_of(settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+async def labeling_of(settings: Settings, *, keep_answers: bool = False) -> AsyncIterator[tuple[Label, LabelerId, int]]:
     """Yield the function that labels a row, the labeler's id, and the number of rows in flight.
+
+    Args:
+        settings: name the labeler.
+        keep_answers: whether answers of remote labelers are cached in a file of the data directory, so that another run
+            pays for none of them again.
 
     Raises:
         ConfigurationError: the labeler or a profile is unknown, or a setting that the labeler needs is missing.
@@ -140,7 +146,8 @@ async def labeling_of(settings: Settings) -> AsyncIterator[tuple[Label, LabelerI
 
         yield label_stored, LabelerId(STORED, "1", ""), AT_ONCE_LOCAL
         return
-    async with labeler_of(settings, None, patient=False) as labeler:
+    answers = settings.data_dir / ANSWERS if keep_answers else None
+    async with labeler_of(settings, None, patient=False, answers=answers) as labeler:
 
         async def label(row: Row) -> Labeling:
             assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled

@@ -12,7 +12,7 @@ from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
 from ragtide_runtime.telemetry.logs import configure_logging
 
-from .benchmark_tables import figures_table, notes, preferences_table, subsets_table
+from .benchmark_tables import figures_table, notes, planned, preferences_table, subsets_table
 from .common import JsonOption, given
 from .console import out, print_json, warn
 from .progress import Shown, interruptible, progress_bar
@@ -37,17 +37,27 @@ def benchmark(
     ] = 0.0,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Level of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show calls, tokens and dollars of the judge, and label nothing.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a labeler on labeled data.
 
     It shows AUROC, calibration, error, rank correlation, cost and speed, as means over subsets with intervals, beside
-    constants and beside the judges whose scores the rows have. It needs no Redis. A paid labeler is asked for every
-    row again in every run: begin with --limit.
+    constants and beside the judges whose scores the rows have. It needs no Redis. Answers of a judge are kept
+    in data_dir, so a run that was interrupted pays for none of them again. --dry-run shows the cost first.
     """
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
     run = BenchmarkRun()
+    if dry_run:
+        plan = asyncio.run(run.plan(settings, files, limit=limit, reorder=reorder))
+        if as_json:
+            print_json(plan.as_dict())
+        else:
+            out.print(planned(plan), markup=False, highlight=False)
+        return
     with (
         interruptible(lambda: f"{run.counts['labeled']:,} rows were labeled: give the same command again."),
         progress_bar("labeling", None) as advance,

@@ -8,7 +8,7 @@ from rich.text import Text
 from ragtide_aggregator.statistics.bootstrap import Measured
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
-from ragtide_offline.benchmark.running import BenchmarkRun
+from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
 from ragtide_schemas.fitness import fitness_of
 
 from .fitting import Column, Notes, fitted, heading
@@ -68,6 +68,20 @@ def preferences_table(found: Sequence[PreferenceFigures], width: int) -> Rendera
     ]
     title = heading(["people's preferences"], width)
     return fitted(columns, width, Notes({0: [title]}))
+
+
+def planned(plan: CostPlan) -> str:
+    """Return the cost of a run in sentences."""
+    calls = plan.calls
+    found = [f"{plan.labeler}: {plan.rows:,} rows, {calls.calls:,} calls, {calls.cached:,} answers from the cache."]
+    if calls.calls:
+        found.append(f"About {calls.prompt_tokens:,} tokens sent, {calls.completion_tokens:,} answered.")
+        found.append(
+            f"About ${calls.cost_usd:,.2f}, without answers that are asked for again because of a fault."
+            if plan.has_price
+            else "The price of the model is not known: set it under judge.prices."
+        )
+    return "\n".join(found)
 
 
 def notes(

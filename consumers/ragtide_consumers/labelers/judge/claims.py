@@ -19,7 +19,8 @@ from ..remote.usage import Usage
 from .answers import texts
 from .client import SMALLEST_BUDGET, JudgeClient
 from .earlier_turns import earlier_turns
-from .prompts import Language, claims_prompt, verdicts_prompt
+from .planned import PlannedCalls
+from .prompts import Language, Prompt, claims_prompt, verdicts_prompt
 from .repairing import AnswerReading, ask_until_usable
 from .trace_answer import KEY_CHARS
 
@@ -44,14 +45,7 @@ async def judge_claims(
         EndpointUnavailable, OverBudget: the judge could not be asked.
         NoLabels, ContextTooLong: the judge gave no labels.
     """
-    prompt = claims_prompt(
-        interaction.question,
-        interaction.response,
-        interaction.reference_answer,
-        language,
-        earlier_turns(interaction),
-        variant=client.settings.prompt,
-    )
+    prompt = _prompt(client, interaction, language)
     has_reference = interaction.reference_answer is not None
     claims = await ask_until_usable(
         client, prompt, lambda fields, repairs: read_claims(fields, repairs, has_reference=has_reference), usage
@@ -65,6 +59,40 @@ async def judge_claims(
         retrieved2response=_table(verdicts, "r", len(claims.response), documents),
         response_claims=claims.response,
         reference_claims=claims.reference if has_reference else None,
+    )
+
+
+async def planned_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> PlannedCalls:
+    """Return the calls that `judge_claims` would make, by estimate: the claims are not known before the first call.
+
+    Each sentence of response and reference answer stands for a claim. If the first answer is cached, so are the others.
+
+    Raises:
+        ContextTooLong: there is no room for documents.
+    """
+    found = await client.planned(_prompt(client, interaction, language))
+    if found.cached:
+        return found
+    reference = interaction.reference_answer
+    claims = [("r1", interaction.response), *([] if reference is None else [("g1", reference)])]
+    whole = [("R", interaction.response), *([] if reference is None else [("A", reference)])]
+    variant = client.settings.prompt
+    budget = client.document_tokens(verdicts_prompt(whole, claims, language, variant=variant))
+    documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
+    for number, run in enumerate(parts(pieces(documents, budget), budget)):
+        sources = run + (whole if number == 0 else [])
+        found += await client.planned(verdicts_prompt(sources, claims, language, variant=variant))
+    return found
+
+
+def _prompt(client: JudgeClient, interaction: RagInteraction, language: Language) -> Prompt:
+    return claims_prompt(
+        interaction.question,
+        interaction.response,
+        interaction.reference_answer,
+        language,
+        earlier_turns(interaction),
+        variant=client.settings.prompt,
     )
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
 from .dialect import Dialect, Message
+from .planned import PlannedCalls
 from .prices import MESSAGE_TOKENS, price_of
 from .prompts import Prompt
 from .transport import bounded_client
@@ -47,12 +49,15 @@ class JudgeClient:
         settings: of the process; the judge's model is required.
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
+        answers: without Redis, a file that caches answers for later processes; None caches in memory.
 
     Raises:
         ConfigurationError: no model, no key for an endpoint that needs one, or a spend limit without a price.
     """
 
-    def __init__(self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry) -> None:
+    def __init__(
+        self, settings: Settings, redis: Redis | None, telemetry: EndpointTelemetry, answers: Path | None = None
+    ) -> None:
         judge = settings.judge
         if judge.model is None:
             raise ConfigurationError("judge.model is not set: name the model, such as RAGTIDE_JUDGE_MODEL=gpt-5-mini")
@@ -87,7 +92,9 @@ class JudgeClient:
             refused=AbsentReason.JUDGE_REFUSED,
             unusable=AbsentReason.JUDGE_UNUSABLE,
         )
-        self._access = Access(info, judge, settings, redis, telemetry, tokens_per_minute=judge.tokens_per_minute)
+        self._access = Access(
+            info, judge, settings, redis, telemetry, tokens_per_minute=judge.tokens_per_minute, answers=answers
+        )
         self._cache: Cache = self._access.cache
         self._answer_tokens = float(FIRST_ANSWER_TOKENS)
 
@@ -142,6 +149,20 @@ class JudgeClient:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
             await self._cache.put(self._key(prompt), [answer.text, answer.finish])
+
+    async def planned(self, prompt: Prompt) -> PlannedCalls:
+        """Return the cost of asking, without a call: nothing if the answer is in the cache."""
+        if await self._cache.get(self._key(prompt)) is not None:
+            return PlannedCalls(cached=1)
+        sent, answered = _prompt_tokens(prompt, ()), min(FIRST_ANSWER_TOKENS, self.settings.most_answer_tokens)
+        price = self._price
+        usd = None if price is None else price.cost_usd(prompt_tokens=sent, completion_tokens=answered)
+        return PlannedCalls(1, 0, sent, answered, 0.0 if usd is None else usd)
+
+    @property
+    def has_price(self) -> bool:
+        """Whether the price of the model is known."""
+        return self._price is not None
 
     def document_tokens(self, prompt: Prompt) -> int:
         """Return the tokens of documents that one call takes, by estimate.

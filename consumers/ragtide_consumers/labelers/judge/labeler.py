@@ -22,14 +22,15 @@ from ..event import labeler_id
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
-from .claims import judge_claims
+from .claims import judge_claims, planned_claims
 from .client import JudgeClient
 from .earlier_turns import earlier_turns
 from .injection import suspected
+from .planned import PlannedCalls
 from .prompts import VERSIONS, Language, name_of_prompt
 from .redacting import PromptRedaction
 from .self_consistency import asked_again, is_asked_twice, scored
-from .trace import judge_trace
+from .trace import judge_trace, planned_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
@@ -157,6 +158,31 @@ class JudgeLabeler:
                 for name in names
             ),
         )
+
+    @property
+    def has_price(self) -> bool:
+        """Whether the price of the model is known."""
+        return self._client.has_price
+
+    async def planned(self, interaction: RagInteraction) -> PlannedCalls:
+        """Return the calls that labeling an interaction would make, by estimate, and make none."""
+        if nothing_to_label(interaction) is not None:
+            return PlannedCalls()
+        found = PlannedCalls()
+        try:
+            interaction, sentences = await self._redaction.prepared(interaction)
+            language = self._language(sentences.language)
+            if "trace" in self._families:
+                once = await planned_trace(self._client, sentences, language, earlier_turns(interaction))
+                found += once
+                if is_asked_twice(interaction, self._client.settings.repeat_share):
+                    again = self._client.without_cache()
+                    found += await planned_trace(again, sentences, language, earlier_turns(interaction))
+            if "ragchecker" in self._families:
+                found += await planned_claims(self._client, interaction, language)
+        except (RedactionError, NotRedactedError, ContextTooLong):
+            return found  # such interactions are absent, and cost nothing more
+        return found
 
     def _warn_no_labels(self, error: Exception) -> None:
         if times := self._no_labels.due():

@@ -11,6 +11,7 @@ from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .client import SMALLEST_BUDGET, JudgeClient
 from .earlier_turns import KeyedTexts
+from .planned import PlannedCalls
 from .prompts import Language, Prompt, trace_prompt
 from .repairing import ask_until_usable
 from .trace_answer import read_trace
@@ -51,6 +52,22 @@ async def judge_trace(
         verdicts = {sentence: together.fully_supported.get(sentence) for sentence in scattered}
         merged = merged.model_copy(update={"fully_supported": {**merged.fully_supported, **verdicts}})
     return merged
+
+
+async def planned_trace(
+    client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
+) -> PlannedCalls:
+    """Return the calls that `judge_trace` would make, without the one about scattered support.
+
+    Raises:
+        ContextTooLong: there is no room for documents.
+    """
+    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
+    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
+    found = PlannedCalls()
+    for run in parts(keyed, budget):
+        found += await client.planned(_prompt(client, sentences, run, language, history))
+    return found
 
 
 async def _judge_part(

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import structlog
 from redis import RedisError
@@ -16,6 +17,7 @@ from ragtide_runtime.settings.remote import RemoteSettings
 from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
+from .file_cache import FileCache
 from .spend import LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
 from .spend_file import FileSpend
 from .state import StateReporter
@@ -35,6 +37,7 @@ class Access:
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
         tokens_per_minute: most tokens that one worker sends and requests.
+        answers: without Redis, a file that caches answers for later processes; None caches in memory.
     """
 
     def __init__(
@@ -46,12 +49,13 @@ class Access:
         telemetry: EndpointTelemetry,
         *,
         tokens_per_minute: float | None = None,
+        answers: Path | None = None,
     ) -> None:
         name = info.name
         self._info = info
         self.telemetry = telemetry.of(info.model, "live" if workspace_of(settings.prefix) is None else "runs")
         self.endpoint = Endpoint(info, remote, self.telemetry, tokens_per_minute=tokens_per_minute)
-        self.cache = _cache(name, remote, settings, redis)
+        self.cache = _cache(name, remote, settings, redis, answers)
         self._spend = _spend(name, remote, settings, redis)
         self._over_budget = ""
         self._reporter = (
@@ -132,17 +136,21 @@ class Access:
         )
 
     async def aclose(self) -> None:
-        """Remove the state from Redis."""
+        """Remove the state from Redis, and close the file of answers."""
+        if isinstance(self.cache, FileCache):
+            self.cache.close()
         if self._reporter is not None:
             await self._reporter.aclose()
 
 
-def _cache(name: str, remote: RemoteSettings, settings: Settings, redis: Redis | None) -> Cache:
+def _cache(name: str, remote: RemoteSettings, settings: Settings, redis: Redis | None, answers: Path | None) -> Cache:
     if remote.cache_ttl_s <= 0:
         return NoCache()
     # An offline run reuses the deployment's cached answers instead of asking again.
     key = partial(Streams(deployment_prefix(settings.prefix), 0).labeler_cache, name)
-    return MemoryCache() if redis is None else RedisCache(redis, key, remote.cache_ttl_s)
+    if redis is not None:
+        return RedisCache(redis, key, remote.cache_ttl_s)
+    return MemoryCache() if answers is None else FileCache(answers, name, remote.cache_ttl_s)
 
 
 def _spend(name: str, remote: RemoteSettings, settings: Settings, redis: Redis | None) -> Spend:

@@ -1,5 +1,6 @@
 """Opens the HTTP services that the settings name, for the labelers of a process."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragtide_runtime.errors import ConfigurationError
@@ -21,12 +22,20 @@ class Services:
         settings: of the process.
         redis: holds cache, spend and state for all processes; without it each process has its own.
         telemetry: counts calls.
+        answers: without Redis, a file that caches answers for later processes; None caches in memory.
     """
 
-    def __init__(self, settings: Settings, redis: "Redis | None", telemetry: EndpointTelemetry) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        redis: "Redis | None",
+        telemetry: EndpointTelemetry,
+        answers: Path | None = None,
+    ) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
+        self._answers = answers
 
     def open(self, name: str, path: str = "") -> "HttpService":
         """Return a service; the caller closes it.
@@ -57,5 +66,5 @@ class Services:
             refused=AbsentReason.SERVICE_REFUSED,
             unusable=AbsentReason.SERVICE_UNUSABLE,
         )
-        access = Access(info, service, self._settings, self._redis, self._telemetry)
+        access = Access(info, service, self._settings, self._redis, self._telemetry, answers=self._answers)
         return HttpService(service, access, path)
