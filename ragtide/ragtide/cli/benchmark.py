@@ -45,8 +45,8 @@ def benchmark(
     """Measure a labeler on labeled data.
 
     It shows AUROC, calibration, error, rank correlation, cost and speed, as means over subsets with intervals, beside
-    constants and beside the judges whose scores the rows have. It needs no Redis. Answers of a judge are kept
-    in data_dir, so a run that was interrupted pays for none of them again. --dry-run shows the cost first.
+    constants and beside the judges whose scores the rows have. It needs no Redis. A judge's answers are kept
+    in data_dir and paid for once.
     """
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)

@@ -59,6 +59,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "ragtide fit --kept --reference judge",
         "ragtide fit answers.jsonl --judged judge.jsonl --output local-model.json",
     ),
+    "batch": (
+        "ragtide batch rows.jsonl",
+        "ragtide batch rows.jsonl --no-wait",
+    ),
     "benchmark": (
         "ragtide benchmark ragbench.jsonl.gz",
         "ragtide benchmark test.jsonl --labeler judge --limit 200 --json",

@@ -44,6 +44,7 @@ GROUPS: Final = {
     "Offline (files, without Redis)": {
         "score": Listed("score:score", "Score a file of interactions."),
         "fit": Listed("fit:fit", "Fit the local labeler to scores of your judge, or of people."),
+        "batch": Listed("batch:batch", "Ask the judge in batches, at half the price."),
         "benchmark": Listed("benchmark:benchmark", "Measure a labeler on labeled data."),
         "agreement": Listed("agreement:agreement", "Measure how well scores agree with gold or other scores."),
     },

@@ -67,6 +67,8 @@ class JudgeSettings(RemoteSettings):
     `judge.self_consistency`; a hash of the id chooses them. It needs the family `trace`."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Most tokens a minute that one worker sends and requests, by estimate."""
+    batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
     over_budget: Literal["pause", "local"] = "pause"
     """If a spend limit is reached: `pause` waits for the next hour or day, `local` lets the local labeler score."""
     prices: dict[str, Price] = Field(default_factory=dict)

@@ -28,6 +28,9 @@ MOST_CLAIMS: Final = 200
 """Most claims of one text; further claims are dropped and counted."""
 
 
+KeyedList = list[tuple[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Claims:
     """The claims of response and reference answer."""
@@ -60,6 +63,35 @@ async def judge_claims(
         response_claims=claims.response,
         reference_claims=claims.reference if has_reference else None,
     )
+
+
+async def wanted_of_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> list[Prompt]:
+    """Return the prompts of `judge_claims` that are known by now and have no cached answer.
+
+    The claims are not known before the first answer. An answer that is unusable leaves the rest to ordinary calls.
+
+    Raises:
+        ContextTooLong: there is no room for documents.
+    """
+    first = _prompt(client, interaction, language)
+    answer = await client.cached(first)
+    if answer is None:
+        return [first]
+    parsed = first.parsed(answer)
+    has_reference = interaction.reference_answer is not None
+    claims = None if parsed is None else read_claims(parsed.fields, Usage(), has_reference=has_reference).labels
+    if claims is None:
+        return []
+    keyed, whole, documents = _checked_texts(interaction, claims)
+    if not keyed:
+        return []
+    variant = client.settings.prompt
+    budget = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=variant))
+    prompts = [
+        verdicts_prompt(run + (whole if number == 0 else []), keyed, language, variant=variant)
+        for number, run in enumerate(parts(pieces(documents, budget), budget))
+    ]
+    return [one for one in prompts if await client.cached(one) is None]
 
 
 async def planned_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> PlannedCalls:
@@ -103,16 +135,9 @@ Verdicts = dict[tuple[str, str], Entailment]
 async def _verdicts(
     client: JudgeClient, interaction: RagInteraction, claims: Claims, language: Language, usage: Usage
 ) -> Verdicts:
-    keyed = [
-        *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
-        *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
-    ]
+    keyed, whole, documents = _checked_texts(interaction, claims)
     if not keyed:
         return {}
-    whole = [("R", interaction.response)]
-    if interaction.reference_answer is not None:
-        whole.append(("A", interaction.reference_answer))
-    documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
     budget = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=client.settings.prompt))
     while True:
         try:
@@ -127,6 +152,18 @@ async def _verdicts(
             usage.counters["context_split"] += 1
         else:
             return found
+
+
+def _checked_texts(interaction: RagInteraction, claims: Claims) -> tuple[KeyedList, KeyedList, KeyedList]:
+    """Return claims, whole texts, and documents, as keys and texts."""
+    keyed = [
+        *((f"r{index + 1}", claim) for index, claim in enumerate(claims.response)),
+        *((f"g{index + 1}", claim) for index, claim in enumerate(claims.reference)),
+    ]
+    whole = [("R", interaction.response)]
+    if interaction.reference_answer is not None:
+        whole.append(("A", interaction.reference_answer))
+    return keyed, whole, [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
 
 
 def _together(known: Verdicts, more: Verdicts) -> Verdicts:

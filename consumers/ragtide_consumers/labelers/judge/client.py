@@ -19,12 +19,14 @@ from ..remote.access import Access
 from ..remote.cache import Cache, NoCache, content_key
 from ..remote.endpoint import EndpointInfo
 from ..remote.errors import ContextTooLong
+from ..remote.spend import Spend
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
+from .completions import is_completion, read_reply
 from .dialect import Dialect, Message
-from .planned import PlannedCalls
+from .planned import BatchRequest, PlannedCalls
 from .prices import MESSAGE_TOKENS, price_of
 from .prompts import Prompt
 from .transport import bounded_client
@@ -149,6 +151,44 @@ class JudgeClient:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
         if not answer.from_cache:
             await self._cache.put(self._key(prompt), [answer.text, answer.finish])
+
+    async def cached(self, prompt: Prompt) -> JudgeAnswer | None:
+        """Return the cached answer to a prompt; None if there is none."""
+        match await self._cache.get(self._key(prompt)):
+            case [str(text), str(finish)]:
+                return JudgeAnswer(text, finish, from_cache=True)
+        return None
+
+    def batch_request(self, prompt: Prompt) -> BatchRequest:
+        """Return a prompt as a request of a batch, whose answer belongs into the cache under its key."""
+        expected_usd = self._probable_usd(prompt, (), int(self._answer_tokens))
+        return BatchRequest(self._key(prompt), self._dialect.parameters(prompt), expected_usd)
+
+    async def take(self, key: str, reply: object) -> JudgeAnswer | None:
+        """Store the answer in a reply of a batch, and return it; None if the reply is a refusal or no completion."""
+        answer = read_reply(reply, self._price)
+        if not is_completion(reply) or not answer.text or answer.refusal is not None:
+            return None
+        await self._cache.put(key, [answer.text, answer.finish])
+        return answer
+
+    @property
+    def address(self) -> str:
+        """Address of the endpoint."""
+        return self._base_url
+
+    @property
+    def account(self) -> Spend:
+        """The account of the spend limit."""
+        return self._access.account
+
+    def clean(self, text: str) -> str:
+        """Return a text of the endpoint without the key, on one line."""
+        return self._access.endpoint.clean(text)
+
+    def unbounded(self) -> openai.AsyncOpenAI:
+        """Return a client of the same endpoint for files, which may be large; the caller closes it."""
+        return openai.AsyncOpenAI(api_key=self._client.api_key, base_url=self._base_url, max_retries=5)
 
     async def planned(self, prompt: Prompt) -> PlannedCalls:
         """Return the cost of asking, without a call: nothing if the answer is in the cache."""

@@ -22,15 +22,15 @@ from ..event import labeler_id
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import UnfinishedUsage, Usage
-from .claims import judge_claims, planned_claims
+from .claims import judge_claims, planned_claims, wanted_of_claims
 from .client import JudgeClient
 from .earlier_turns import earlier_turns
 from .injection import suspected
-from .planned import PlannedCalls
-from .prompts import VERSIONS, Language, name_of_prompt
+from .planned import BatchRequest, PlannedCalls
+from .prompts import VERSIONS, Language, Prompt, name_of_prompt
 from .redacting import PromptRedaction
 from .self_consistency import asked_again, is_asked_twice, scored
-from .trace import judge_trace, planned_trace
+from .trace import judge_trace, planned_trace, wanted_of_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
@@ -163,6 +163,27 @@ class JudgeLabeler:
     def has_price(self) -> bool:
         """Whether the price of the model is known."""
         return self._client.has_price
+
+    @property
+    def client(self) -> JudgeClient:
+        """The client, for batches."""
+        return self._client
+
+    async def wanted(self, interaction: RagInteraction) -> list[BatchRequest]:
+        """Return the requests of an interaction that are known by now and have no cached answer."""
+        if nothing_to_label(interaction) is not None:
+            return []
+        found: list[Prompt] = []
+        try:
+            interaction, sentences = await self._redaction.prepared(interaction)
+            language = self._language(sentences.language)
+            if "trace" in self._families:
+                found += await wanted_of_trace(self._client, sentences, language, earlier_turns(interaction))
+            if "ragchecker" in self._families:
+                found += await wanted_of_claims(self._client, interaction, language)
+        except (RedactionError, NotRedactedError, ContextTooLong):
+            pass  # such interactions are absent
+        return [self._client.batch_request(one) for one in found]
 
     async def planned(self, interaction: RagInteraction) -> PlannedCalls:
         """Return the calls that labeling an interaction would make, by estimate, and make none."""

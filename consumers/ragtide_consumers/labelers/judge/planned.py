@@ -1,6 +1,34 @@
-"""The calls that labeling would make, for a look at the cost before it is paid. No I/O."""
+"""The calls that labeling would make: for a look at the cost before it is paid, and for batches. No I/O."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request for a batch."""
+
+    key: str
+    """Key of the answer in the cache: 40 hexadecimal digits."""
+    body: Mapping[str, Any]
+    """Parameters of a chat completion."""
+    expected_usd: float
+    """Probable dollars at the ordinary price; 0 without a price."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Progress of a batch."""
+
+    id: str
+    status: str
+    done: int
+    total: int
+
+
+ShowBatch = Callable[[BatchProgress], None]
+"""Shows the progress of a batch."""
 
 
 @dataclass(frozen=True, slots=True)

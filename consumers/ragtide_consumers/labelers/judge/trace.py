@@ -54,6 +54,20 @@ async def judge_trace(
     return merged
 
 
+async def wanted_of_trace(
+    client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
+) -> list[Prompt]:
+    """Return the prompts of `judge_trace` that have no cached answer, without the one about scattered support.
+
+    Raises:
+        ContextTooLong: there is no room for documents.
+    """
+    keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
+    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
+    prompts = [_prompt(client, sentences, run, language, history) for run in parts(keyed, budget)]
+    return [one for one in prompts if await client.cached(one) is None]
+
+
 async def planned_trace(
     client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
 ) -> PlannedCalls:

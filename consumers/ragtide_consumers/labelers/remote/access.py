@@ -64,6 +64,11 @@ class Access:
             else StateReporter(redis, settings.prefix, name, self.state, counts=self.telemetry.counts)
         )
 
+    @property
+    def account(self) -> Spend:
+        """The account of the spend limit."""
+        return self._spend
+
     async def ask(self, call: Call[Reply], usage: Usage, *, expected_usd: float = 0.0) -> Reply:
         """Return the reply to a call, within the spend limit.
 
