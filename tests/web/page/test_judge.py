@@ -14,6 +14,7 @@ from tests.web.page.test_item import keep
 from tests.web.page.test_page import SCRIPT, page
 
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.agreement.kept import labeler_kappas
@@ -25,6 +26,7 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
+from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 from ragtide_web.page.judge import endpoint_view, pipeline_spend, pipeline_usage, spend_chart
 from ragtide_web.page.judged_worth import agreement_rows, gold_error_rows
 from ragtide_web.page.words import words
@@ -189,7 +191,9 @@ async def fill(redis: Any) -> None:
     await redis.sadd(STREAMS.endpoint_states, "host-1")
     await redis.set(STREAMS.endpoint_state("host-1"), json.dumps(state))
     (owner,) = owners(redis, Settings())
-    await owner.commit(*cascade(pipeline=f"shop {SCRIPT}"), *cascade(n=10, pipeline="bank"))
+    await owner.commit(
+        *cascade(pipeline=f"shop {SCRIPT}"), *cascade(n=10, pipeline="bank"), *asked_twice(f"shop {SCRIPT}")
+    )
 
 
 LIMITED = {"model": "gpt-5-mini", "spend_per_hour_usd": 1.0, "spend_per_day_usd": 20.0}
@@ -223,11 +227,51 @@ async def test_kappa_has_n_and_an_interval_and_hides_other_pipelines(async_redis
         assert ("local, judge" in text, "No kept item has marks of two labelers yet." in text) == (False, True)
 
 
+def asked_twice(pipeline: str, n: int = 60) -> list[MetricEvent]:
+    """Return events of a judge that agrees with itself about 90% of the sentences."""
+    return [
+        event(
+            5_000 + number,
+            {SELF_CONSISTENCY.name: 1.0 if number % 5 else 0.5},
+            pipeline=pipeline,
+            interaction_id=f"twice-{number}",
+            labeler="judge",
+            labeler_version="gpt-5-mini/trace.1",
+        )
+        for number in range(n)
+    ]
+
+
+async def test_the_agreement_of_the_judge_with_itself_has_n_and_an_interval(async_redis: Any, redis_url: str) -> None:
+    (owner,) = owners(async_redis, Settings())
+    await owner.commit(*asked_twice("shop"), *asked_twice("bank"))
+    tokens = [{"name": "bank", "token": "bank-0123456789", "access": ["read"], "pipelines": ["bank"]}]
+    async with http_service(redis_url, serve={"tokens": tokens}) as service:
+        found = await service_overview(async_redis)
+        _, text = await page(service, "/judge", Authorization="Bearer bank-0123456789")
+    part = text.partition('id="consistency"')[2].partition("</section>")[0]
+    assert "judge gpt-5-mini<" in part
+    assert ">60<" in part
+    assert ">90.0%<" in part
+    assert found.lower is not None
+    assert found.upper is not None
+    assert found.lower < 0.9 < found.upper
+    assert f"{found.lower:.1%} – {found.upper:.1%}" in part
+    assert "shop" not in part
+
+
+async def service_overview(redis: Any) -> Estimate:
+    """Return the mean of the self-consistency of one pipeline."""
+    found = [one for one in await Deployment(redis, Settings()).overview() if one.metric == SELF_CONSISTENCY.name]
+    return next(one for one in found if one.pipeline == "bank")
+
+
 async def test_an_empty_deployment_says_how_to_begin(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url) as service:
         status, text = await page(service, "/judge")
     assert status == 200
     assert "No judge is configured" in text
+    assert "judge.repeat_share = 0.02" in text
 
 
 async def test_a_token_for_some_pipelines_sees_no_dollars_of_the_deployment(async_redis: Any, redis_url: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ragtide_aggregator.estimates.gold_errors import RMSE
 from ragtide_schemas import Estimate
+from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
 from .judge import ROWS
 
@@ -48,6 +49,20 @@ def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
         if one.segment is None and one.run is None and one.window == "all" and one.estimator == "prediction_powered"
     ]
     return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler))[:ROWS]
+
+
+def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
+    """Return how often a judge agrees with itself, by whole pipeline: the means of `judge.self_consistency`."""
+    found = [
+        one
+        for one in estimates
+        if one.metric == SELF_CONSISTENCY.name
+        and one.n
+        and one.segment is None
+        and one.run is None
+        and one.window == "all"
+    ]
+    return sorted(found, key=lambda one: (one.pipeline, one.labeler, one.labeler_version))[:ROWS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..judge import ROWS, pipeline_usage
 from ..judge_reading import read_endpoints
-from ..judged_worth import agreement_rows, gold_error_rows
+from ..judged_worth import agreement_rows, gold_error_rows, self_consistency_rows
 from ..rendering import render
 from ..viewers import Reader
 
@@ -42,5 +42,6 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         kappas=kappas,
         kappa_rows=[one for one in kappas.value or () if viewer.may_use(one.pipeline)][:ROWS],
         least_items=LEAST_ITEMS,
+        consistency=self_consistency_rows(overview),
         errors=gold_error_rows(overview),
     )
