@@ -57,6 +57,12 @@ def wait_a_millisecond(redis: Any) -> None:
     wait_until(lambda: redis.time()[1] // 1000 != before)
 
 
+def deliver_in_turn(redis: Any, number: int, *places: ListPlace, within: SpecimenSettings | None = None) -> None:
+    """Deliver an interaction in a millisecond of its own, because milliseconds tell which specimen is the latest."""
+    deliver(redis, number, *places, within=within)
+    wait_a_millisecond(redis)
+
+
 def latest(most: int = 2, name: str = "sample") -> ListPlace:
     return ListPlace(name, most)
 
@@ -95,33 +101,32 @@ def test_the_worst_stay_and_the_least_bad_goes_with_everything_of_it(redis: Any)
 
 def test_of_equal_values_the_latest_stay(redis: Any) -> None:
     for number in range(4):
-        deliver(redis, number, worst(0.5))
+        deliver_in_turn(redis, number, worst(0.5))
     assert kept(redis) == [2, 3]
 
 
 def test_the_latest_of_a_sample_stay(redis: Any) -> None:
     for number in range(4):
-        deliver(redis, number, latest())
-        wait_a_millisecond(redis)
+        deliver_in_turn(redis, number, latest())
     assert kept(redis) == [2, 3]
 
 
 def test_a_specimen_stays_while_any_list_has_it(redis: Any) -> None:
-    deliver(redis, 0, latest(), worst(0.9))
-    deliver(redis, 1, latest())
-    deliver(redis, 2, latest())
+    deliver_in_turn(redis, 0, latest(), worst(0.9))
+    deliver_in_turn(redis, 1, latest())
+    deliver_in_turn(redis, 2, latest())
     assert kept(redis) == [0, 1, 2]
     assert sizes(redis)[interaction_digest("shop", "i-0")] == "400 1"
-    deliver(redis, 3, worst(0.95))
-    deliver(redis, 4, worst(0.96))
+    deliver_in_turn(redis, 3, worst(0.95))
+    deliver_in_turn(redis, 4, worst(0.96))
     assert kept(redis) == [1, 2, 3, 4]
 
 
 def test_the_oldest_make_room_within_the_caps_of_a_pipeline(redis: Any) -> None:
     for number in range(4):
-        deliver(redis, number, latest(10), within=limits(count=3))
+        deliver_in_turn(redis, number, latest(10), within=limits(count=3))
     assert kept(redis) == [1, 2, 3]
-    deliver(redis, 4, latest(10), within=limits(bytes=1_024))
+    deliver_in_turn(redis, 4, latest(10), within=limits(bytes=1_024))
     assert kept(redis) == [3, 4], "two of 400 bytes are at most 1,024"
 
 
