@@ -95,6 +95,29 @@ def split_sentences(text: str, language: str = "en") -> list[str]:
     return [sentence for line in lines if line for piece in _segments(language, line) if (sentence := piece.strip())]
 
 
+def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+    """Return a response and the place of each sentence in it; if a sentence is not in it, the sentences in one text.
+
+    >>> placed("In 1889. It is  tall.", ["In 1889.", "It is  tall."])
+    ('In 1889. It is  tall.', [(0, 8), (9, 21)])
+    >>> placed("In 1889.", ["In 1888.", "Why?"])
+    ('In 1888. Why?', [(0, 8), (9, 13)])
+    """
+    places = []
+    at = 0
+    for sentence in sentences:
+        start = response.find(sentence, at)
+        if start < 0:
+            break
+        at = start + len(sentence)
+        places.append((start, at))
+    if len(places) == len(sentences):
+        return response, places
+    text = " ".join(sentences)
+    ends = accumulate(len(sentence) + 1 for sentence in sentences)
+    return text, [(end - 1 - len(sentence), end - 1) for end, sentence in zip(ends, sentences, strict=True)]
+
+
 def _segments(language: str, line: str) -> Iterable[str]:
     """Return the pieces of a line, which together are the line, in time proportional to its length."""
     if len(line) <= _WINDOW or sum(map(line.count, _QUOTES)) * len(line) <= _QUOTES_BY_LENGTH:

@@ -14,6 +14,7 @@ from ragtide_producers.files.interactions import made_id, name_of, read_records,
 from ragtide_schemas import InvalidEntryError, RagInteraction
 
 from .preferences import answer_of_pair, is_pair
+from .spans import COMPLETE, spans_of_people
 
 ADHERENCE: Final = "trace.adherence"
 UTILIZATION: Final = "trace.context_utilization"
@@ -99,7 +100,7 @@ def _expertqa(row: Fields) -> Fields:
         "question": row["question"],
         "documents": row["contexts"],
         "response": row["response"],
-        "gold_scores": {ADHERENCE: float(all(one == "Complete" for one in judged))} if judged else {},
+        "gold_scores": {ADHERENCE: float(all(one == COMPLETE for one in judged))} if judged else {},
         "segments": {"dataset": "expertqa, people"},
     }
 
@@ -128,7 +129,7 @@ def _ragtruth(row: Fields, sources: Mapping[str, Fields]) -> Fields:
         "question": asked,
         "documents": [given if isinstance(given, str) else str(given)],
         "response": row["response"],
-        "gold_scores": {ADHERENCE: float(not row["labels"])},
+        "gold_scores": {ADHERENCE: float(not spans_of_people(row))},
         "segments": {
             "dataset": str(source.get("task_type") or "ragtruth"),
             "model": str(row.get("model") or "unknown"),

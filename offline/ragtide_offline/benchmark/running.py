@@ -24,6 +24,7 @@ from ..score.scoring import Outcome, score_rows
 from .figures import FEWEST, MetricFigures, SubsetScores, metric_figures
 from .formats import read_labeled, stored_judges
 from .preferences import PreferenceFigures, PreferencePairs, is_pair
+from .spans import ComparedSpans, SpanFigures
 
 PROBLEMS_KEPT: Final = 20
 """Most problems of rows that are told one by one."""
@@ -57,11 +58,12 @@ class _Asked:
     """A row that the labeler is asked for."""
 
     path: Path
-    judges: Mapping[tuple[str, str], float]
+    fields: Mapping[str, Any]
+    """Fields of the row, or of the pair."""
     again: bool = False
     """Whether it is the row before, with its documents in another order."""
-    pair: tuple[int, Mapping[str, Any]] | None = None
-    """Place of an answer in its pair, 1 or 2, and the fields of the pair."""
+    place: int | None = None
+    """Place of an answer in its pair, 1 or 2."""
 
 
 def _chosen(row: Row, share: float) -> bool:
@@ -112,6 +114,8 @@ class BenchmarkRun:
     """Number of rows with a true score of a metric that the labeler gave no score, by metric and reason."""
     preferences: PreferencePairs = field(default_factory=PreferencePairs)
     """Scores of pairs of answers between which people chose."""
+    spans: ComparedSpans = field(default_factory=ComparedSpans)
+    """Unsupported parts of responses, by the labeler and by the data."""
     _latest: list[tuple[str, _SubsetRows]] = field(default_factory=list)
     _scores: dict[tuple[str, str], _SubsetRows] = field(default_factory=dict)
 
@@ -179,25 +183,24 @@ class BenchmarkRun:
             for row, fields in islice(read_labeled(path), limit):
                 if is_pair(fields):
                     place = 3 - place
-                    asked.append(_Asked(path, {}, pair=(place, fields)))
+                    asked.append(_Asked(path, fields, place=place))
                     yield row
                     continue
                 if row.interaction is not None and not row.interaction.gold_scores:
                     self.counts["without_truth"] += 1
                     continue
-                asked.append(_Asked(path, stored_judges(fields)))
+                asked.append(_Asked(path, fields))
                 yield row
                 if row.interaction is not None and len(row.interaction.documents) > 1 and _chosen(row, reorder):
                     documents = row.interaction.documents[::-1]
-                    asked.append(_Asked(path, {}, again=True))
+                    asked.append(_Asked(path, fields, again=True))
                     yield replace(row, interaction=row.interaction.model_copy(update={"documents": documents}))
 
     def _take(self, asked: _Asked, outcome: Outcome) -> None:
         event, interaction = outcome.event, outcome.row.interaction
         self._latest = []
-        if asked.pair is not None:
-            place, fields = asked.pair
-            self.preferences.take(place, None if event is None else event.scores, fields)
+        if asked.place is not None:
+            self.preferences.take(asked.place, None if event is None else event.scores, asked.fields)
         if event is None or interaction is None:
             self.counts["problems"] += 1
             if len(self.problems) < PROBLEMS_KEPT:
@@ -207,6 +210,9 @@ class BenchmarkRun:
         self.cost_usd += event.cost_usd
         self.tokens += event.prompt_tokens + event.completion_tokens
         subset = interaction.segments.get("dataset", asked.path.stem)
+        if asked.place is None and outcome.labeling is not None:
+            self.spans.take(subset, interaction, asked.fields, outcome.labeling.labels)
+        judges = stored_judges(asked.fields)
         for metric, truth in (interaction.gold_scores or {}).items():
             if metric not in event.scores:
                 self.absent[metric, event.absent.get(metric, "not measured")] += 1
@@ -215,7 +221,7 @@ class BenchmarkRun:
             found.predicted.append(event.scores[metric])
             found.truth.append(truth)
             found.questions.append(blake2b(interaction.question.encode(), digest_size=8).hexdigest())
-            found.judges.append({judge: score for (judge, of), score in asked.judges.items() if of == metric})
+            found.judges.append({judge: score for (judge, of), score in judges.items() if of == metric})
             found.lengths.append(len(interaction.response))
             found.reordered.append(float("nan"))
             self._latest.append((metric, found))
@@ -240,7 +246,12 @@ class BenchmarkRun:
                 found.append(metric_figures(metric, subsets, confidence=confidence, seed=seed))
         return found
 
-    def as_dict(self, figures: Sequence[MetricFigures], preferences: Sequence[PreferenceFigures]) -> dict[str, Any]:
+    def as_dict(
+        self,
+        figures: Sequence[MetricFigures],
+        preferences: Sequence[PreferenceFigures],
+        spans: SpanFigures | None,
+    ) -> dict[str, Any]:
         """Return the run and its figures, for programs."""
         return {
             "labeler": self.labeler,
@@ -254,4 +265,5 @@ class BenchmarkRun:
             "absent": {f"{metric}: {reason}": count for (metric, reason), count in sorted(self.absent.items())},
             "metrics": [asdict(one) for one in figures],
             "preferences": [asdict(one) for one in preferences],
+            "unsupported_spans": None if spans is None else asdict(spans),
         }

@@ -10,9 +10,10 @@ import typer
 from ragtide_offline.benchmark.figures import MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
+from ragtide_offline.benchmark.spans import SpanFigures
 from ragtide_runtime.telemetry.logs import configure_logging
 
-from .benchmark_tables import figures_table, notes, planned, preferences_table, subsets_table
+from .benchmark_tables import figures_table, notes, planned, preferences_table, spans_table, subsets_table
 from .common import JsonOption, given
 from .console import out, print_json, warn
 from .progress import Shown, interruptible, progress_bar
@@ -44,9 +45,9 @@ def benchmark(
 ) -> None:
     """Measure a labeler on labeled data.
 
-    It shows AUROC, calibration, error, rank correlation, cost and speed, as means over subsets with intervals, beside
-    constants and beside the judges whose scores the rows have. It needs no Redis. A judge's answers are kept
-    in data_dir and paid for once.
+    It shows AUROC, calibration, error, rank correlation, F1 of unsupported spans, cost and speed, as means over subsets
+    with intervals, beside constants and beside the judges whose scores the rows have. It needs no Redis. A judge's
+    answers are kept in data_dir and paid for once.
     """
     settings = given(context).settings(**({} if labeler is None else {"labeler": labeler}))
     configure_logging("error" if settings.log_level == "info" else settings.log_level)
@@ -66,10 +67,11 @@ def benchmark(
     warn(*run.problems)
     figures = run.figures(confidence=confidence, seed=seed)
     preferences = run.preferences.figures(confidence=confidence, seed=seed)
+    spans = run.spans.figures(confidence=confidence, seed=seed)
     if as_json:
-        print_json(run.as_dict(figures, preferences))
+        print_json(run.as_dict(figures, preferences, spans))
         return
-    _show(run, figures, preferences)
+    _show(run, figures, preferences, spans)
 
 
 async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
@@ -77,12 +79,19 @@ async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
         advance(1)
 
 
-def _show(run: BenchmarkRun, figures: list[MetricFigures], preferences: list[PreferenceFigures]) -> None:
+def _show(
+    run: BenchmarkRun,
+    figures: list[MetricFigures],
+    preferences: list[PreferenceFigures],
+    spans: SpanFigures | None,
+) -> None:
     for one in figures:
         out.print(figures_table(one, out.width))
     if figures:
         out.print(subsets_table(figures, out.width))
+    if spans is not None:
+        out.print(spans_table(spans, out.width))
     if preferences:
         out.print(preferences_table(preferences, out.width))
-    for sentence in notes(run, figures, preferences):
+    for sentence in notes(run, figures, preferences, spans):
         out.print(sentence, style="bright_black", markup=False, highlight=False)

@@ -9,6 +9,7 @@ from ragtide_aggregator.statistics.bootstrap import Measured
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
+from ragtide_offline.benchmark.spans import SpanFigures
 from ragtide_schemas.fitness import fitness_of
 
 from .fitting import Column, Notes, fitted, heading
@@ -52,6 +53,19 @@ def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableTyp
     return fitted(columns, width, Notes({0: [heading(["by subset"], width)]}))
 
 
+def spans_table(found: SpanFigures, width: int) -> RenderableType:
+    """Return F1, precision and recall of unsupported spans: means over subsets, and F1 of every subset."""
+    rows = [(one.name, one.mean) for one in found.figures]
+    rows += [(f"  F1 of {name}", Measured(value)) for name, value in found.figures[0].subsets.items()]
+    columns = [
+        Column("figure", [name for name, _ in rows], shortest=12),
+        Column("mean", [_value(measured) for _, measured in rows], right=True),
+        Column("interval", [_interval(measured) for _, measured in rows]),
+    ]
+    title = heading(["unsupported spans", f"n {found.n:,}", f"{found.n_marked:,} with spans"], width)
+    return fitted(columns, width, Notes({0: [title]}))
+
+
 def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
     """Return the rank correlations of each metric with people's preferences between two answers."""
     rows = [
@@ -85,7 +99,10 @@ def planned(plan: CostPlan) -> str:
 
 
 def notes(
-    run: BenchmarkRun, figures: Sequence[MetricFigures], preferences: Sequence[PreferenceFigures] = ()
+    run: BenchmarkRun,
+    figures: Sequence[MetricFigures],
+    preferences: Sequence[PreferenceFigures],
+    spans: SpanFigures | None,
 ) -> list[str]:
     """Return sentences about the labeler, rows, speed and cost."""
     rows = run.counts["labeled"]
@@ -97,6 +114,12 @@ def notes(
         found.append(f"{run.counts['problems']:,} rows could not be used.")
     for (metric, reason), count in sorted(run.absent.items()):
         found.append(f"{metric} has no score in {count:,} rows: {reason}.")
+    if run.spans.undecided:
+        found.append(f"The labeler did not decide about the sentences of {run.spans.undecided:,} responses with spans.")
+    if run.spans.unusable:
+        found.append(f"The spans of {run.spans.unusable:,} rows could not be read, and were left out.")
+    if spans is not None:
+        found.append("Spans are compared by characters. A labeler without spans marks whole sentences.")
     if figures:
         found.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."

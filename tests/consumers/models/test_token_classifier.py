@@ -13,12 +13,12 @@ from tests.support.metric_events import event
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
-from ragtide_consumers.labelers.models.token_classifier import placed
 from ragtide_consumers.labelers.models.tokens import windows_apart
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.specimens.building import specimen
 from ragtide_consumers.specimens.marks import marked
+from ragtide_consumers.text.sentences import placed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.models import ModelsSettings
 from ragtide_schemas import SentenceLabels, Specimen

@@ -15,6 +15,7 @@ import numpy as np
 
 from ragtide_runtime.settings.models import ModelsSettings
 
+from ...text.sentences import placed
 from .batching import Batcher
 from .calibration import Floats, log_odds
 from .pair_classifier import TooLongForModelError
@@ -152,26 +153,3 @@ class TokenClassifier:
             spans.append(MarkedSpan(number, first, token_end - start, bad))
             goes_on = True
         return MarkedResponse(sentences, tuple(spans[:MOST_SPANS]))
-
-
-def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """Return a response and the place of each sentence in it; if a sentence is not in it, the sentences in one text.
-
-    >>> placed("In 1889. It is  tall.", ["In 1889.", "It is  tall."])
-    ('In 1889. It is  tall.', [(0, 8), (9, 21)])
-    >>> placed("In 1889.", ["In 1888.", "Why?"])
-    ('In 1888. Why?', [(0, 8), (9, 13)])
-    """
-    places = []
-    at = 0
-    for sentence in sentences:
-        start = response.find(sentence, at)
-        if start < 0:
-            break
-        at = start + len(sentence)
-        places.append((start, at))
-    if len(places) == len(sentences):
-        return response, places
-    text = " ".join(sentences)
-    ends = np.cumsum([len(sentence) + 1 for sentence in sentences]).tolist()
-    return text, [(end - 1 - len(sentence), end - 1) for end, sentence in zip(ends, sentences, strict=True)]
