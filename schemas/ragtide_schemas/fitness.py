@@ -1,6 +1,7 @@
 """Purposes that the numbers of a labeler are fit for: data beside every number. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal
 
 from .metric_definitions import METRICS
@@ -27,32 +28,61 @@ _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
 }
 """Purposes by labeler, for metrics that come from labels. docs/labelers.md has the measurements behind them."""
 
-
 _AS_MEASURED: Final = frozenset({"nli", "model", "judge"})
 """Labelers whose model you choose: the other purposes are open until their agreement with people is measured."""
 
+Stated = Mapping[str, tuple[Purpose, ...]]
+"""Purposes by name of the labeler, as the setting `fit_for` states them."""
 
-def fit_for(labeler: str, metric: str) -> tuple[Purpose, ...] | None:
+NOTHING: Final[Stated] = MappingProxyType({})
+
+
+def fit_for(labeler: str, metric: str, stated: Stated = NOTHING) -> tuple[Purpose, ...] | None:
     """Return the purposes that a labeler's numbers of a metric are fit for; None if nothing is stated about them.
+
+    Args:
+        labeler: its name.
+        metric: name of the metric.
+        stated: purposes that the settings state, which hold for the labeler's own metrics too.
 
     >>> fit_for("local", "trace.adherence"), fit_for("local", "response.empty") == PURPOSES
     (('trend', 'ranking'), True)
     >>> fit_for("my_labeler", "trace.adherence") is None
     True
+    >>> fit_for("my_labeler", "mine.polite", {"my_labeler": ("trend",)})
+    ('trend',)
     """
-    if metric.partition(".")[0] in _LABELED:
-        return _FIT_FOR.get(labeler)
-    return PURPOSES if metric in METRICS else None
+    if _from_labels(metric):
+        return stated.get(labeler) or _FIT_FOR.get(labeler)
+    return PURPOSES if metric in METRICS else stated.get(labeler)
 
 
-def fitness_of(labeler: str, metrics: Iterable[str]) -> str | None:
+def fitness_of(labeler: str, metrics: Iterable[str], stated: Stated = NOTHING) -> str | None:
     """Return a phrase about those of the metrics that come from labels; None without any.
 
     >>> fitness_of("local", ["trace.adherence", "response.empty"]), fitness_of("local", ["response.empty"])
     ('fit for trend, ranking; not for threshold, single items', None)
     """
-    labeled = [metric for metric in metrics if metric.partition(".")[0] in _LABELED]
-    return in_words(fit_for(labeler, labeled[0]), measured=labeler in _AS_MEASURED) if labeled else None
+    return phrase_of(labeler, {metric: fit_for(labeler, metric, stated) for metric in metrics})
+
+
+def phrase_of(labeler: str, purposes: Mapping[str, Sequence[Purpose] | None]) -> str | None:
+    """Return a phrase about the purposes of metrics that come from labels; None without such a metric.
+
+    Args:
+        labeler: its name.
+        purposes: by metric, in order; the first metric from labels decides, else the first of the labeler's own.
+    """
+    own = [metric for metric, found in purposes.items() if metric not in METRICS and found is not None]
+    metric = next(iter([*filter(_from_labels, purposes), *own]), None)
+    if metric is None:
+        return None
+    found = purposes[metric]
+    return in_words(found, measured=labeler in _AS_MEASURED and found == _FIT_FOR[labeler])
+
+
+def _from_labels(metric: str) -> bool:
+    return metric.partition(".")[0] in _LABELED
 
 
 def in_words(purposes: Sequence[Purpose] | None, *, measured: bool = False) -> str:

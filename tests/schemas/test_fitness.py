@@ -7,7 +7,7 @@ import pytest
 
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_schemas import METRICS
-from ragtide_schemas.fitness import PURPOSES, fit_for, fitness_of
+from ragtide_schemas.fitness import PURPOSES, Stated, fit_for, fitness_of
 
 pytestmark = pytest.mark.pure
 
@@ -33,6 +33,18 @@ def test_an_unknown_labeler_and_a_metric_of_your_own_state_nothing() -> None:
     assert fitness_of("mine", ["trace.adherence"]) == "fit for: not stated"
     assert fit_for("stored", "trace.adherence") is None
     assert fitness_of("mine", ["own.politeness"]) is None
+
+
+def test_stated_purposes_replace_those_of_ragtide_and_hold_for_metrics_of_your_own() -> None:
+    stated: Stated = {"mine": ("ranking",), "judge": PURPOSES[:3]}
+    assert fit_for("mine", "trace.adherence", stated) == fit_for("mine", "own.politeness", stated) == ("ranking",)
+    assert fit_for("mine", "response.empty", stated) == PURPOSES
+    assert fit_for("local", "trace.adherence", stated) == PURPOSES[:2]
+    assert fitness_of("mine", ["response.empty", "own.politeness"], stated) == (
+        "fit for ranking; not for trend, threshold, single items"
+    )
+    assert "measure its agreement" in (fitness_of("judge", ["trace.adherence"]) or "")
+    assert fitness_of("judge", ["trace.adherence"], stated) == "fit for trend, ranking, threshold; not for single items"
 
 
 def test_the_docs_say_the_same() -> None:

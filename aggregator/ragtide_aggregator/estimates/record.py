@@ -50,7 +50,7 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         "strategy": strategy,
         "anytime_valid": strategy in ANYTIME_VALID,
         "confidence": found.method.confidence,
-        "fit_for": fit_for(key.labeler, key.metric),
+        "fit_for": fit_for(key.labeler, key.metric, view.state.fit_for),
         "updated_at": from_milliseconds(numbers.updated_ms),
     }
     if span is not None:

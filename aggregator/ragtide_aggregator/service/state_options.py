@@ -36,6 +36,7 @@ def state_options(settings: Settings) -> StateOptions:
         clusters=_clusters(settings),
         history=_history(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
+        fit_for=settings.fit_for,
     )
 
 
@@ -51,6 +52,7 @@ def reader_options(settings: Settings) -> StateOptions:
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
         history=_history(settings),
+        fit_for=settings.fit_for,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ragtide_schemas import Alert, AlertRule
+from ragtide_schemas.fitness import Stated
 
 from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import ClusterOptions
@@ -43,6 +44,8 @@ class StateOptions:
     """Which keys have a history; None for no history."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
+    fit_for: Stated = field(default_factory=dict)
+    """Purposes of labelers that the settings state."""
 
     def of_partition(self, partition: int, *, split: bool) -> "StateOptions":
         """Return the options of a partition; `split` is whether pipelines are split over partitions."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
+from ragtide_schemas.fitness import Stated
 
 from ..alerts.rule_state import RuleState
 from ..events.batch import Scope
@@ -68,6 +69,11 @@ class AggregatorState:
 
     def __len__(self) -> int:
         return len(self._applied.rows)
+
+    @property
+    def fit_for(self) -> Stated:
+        """Purposes of labelers that the settings state."""
+        return self._table.options.fit_for
 
     @property
     def n_applied_keys(self) -> int:

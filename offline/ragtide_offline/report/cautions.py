@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ragtide_schemas.fitness import PURPOSES, fit_for, fitness_of
+from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of
 
 from ..experiments.board import Board
 from ..experiments.state import ExperimentState
@@ -15,14 +15,21 @@ MANY_FAILED: Final = 0.05
 """From this share of missing scores the mean of a config may be over an easier part of the items."""
 
 
-def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str]) -> list[str]:
-    """Return the cautions about an experiment that these labelers scored, the most important first."""
+def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], fit_for: Stated = NOTHING) -> list[str]:
+    """Return the cautions about an experiment, the most important first.
+
+    Args:
+        state: of the experiment.
+        board: its leaderboard.
+        labelers: ids of the labelers that scored it.
+        fit_for: purposes of labelers that the settings state.
+    """
     return [
         *_unfinished(board),
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),
-        *_fitness(state.plan.metric, labelers),
+        *_fitness(state.plan.metric, labelers, fit_for),
     ]
 
 
@@ -83,7 +90,7 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
     return [caution]
 
 
-def _fitness(metric: str, labelers: Sequence[str]) -> list[str]:
+def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
     names = dict.fromkeys(one.split(" ", 1)[0] for one in labelers)
-    found = {name: fitness_of(name, [metric]) for name in names if fit_for(name, metric) != PURPOSES}
+    found = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
     return [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ragtide_schemas import utc_now
+from ragtide_schemas.fitness import NOTHING, Stated
 
 from ..experiments.board import board
 from .cautions import cautions_of, labeler_ids
@@ -45,6 +46,7 @@ def experiment_report(
     *,
     made_at: datetime | None = None,
     published: str | None = None,
+    fit_for: Stated = NOTHING,
 ) -> ExperimentReport:
     """Return the content of an experiment's report.
 
@@ -54,6 +56,7 @@ def experiment_report(
         texts: the answers to these items that are still on the stream.
         made_at: time of the report; now unless given.
         published: data set whose published results are shown beside the best config's.
+        fit_for: purposes of labelers that the settings state.
     """
     state = read.state
     leaderboard = board(state)
@@ -78,6 +81,6 @@ def experiment_report(
         disputed=[view(state, item, texts, names) for item in chosen.disputed],
         parameters=parameters_of(state),
         failures=failures_of(state),
-        cautions=cautions_of(state, leaderboard, labelers),
+        cautions=cautions_of(state, leaderboard, labelers, fit_for),
         published=None if published is None else published_means(leaderboard, published),
     )

@@ -108,7 +108,8 @@ async def _read_one(
         experiment = await read_experiment(redis, settings, workspace)
         chosen = chosen_items(experiment, request.items)
         texts = await read_texts(redis, settings, workspace, wanted_texts(experiment, chosen))
-        return experiment_report(experiment, chosen, texts, published=request.reference), []
+        report = experiment_report(experiment, chosen, texts, published=request.reference, fit_for=settings.fit_for)
+        return report, []
     if request.reference is not None:
         raise ConfigurationError(f"{workspace.run} is a replay: published results stand beside an experiment's configs")
     deployment = Deployment(redis, settings_of_workspace(settings, workspace))

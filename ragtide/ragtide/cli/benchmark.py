@@ -12,6 +12,7 @@ from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun
 from ragtide_offline.benchmark.spans import SpanFigures
 from ragtide_runtime.telemetry.logs import configure_logging
+from ragtide_schemas.fitness import Stated
 
 from .benchmark_tables import figures_table, notes, planned, preferences_table, spans_table, subsets_table
 from .common import JsonOption, given
@@ -71,7 +72,7 @@ def benchmark(
     if as_json:
         print_json(run.as_dict(figures, preferences, spans))
         return
-    _show(run, figures, preferences, spans)
+    _show(run, figures, preferences, spans, settings.fit_for)
 
 
 async def _run(steps: AsyncIterator[None], advance: Shown) -> None:
@@ -84,6 +85,7 @@ def _show(
     figures: list[MetricFigures],
     preferences: list[PreferenceFigures],
     spans: SpanFigures | None,
+    fit_for: Stated,
 ) -> None:
     for one in figures:
         out.print(figures_table(one, out.width))
@@ -93,5 +95,5 @@ def _show(
         out.print(spans_table(spans, out.width))
     if preferences:
         out.print(preferences_table(preferences, out.width))
-    for sentence in notes(run, figures, preferences, spans):
+    for sentence in notes(run, figures, preferences, spans, fit_for):
         out.print(sentence, style="bright_black", markup=False, highlight=False)

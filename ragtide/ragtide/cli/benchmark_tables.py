@@ -10,7 +10,7 @@ from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
 from ragtide_offline.benchmark.spans import SpanFigures
-from ragtide_schemas.fitness import fitness_of
+from ragtide_schemas.fitness import Stated, fitness_of
 
 from .fitting import Column, Notes, fitted, heading
 
@@ -103,6 +103,7 @@ def notes(
     figures: Sequence[MetricFigures],
     preferences: Sequence[PreferenceFigures],
     spans: SpanFigures | None,
+    fit_for: Stated,
 ) -> list[str]:
     """Return sentences about the labeler, rows, speed and cost."""
     rows = run.counts["labeled"]
@@ -124,7 +125,7 @@ def notes(
         found.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
-        words = fitness_of(run.labeler.split(" ", 1)[0], [one.metric for one in figures])
+        words = fitness_of(run.labeler.split(" ", 1)[0], [one.metric for one in figures], fit_for)
         found += [] if words is None else [f"{run.labeler.split(' ', 1)[0]}: {words}."]
     if preferences:
         found.append(

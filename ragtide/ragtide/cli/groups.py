@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 from ragtide_schemas import METRICS, Estimate
-from ragtide_schemas.fitness import fitness_of
+from ragtide_schemas.fitness import phrase_of
 
 from .fitting import shortened
 
@@ -152,7 +152,9 @@ def _model(version: str) -> str:
 
 def fitness_line(group: EstimateGroup) -> Text | None:
     """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
-    found = None if group.key.segment else fitness_of(group.key.labeler, [one.metric for one in group.measured])
+    found = (
+        None if group.key.segment else phrase_of(group.key.labeler, {one.metric: one.fit_for for one in group.measured})
+    )
     return None if found is None else Text(found, style="bright_black")
 
 

@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from ragtide_schemas import AlertRule
+from ragtide_schemas.fitness import PURPOSES, Purpose
 from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
@@ -55,6 +56,10 @@ def _salt(secret: SecretStr) -> SecretStr:
 
 def _default_data_dir() -> Path:
     return _expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+
+
+def _in_order(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
+    return tuple(one for one in PURPOSES if one in purposes)
 
 
 class Settings(BaseSettings):
@@ -118,6 +123,11 @@ class Settings(BaseSettings):
     covariates: tuple[Literal["question_length", "context_length", "documents", "top_score", "mean_score"], ...] = ()
     """Numbers known before the answer that the workers add to metric events (docs/producers.md): `question_length`,
     `context_length`, `documents`, `top_score`, `mean_score`."""
+    fit_for: dict[str, Annotated[tuple[Purpose, ...], Field(min_length=1), AfterValidator(_in_order)]] = Field(
+        default_factory=dict
+    )
+    """Purposes that a labeler's numbers are fit for, by the labeler's name, such as `{"mine" = ["trend", "ranking"]}`
+    (docs/labelers.md): `trend`, `ranking`, `threshold`, `single items`. They replace those that ragtide states."""
     label_timeout_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds after which a labeler that has not answered counts as failed."""
     local: LocalSettings = LocalSettings()

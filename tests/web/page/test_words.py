@@ -13,7 +13,7 @@ from ragtide_web.page.words import LANGUAGES, words
 
 PAGE = files("ragtide_web.page")
 TEMPLATES = sorted(one.name for one in PAGE.joinpath("templates").iterdir() if one.name.endswith(".html"))
-GETTEXT: Any = _environment(LANGUAGES[0])  # the extension adds a method to it
+GETTEXT: Any = _environment(LANGUAGES[0], ())  # the extension adds a method to it
 PLACE = re.compile(r"%\((\w+)\)s")
 
 

@@ -15,7 +15,7 @@ from ragtide_offline.look.files import PACKAGE
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime.version import __version__
 from ragtide_schemas import utc_now
-from ragtide_schemas.fitness import fitness_of
+from ragtide_schemas.fitness import Purpose, fitness_of
 from ragtide_schemas.printable import printable
 
 from .viewers import Viewer
@@ -50,7 +50,7 @@ def render(
     language = LANGUAGES[0] if viewer is None else viewer.language
     theme = request.cookies.get(THEME_COOKIE)
     text = (
-        _environment(language)
+        _environment(language, tuple(request.app.state.context.settings.fit_for.items()))
         .get_template(template)
         .render(
             **content,
@@ -69,7 +69,7 @@ def render(
 
 
 @cache
-def _environment(language: str) -> Environment:
+def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
     environment = Environment(
         loader=ChoiceLoader([PackageLoader("ragtide_web.page"), PackageLoader(PACKAGE)]),
         autoescape=True,
@@ -80,6 +80,7 @@ def _environment(language: str) -> Environment:
         extensions=["jinja2.ext.i18n"],
     )
     environment.install_gettext_translations(words(language), newstyle=True)  # type: ignore[attr-defined]  # by the extension
+    stated = dict(fit_for)
     filters: dict[str, Callable[..., object]] = {
         "number": number,
         "usd": usd,
@@ -87,7 +88,7 @@ def _environment(language: str) -> Environment:
         "share": lambda value: f"{value:.1%}",
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
-        "fitness": lambda labeler, metric: fitness_of(labeler, [metric]),
+        "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
         "segment_of_path": segment_of_path,
         "when": when,
         "ago": ago,
