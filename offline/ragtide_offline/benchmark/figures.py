@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -69,6 +70,11 @@ class MetricFigures:
 
 
 Statistic = Callable[[Floats, Floats], float]
+
+
+def question_digest(question: str) -> str:
+    """Return a digest that tells questions apart, because texts are not kept and intervals draw questions."""
+    return blake2b(question.encode(), digest_size=8).hexdigest()
 
 
 def calibration_error(predicted: Floats, truth: Floats) -> float:

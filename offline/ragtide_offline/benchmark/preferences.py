@@ -8,14 +8,13 @@ Source: Ru et al., "RAGChecker", arXiv:2408.08067, section 4.2.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
 
 from ragtide_aggregator.statistics.agreement import spearman
 
-from .figures import Figure, SubsetScores, figure_of
+from .figures import Figure, SubsetScores, figure_of, question_digest
 
 ASPECTS: Final = {
     "correctness": "correctness_label",
@@ -107,7 +106,7 @@ class PreferencePairs:
             found = self._pairs.setdefault(metric, _Pairs())
             found.differences.append(scores[metric] - first[metric])
             found.opinions.append(opinions_of(fields))
-            found.questions.append(blake2b(str(fields["query"]).encode(), digest_size=8).hexdigest())
+            found.questions.append(question_digest(str(fields["query"])))
 
     def figures(self, *, confidence: float, seed: int) -> list[PreferenceFigures]:
         """Return the correlations of every metric with enough pairs, by name.

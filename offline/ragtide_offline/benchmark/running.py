@@ -21,7 +21,7 @@ from ragtide_runtime.settings.model import Settings
 
 from ..score.scored_file import labeling_of
 from ..score.scoring import Outcome, score_rows
-from .figures import FEWEST, MetricFigures, SubsetScores, metric_figures
+from .figures import FEWEST, MetricFigures, SubsetScores, metric_figures, question_digest
 from .formats import read_labeled, stored_judges
 from .preferences import PreferenceFigures, PreferencePairs, is_pair
 from .spans import ComparedSpans, SpanFigures
@@ -220,7 +220,7 @@ class BenchmarkRun:
             found = self._scores.setdefault((metric, subset), _SubsetRows())
             found.predicted.append(event.scores[metric])
             found.truth.append(truth)
-            found.questions.append(blake2b(interaction.question.encode(), digest_size=8).hexdigest())
+            found.questions.append(question_digest(interaction.question))
             found.judges.append({judge: score for (judge, of), score in judges.items() if of == metric})
             found.lengths.append(len(interaction.response))
             found.reordered.append(float("nan"))

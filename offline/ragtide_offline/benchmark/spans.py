@@ -9,7 +9,6 @@ Source: Niu et al., "RAGTruth", arXiv:2401.00396, which compares detected spans 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from ragtide_consumers.text.keys import normalize_key, response_keys
 from ragtide_consumers.text.sentences import cut, placed
 from ragtide_schemas import Labels, RagInteraction, SentenceLabels, SentenceProbabilities
 
-from .figures import Figure, Floats, SubsetScores, figure_of
+from .figures import Figure, Floats, SubsetScores, figure_of, question_digest
 
 LIKELY: Final = 0.5
 """Sentences with a lower probability of support count as unsupported."""
@@ -49,9 +48,9 @@ class SpanFigures:
     """F1, precision and recall of the unsupported parts of responses."""
 
     n: int
-    """Number of responses with true spans or without any, as far as the labeler decided about their sentences."""
+    """Number of responses whose spans the data tell, and whose sentences the labeler decided about."""
     n_marked: int
-    """Number of responses with a true span."""
+    """Number of those with a true span."""
     figures: Sequence[Figure]
 
 
@@ -179,7 +178,7 @@ class ComparedSpans:
         theirs &= inside
         one = self._subsets.setdefault(subset, _Responses())
         one.counts.append((int((theirs & ours).sum()), int(ours.sum()), int(theirs.sum()), int(inside.sum())))
-        one.questions.append(blake2b(interaction.question.encode(), digest_size=8).hexdigest())
+        one.questions.append(question_digest(interaction.question))
 
     def figures(self, *, confidence: float, seed: int) -> SpanFigures | None:
         """Return F1, precision and recall; None if no subset has enough responses and a true span.
@@ -238,4 +237,5 @@ STATISTICS: Final = {
     "precision": _precision,
     "recall": _recall,
 }
-"""Figures of spans. A subset without a true span has none, because nothing can be found in it."""
+"""Figures of spans. A subset without a true span has none, because nothing can be found in it. A subset in which the
+labeler marks nothing has no precision."""

@@ -15,21 +15,21 @@ MANY_FAILED: Final = 0.05
 """From this share of missing scores the mean of a config may be over an easier part of the items."""
 
 
-def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], fit_for: Stated = NOTHING) -> list[str]:
+def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], stated: Stated = NOTHING) -> list[str]:
     """Return the cautions about an experiment, the most important first.
 
     Args:
         state: of the experiment.
         board: its leaderboard.
         labelers: ids of the labelers that scored it.
-        fit_for: purposes of labelers that the settings state.
+        stated: purposes of labelers that the settings state.
     """
     return [
         *_unfinished(board),
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),
-        *_fitness(state.plan.metric, labelers, fit_for),
+        *_fitness(state.plan.metric, labelers, stated),
     ]
 
 
