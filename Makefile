@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -41,6 +41,9 @@ test-fast: .venv/.dev ## run the tests that need neither Redis nor another proce
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
+
+fuzz: .venv/.dev ## read 100,000 generated inputs of each kind, and compare with what they were made from
+	$(BIN)/python -m tests.fuzz.run $(ARGS)
 
 power: .venv/.dev ## cut the power of Redis again and again, and count what is lost and what counts twice
 	$(BIN)/python -m tests.chaos.power_cuts $(ARGS)
