@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.user_code import contained, described
 
 
 def attribute_at(origin: str, path: str) -> Any:
@@ -38,8 +39,7 @@ def loaded(origin: str, load: Callable[[], Any]) -> Any:
         ConfigurationError: it fails; the message begins with the origin.
     """
     try:
-        return load()
+        with contained():
+            return load()
     except Exception as error:
-        raise ConfigurationError(
-            f"{origin} cannot be loaded ({type(error).__name__}: {error}): correct or remove it"
-        ) from error
+        raise ConfigurationError(f"{origin} cannot be loaded ({described(error)}): correct or remove it") from error

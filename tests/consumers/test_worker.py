@@ -12,6 +12,7 @@ from tests.support.metric_events import event
 from tests.support.redis_processes import RedisProcess
 
 from ragtide import Labeler, Labeling, LocalLabeler, RagInteraction
+from ragtide_consumers.labelers.registry import Bounded
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_consumers.worker.claims import ClaimRenewer
 from ragtide_consumers.worker.entries import StreamEntry
@@ -187,6 +188,36 @@ async def test_a_failing_labeler_is_tried_again_and_then_the_entry_is_a_dead_let
     assert words in dead_letter.detail
     assert labeler.calls >= 4  # a slow machine takes the good entry over from itself
     assert len(await events(async_redis)) == 1
+    assert await pending(async_redis) == 0
+
+
+EXITS: dict[str, BaseException] = {
+    "SystemExit": SystemExit(4), "KeyboardInterrupt": KeyboardInterrupt(), "CancelledError": asyncio.CancelledError(),
+    "StopAsyncIteration": StopAsyncIteration(), "GeneratorExit": GeneratorExit(),
+}  # fmt: skip
+"""Exceptions that are no errors, by name."""
+
+
+class Exiting:
+    """A labeler that raises the exception whose name is the response."""
+
+    name, version, profile = "exiting", "1", "ragbench"
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        if interaction.response in EXITS:
+            raise EXITS[interaction.response]
+        return Labeling(scores={"trace.adherence": 1.0})
+
+
+async def test_whatever_a_labeler_raises_ends_only_the_labeling_of_its_entry_and_names_it(async_redis: Any) -> None:
+    await publish(async_redis, "fine", *EXITS, "fine")
+    async with working(async_redis, Bounded(Exiting(), 60)) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.dead_letters), len(EXITS)))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 2))
+    found = await dead_letters(async_redis)
+    assert {one.reason for one in found} == {Reason.LABELING_FAILED}
+    assert all(any(name in one.detail for one in found) for name in EXITS)
     assert await pending(async_redis) == 0
 
 

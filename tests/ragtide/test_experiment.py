@@ -6,6 +6,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -323,3 +324,28 @@ async def test_it_runs_inside_of_a_running_loop_and_is_listed_and_removed(redis_
     assert not [key for key in left if key.startswith("ragtide.run.")]
     with pytest.raises(ConfigurationError, match="there is no workspace 'try'"):
         await asyncio.to_thread(made.control.board)
+
+
+def test_calls_whose_code_leaves_or_never_returns_fail_and_the_experiment_ends(redis_url: str) -> None:
+    ways = {0.3: SystemExit(3), 0.4: StopIteration("x"), 0.6: asyncio.CancelledError()}
+
+    async def target(question: str, quality: float) -> dict[str, Any]:
+        while quality == 0.7 and question == "b?":
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+        return await asyncio.to_thread(answered, question, quality)
+
+    def answered(question: str, quality: float) -> dict[str, Any]:
+        if quality in ways:
+            raise ways[quality]
+        return {"documents": ["It was built in 1889."], "response": "In 1889.", "metadata": {"score": 0.5}}
+
+    def measuring(item: Any, answer: Any) -> dict[str, Any]:
+        raise KeyboardInterrupt
+
+    made = experiment(redis_url, target, "leaves", data=["a?", "b?", "c?"], measure=measuring, timeout_s=2, tries=1)
+    board = made.run()
+    assert board.completed
+    assert {row.name: row.n_failed for row in board.rows} == {
+        "quality=0.3": 3, "quality=0.4": 3, "quality=0.6": 3, "quality=0.7": 1,
+    }  # fmt: skip

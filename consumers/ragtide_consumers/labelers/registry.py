@@ -1,6 +1,5 @@
 """Builds the labeler that the settings name, with everything that it needs."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -11,6 +10,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.user_code import described, limited
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.suggestions import unknown
 
@@ -51,9 +51,9 @@ class Bounded:
 
         Raises:
             TimeoutError: the labeler took too long.
+            Exception: any error of the labeler, or `UnexpectedExit` in place of another exception.
         """
-        async with asyncio.timeout(self._timeout_s):
-            return await self._labeler.label(interaction)
+        return await limited(lambda: self._labeler.label(interaction), self._timeout_s)
 
     async def aclose(self) -> None:
         """Close the labeler if it can be closed."""
@@ -171,7 +171,6 @@ async def _models(settings: Settings) -> Labeler:
 async def _close(labeler: Labeler) -> None:
     """Close a labeler; only log a failure."""
     try:
-        async with asyncio.timeout(CLOSE_S):
-            await close(labeler)
+        await limited(lambda: close(labeler), CLOSE_S)
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the rest
-        log.warning("closing the labeler failed", labeler=labeler.name, error=f"{type(error).__name__}: {error}")
+        log.warning("closing the labeler failed", labeler=labeler.name, error=described(error))

@@ -7,6 +7,7 @@ from math import isfinite
 import structlog
 
 from ragtide_runtime.telemetry.log_limit import LogLimit
+from ragtide_runtime.user_code import contained, described
 from ragtide_schemas import Labels, RagInteraction
 
 from ..metrics.custom import CustomMetric
@@ -74,19 +75,20 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
     """Return the value of a metric, or the reason why it is absent."""
     definition = metric.definition
     try:
-        value = metric.compute(interaction, labels)
-        if value is None:
-            return str(AbsentReason.UNDEFINED)
-        if isinstance(value, Absent | AbsentReason):
-            return str(value.reason if isinstance(value, Absent) else value)
-        number = float(value)
+        with contained():
+            value = metric.compute(interaction, labels)
+            if value is None:
+                return str(AbsentReason.UNDEFINED)
+            if isinstance(value, Absent | AbsentReason):
+                return str(value.reason if isinstance(value, Absent) else value)
+            number = float(value)
     except Exception as error:  # noqa: BLE001 - an error in a user's code must not stop the worker
         log_limit.warning(
             log,
             (definition.name, type(error)),
             "a custom metric failed; it is absent as metric_failed",
             metric=definition.name,
-            error=f"{type(error).__name__}: {error}",
+            error=described(error),
         )
         return str(AbsentReason.METRIC_FAILED)
     if not (isfinite(number) and definition.lower <= number <= definition.upper):

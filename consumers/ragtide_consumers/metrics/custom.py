@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import iscoroutinefunction
 
 from ragtide_schemas import Labels, MetricDeclaration, MetricDefinition, RagInteraction, declaration_of
 
@@ -19,7 +20,7 @@ class CustomMetric:
     Install it under the entry point group `ragtide.metrics`, or name it in the setting `metrics` as
     `module:attribute`, for the workers. Each metric event carries its range, so no other process needs it.
 
-    Raises: ValueError if ragtide has a metric of that name, or the version is empty.
+    Raises: ValueError if ragtide has a metric of that name, the version is empty, or `compute` is async.
 
     >>> from ragtide_schemas import Direction, Kind
     >>> words = CustomMetric(
@@ -44,7 +45,9 @@ class CustomMetric:
     """Change it whenever values may differ: an estimate never mixes values of two versions."""
 
     def __post_init__(self) -> None:
-        """Check that the metric can be declared."""
+        """Check that the metric can be declared and computed."""
+        if iscoroutinefunction(self.compute):
+            raise ValueError(f"{self.definition.name}: compute is async: make it a plain function")
         _ = self.declaration
 
     @cached_property

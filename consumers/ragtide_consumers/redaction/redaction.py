@@ -148,7 +148,7 @@ class Redaction:
             return text
         try:
             redacted = self._function(text)
-        except Exception as error:  # noqa: BLE001 - any error, without its message, which may hold the text
+        except BaseException as error:  # noqa: BLE001 - even SystemExit, without its message, which may hold the text
             kind = type(error).__name__
             raise RedactionError(
                 f"{self._function_name} failed with {kind}: nothing was written; correct it and start again"

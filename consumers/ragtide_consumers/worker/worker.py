@@ -18,6 +18,7 @@ from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
+from ragtide_runtime.user_code import described
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, utc_now
 
@@ -263,7 +264,7 @@ class LabelWorker:
             except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
                 span.failed(type(error).__name__)
                 self._results.labeling_failed()
-                detail = f"{type(error).__name__}: {error}"
+                detail = described(error)
                 self._log_limit.warning(
                     log,
                     (FAILED, type(error)),

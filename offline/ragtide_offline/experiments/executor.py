@@ -5,6 +5,7 @@ All its state is in Redis, so another executor can replace a killed one. It repe
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -14,8 +15,9 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 
 from ragtide_producers.files.items import Item
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.user_code import described, limited
 from ragtide_schemas import RagInteraction
-from ragtide_schemas.experiments import Execution, OwnMetric
+from ragtide_schemas.experiments import Execution, Plan
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
 from ragtide_schemas.printable import printable
 
@@ -122,17 +124,17 @@ class Executor:
                 with attempt:
                     tries += 1
                     started = perf_counter()
-                    async with asyncio.timeout(plan.timeout_s):
-                        answer = await self._target.answer(item, config.parameters)
+                    answer = await limited(
+                        partial(self._target.answer, item, config.parameters), limit_s=plan.timeout_s
+                    )
             latency_s = perf_counter() - started
-            scores = await self._scores(plan.metrics, item, answer)
+            scores = await self._scores(plan, item, answer)
             interaction = interaction_of(plan, config, index, item=item, answer=answer, scores=scores)
         except MeasureError:
             raise
         except Exception as error:  # noqa: BLE001 - the target's code: any error is a failed call
-            shown = "no answer in time" if isinstance(error, TimeoutError) and not str(error) else str(error)
             # Escaped, because an error may contain lone surrogates, which no entry can hold.
-            failure = printable(f"{type(error).__name__}: {shown}"[:FAILURE_CHARS])
+            failure = printable(described(error)[:FAILURE_CHARS])
             log.warning("a call failed", config=config.name, item_id=item.item_id, tries=tries, error=failure)
             failed = Execution(
                 config=config.name, item=index, item_id=item.item_id, failure=failure, tries=max(tries, 1),
@@ -146,15 +148,15 @@ class Executor:
         )  # fmt: skip
         return execution, interaction
 
-    async def _scores(self, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer) -> dict[str, float]:
+    async def _scores(self, plan: Plan, item: Item, answer: Answer) -> dict[str, float]:
         if self._measure is None:
             return {}
         try:
-            return await measured(self._measure, metrics, item, answer)
+            return await limited(partial(measured, self._measure, plan.metrics, item, answer), limit_s=plan.timeout_s)
         except MeasureError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's code: the answer counts, its own metrics are absent
-            log.warning("measuring failed", item_id=item.item_id, error=f"{type(error).__name__}: {error}")
+            log.warning("measuring failed", item_id=item.item_id, error=printable(described(error)[:FAILURE_CHARS]))
             return {}
 
     async def _copied(

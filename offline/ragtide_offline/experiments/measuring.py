@@ -1,6 +1,5 @@
 """Calls the function for an experiment's own metrics, and checks its values against their declarations."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import isfinite
@@ -12,7 +11,7 @@ from ragtide_schemas.experiments import OwnMetric
 from .answers import Answer
 from .drafts import qualified
 from .errors import MeasureError
-from .targets import in_thread
+from .targets import called
 
 MeasureFunction = Callable[[Item, Answer], Any]
 """Takes an item and an answer, and returns by metric a number, None if undefined, or `{"value": number}`."""
@@ -27,10 +26,7 @@ async def measured(
         MeasureError: a value is not declared, not a number, or outside its range.
         Exception: any error of the function.
     """
-    if inspect.iscoroutinefunction(measure):
-        found = await measure(item, answer)
-    else:
-        found = await in_thread(partial(measure, item, answer))
+    found = await called(measure, partial(measure, item, answer))
     if not isinstance(found, Mapping):
         raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
     known = {metric.name: metric for metric in metrics}

@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar, cast
 
 from ragtide_producers.files.items import Item
+from ragtide_runtime.user_code import contained, described
 from ragtide_schemas.experiments import Config
 from ragtide_schemas.suggestions import unknown
 
@@ -44,17 +45,20 @@ class CallableTarget:
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
         self._with_item = "item" in _parameters(function)
-        self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     async def answer(self, item: Item, parameters: Mapping[str, Any]) -> Answer:
         """Return the function's answer."""
         call = partial(
             self._function, item.question, **({**parameters, "item": item} if self._with_item else parameters)
         )
-        if self._is_async:
-            return answer_from(await call())
-        value = await in_thread(call)
-        return answer_from(await value if inspect.isawaitable(value) else value)
+        return answer_from(await called(self._function, call))
+
+
+async def called(function: Callable[..., Any], call: Callable[[], Any]) -> Any:
+    """Return the result of a call of a user's function: async functions run in this event loop, others in threads."""
+    is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    value = await (call() if is_async else in_thread(call))
+    return await value if inspect.isawaitable(value) else value
 
 
 async def in_thread(call: Callable[[], T]) -> T:
@@ -65,7 +69,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def end(result: T | None, error: BaseException | None) -> None:
+    def end(result: T | None, error: Exception | None) -> None:
         if future.done():  # the caller no longer waits
             return
         if error is None:
@@ -75,9 +79,10 @@ async def in_thread(call: Callable[[], T]) -> T:
 
     def run() -> None:
         result: T | None = None
-        error: BaseException | None = None
+        error: Exception | None = None
         try:
-            result = call()
+            with contained():
+                result = call()
         except Exception as raised:  # noqa: BLE001 - the caller that awaits the result gets it
             error = raised
         with suppress(RuntimeError):  # the loop is closed: the experiment has ended
@@ -126,12 +131,13 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
     if folder is not None and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        with contained():
+            found: Any = import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
     except Exception as error:  # the user's module may raise any error
         raise ExperimentError(
-            f"{what} {path} cannot be loaded ({type(error).__name__}: {error}): correct the name or the module"
+            f"{what} {path} cannot be loaded ({described(error)}): correct the name or the module"
         ) from error
     if not callable(found):
         raise ExperimentError(f"{what} {path} is {type(found).__name__}: it must be a function")

@@ -12,6 +12,7 @@ from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.plugins import checked_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
+from ragtide_consumers.labelers.registry import Bounded
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_producers.files.columns import interaction_fields
 from ragtide_producers.files.interactions import name_of
@@ -121,12 +122,13 @@ def estimates(
 
 
 @asynccontextmanager
-async def _labeling_by(labeler: Labeler) -> AsyncIterator[tuple[Label, LabelerId, int]]:
+async def _labeling_by(labeler: Labeler, settings: Settings) -> AsyncIterator[tuple[Label, LabelerId, int]]:
     """Yield what `labeling_of` yields, for a labeler that belongs to the caller and is not closed."""
+    bounded = Bounded(labeler, settings.label_timeout_s)
 
     async def label(row: Row) -> Labeling:
         assert row.interaction is not None  # noqa: S101 - for the type checker: only such rows are labeled
-        return await labeler.label(row.interaction)
+        return await bounded.label(row.interaction)
 
     yield label, labeler_id(labeler), AT_ONCE_LOCAL
 
@@ -135,7 +137,7 @@ async def _scored(rows: list[Row], settings: Settings, own: Labeler | None) -> t
     events: list[MetricEvent] = []
     problems: list[str] = []
     async with (
-        labeling_of(settings) if own is None else _labeling_by(own) as (label, labeler, at_once),
+        labeling_of(settings) if own is None else _labeling_by(own, settings) as (label, labeler, at_once),
         aclosing(score_rows(rows, label, labeler, at_once=at_once)) as outcomes,
     ):
         async for outcome in outcomes:

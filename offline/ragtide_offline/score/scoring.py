@@ -14,6 +14,7 @@ from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.user_code import described
 from ragtide_schemas import MetricEvent, utc_now
 
 FAILURES_IN_A_ROW: Final = 20
@@ -109,5 +110,5 @@ async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
-        return Outcome(row, problem=f"labeling failed with {type(error).__name__}: {error}")
+        return Outcome(row, problem=f"labeling failed with {described(error)}")
     return Outcome(row, event, labeling)

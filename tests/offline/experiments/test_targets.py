@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from tests.offline.experiments.items import ITEM
 
+from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.errors import ExperimentError
+from ragtide_offline.experiments.measuring import measured
 from ragtide_offline.experiments.targets import CallableTarget, function_of, target_of
 from ragtide_producers.files.items import Item
+from ragtide_runtime.user_code import UnexpectedExit, limited
 
 
 async def test_sync_async_and_item_taking_functions_are_called_with_the_parameters() -> None:
@@ -66,3 +70,32 @@ async def test_sync_functions_run_beside_each_other() -> None:
 def test_a_target_that_is_none_is_named(path: str, words: str) -> None:
     with pytest.raises(ExperimentError, match=words):
         function_of(path, None, "target")
+
+
+EXITS = (SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), StopIteration("x"))
+
+
+@pytest.mark.parametrize("error", EXITS, ids=lambda error: type(error).__name__)
+async def test_whatever_a_target_or_a_measure_raises_ends_the_call_with_its_name(error: BaseException) -> None:
+    def sync(*given: object) -> None:
+        raise error
+
+    async def asynchronous(*given: object) -> None:
+        raise error
+
+    def late(*given: object) -> object:
+        return asynchronous()
+
+    for function in (sync, asynchronous, late):
+        for call in (
+            lambda function=function: CallableTarget(function).answer(ITEM, {}),
+            lambda function=function: measured(function, (), ITEM, Answer([], "")),
+        ):
+            with pytest.raises((UnexpectedExit, RuntimeError), match=type(error).__name__):
+                await asyncio.wait_for(limited(call, 60), 60)
+
+
+def test_a_module_that_exits_when_it_is_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "leaves_at_once.py").write_text("import sys; sys.exit('no GPU')")
+    with pytest.raises(ExperimentError, match="SystemExit: no GPU"):
+        function_of("leaves_at_once:answer", tmp_path, "target")

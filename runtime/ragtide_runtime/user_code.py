@@ -1,0 +1,104 @@
+"""Calls code of users: whatever it raises ends that call only, and no wait for it is endless."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+GRACE_S: Final = 1.0
+"""Seconds in which a coroutine may clean up after it was cancelled."""
+
+
+class UnexpectedExit(Exception):  # noqa: N818 - it names what the code did
+    """A user's code raised an exception that is no error, such as SystemExit, CancelledError or StopIteration."""
+
+
+class contained:  # noqa: N801 - used as a statement, as contextlib.suppress
+    """Raise `UnexpectedExit` in place of an exception that would end more than the call of a user's code.
+
+    Left alone, SystemExit and KeyboardInterrupt end the event loop, CancelledError looks as if ragtide cancelled the
+    call, and no future can hold StopIteration. A cancellation by ragtide passes.
+    """
+
+    def __enter__(self) -> None:
+        """Begin the user's code."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave errors alone, and replace other exceptions.
+
+        Raises:
+            UnexpectedExit: the code raised an exception that is no error.
+        """
+        if error is None or (isinstance(error, Exception) and not isinstance(error, _STOPS)):
+            return
+        if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+            return
+        raise UnexpectedExit(f"{described(error)} (it is no error: raise another exception)")
+
+
+_STOPS: Final = (StopIteration, StopAsyncIteration)
+
+
+async def limited(call: Callable[[], Awaitable[T]], limit_s: float) -> T:
+    """Return the result of a user's coroutine, which runs as a task of its own.
+
+    A coroutine that ignores its cancellation is closed after `GRACE_S`, so that nothing waits for it.
+
+    Raises:
+        TimeoutError: there is no result after `limit_s` seconds.
+        UnexpectedExit: the code raised an exception that is no error.
+        Exception: any error of the code.
+    """
+    running = asyncio.create_task(_contained(call))
+    try:
+        await asyncio.wait([running], timeout=limit_s)
+        if not running.done():
+            raise TimeoutError(f"no result after {limit_s:g} s")
+    finally:
+        if not running.done():
+            await _abandon(running)
+    with contained():
+        return running.result()
+
+
+async def _contained(call: Callable[[], Awaitable[T]]) -> T:
+    with contained():
+        return await call()
+
+
+async def _abandon(running: asyncio.Task[T]) -> None:
+    # Its error is of no use to anyone, so asyncio must not report it as never retrieved.
+    running.add_done_callback(lambda task: task.cancelled() or task.exception())
+    running.cancel()
+    try:
+        await asyncio.wait([running], timeout=GRACE_S)
+    finally:  # the caller may be cancelled again
+        if not running.done():
+            with suppress(UnexpectedExit, RuntimeError):  # the last if it ignores its end, too
+                running.get_coro().close()
+            running.cancel()
+
+
+def _being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # a thread without an event loop
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def described(error: BaseException) -> str:
+    """Return the name and the message of an exception of a user's code, whose message may not be readable."""
+    if isinstance(error, UnexpectedExit):  # its message begins with the name of the exception
+        return str(error)
+    name = type(error).__name__
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - the exception is a user's code, too
+        message = "its message cannot be read"
+    return f"{name}: {message}" if message else name

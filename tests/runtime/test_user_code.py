@@ -1,0 +1,102 @@
+"""Code of users: whatever it raises ends one call."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ragtide_runtime.cancellation import end
+from ragtide_runtime.user_code import UnexpectedExit, contained, described, limited
+
+
+class Own(BaseException):
+    """A base exception of a user's library."""
+
+
+class UnreadableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+EXITS = (
+    SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), StopIteration("x"),
+    StopAsyncIteration(), Own("b"), BaseExceptionGroup("g", [SystemExit(4)]),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("error", EXITS, ids=lambda error: type(error).__name__)
+async def test_an_exception_that_is_no_error_ends_the_call_with_its_name(error: BaseException) -> None:
+    async def code() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    name = type(error).__name__
+    with pytest.raises(UnexpectedExit, match=name), contained():
+        raise error
+    # A coroutine that raises StopIteration has raised RuntimeError, by the language.
+    with pytest.raises((UnexpectedExit, RuntimeError), match=name):
+        await limited(code, 60)
+
+
+async def test_errors_pass_as_they_are_and_results_come_back() -> None:
+    async def code() -> int:
+        raise KeyError("x")
+
+    async def right() -> int:
+        return 7
+
+    with pytest.raises(KeyError):
+        await limited(code, 60)
+    assert await limited(right, 60) == 7
+
+
+async def _ignoring(entered: asyncio.Event) -> None:
+    while True:
+        entered.set()
+        try:
+            await asyncio.sleep(3600)
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - the mistake that is tested
+            continue
+
+
+async def _forgetting(entered: asyncio.Event) -> None:
+    entered.set()
+    await asyncio.get_running_loop().create_future()
+
+
+ENDLESS: dict[str, Callable[[asyncio.Event], Awaitable[None]]] = {
+    "waits for ever": _forgetting,
+    "ignores its cancellation": _ignoring,
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+async def test_a_coroutine_without_end_is_left_when_its_time_is_over_or_its_caller_is_cancelled(
+    kind: str,
+) -> None:
+    entered = asyncio.Event()
+    with pytest.raises(TimeoutError, match="no result"):
+        await limited(lambda: ENDLESS[kind](entered), 0.01)
+    entered.clear()
+    calling = asyncio.create_task(limited(lambda: ENDLESS[kind](entered), 3600))
+    await entered.wait()
+    await end(calling)
+    assert calling.cancelled()
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()} or {calling})
+
+
+async def test_a_coroutine_that_cancels_its_own_task_ends_only_its_call() -> None:
+    async def code() -> None:
+        task: asyncio.Task[Any] | None = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    with pytest.raises(UnexpectedExit, match="CancelledError"):
+        await limited(code, 60)
+
+
+def test_an_error_whose_message_cannot_be_read_is_named() -> None:
+    assert described(UnreadableError()).startswith("UnreadableError")
+    assert described(SystemExit()) == "SystemExit"
