@@ -1,7 +1,8 @@
 """The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from math import isfinite, isnan
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -9,11 +10,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     JsonValue,
     StringConstraints,
     ValidationError,
 )
-from pydantic_core import ErrorDetails, from_json, to_json
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, from_json, to_json
 
 from .errors import InvalidEntryError, Reason
 from .limits import (
@@ -29,7 +32,7 @@ from .limits import (
 )
 from .printable import NAME_PATTERN, printable, shortened
 from .short_repr import short_repr
-from .times import to_utc, to_wire_time
+from .times import is_zero_time, to_utc, to_wire_time
 
 SCHEMA_VERSION = 1
 """The version that this release writes. A release reads this version and all older versions."""
@@ -100,7 +103,12 @@ Seconds = Annotated[float, Field(ge=0, le=LATENCY_MAX_S)]
 
 
 class WireModel(BaseModel):
-    """A frozen model of finite values that is stored in one stream entry."""
+    """A frozen model of finite values that is stored in one stream entry.
+
+    Encoders of many languages write every field of a class. So an optional field counts as left out if it is null, or
+    if it does not allow a blank text or the zero time of Go and .NET and is one. The same holds for each entry of
+    `segments` and `gold_scores`. A null in a required field is refused.
+    """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
@@ -113,6 +121,45 @@ class WireModel(BaseModel):
 
     max_bytes: ClassVar[int | None] = ENTRY_MAX_BYTES
     """Most bytes of JSON that `decode` accepts; None for no limit."""
+
+    def __init__(self, /, **fields: Any) -> None:
+        """Validate the fields."""
+        try:
+            self.__pydantic_validator__.validate_python(fields, self_instance=self)
+        except ValidationError as error:
+            self.__pydantic_validator__.validate_python(_given(type(self), fields, error), self_instance=self)
+
+    # So Pydantic still builds nested models without a call of `__init__`.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """Return the model of a mapping or an object, as Pydantic's method."""
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as error:
+            return super().model_validate(_given(cls, obj, error), **options)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Return the model of a JSON text, as Pydantic's method."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            if any(detail["type"] == "json_invalid" for detail in error.errors(include_url=False)):
+                raise
+            return super().model_validate_json(to_json(_given(cls, from_json(json_data), error)), **options)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON Schema, in which each optional field may be null."""
+        schema = handler(core_schema)
+        if handler.mode == "validation":
+            properties = handler.resolve_ref_schema(schema).get("properties", {})
+            for name in properties.keys() & cls.model_fields.keys():
+                if not cls.model_fields[name].is_required():
+                    properties[name] = _nullable(properties[name])
+        return schema
 
     def __repr__(self) -> str:
         """Return the fields that were given, in bounded length."""
@@ -148,6 +195,76 @@ class WireModel(BaseModel):
             raise InvalidEntryError(reason_of(error), describe(error)) from None
 
 
+_ABOUT_FIELD = ("default", "description", "title")
+
+
+def _nullable(schema: JsonSchemaValue) -> JsonSchemaValue:
+    kinds: list[JsonSchemaValue] = schema.get("anyOf", [])
+    if any(kind.get("type") == "null" for kind in kinds):
+        return schema
+    kind = {name: value for name, value in schema.items() if name not in _ABOUT_FIELD}
+    about = {name: schema[name] for name in _ABOUT_FIELD if name in schema}
+    return {"anyOf": [*(kinds if kind.keys() == {"anyOf"} else [kind]), {"type": "null"}], **about}
+
+
+_NAMED_VALUES = frozenset({"gold_scores", "segments"})
+"""Fields of which each entry is optional."""
+
+
+def _given(model: type[WireModel], fields: Any, error: ValidationError) -> Any:
+    """Return fields without those that count as left out.
+
+    It is called for fields that are not valid, so that valid fields cost nothing.
+
+    Raises:
+        ValidationError: the error that was given, because no field counts as left out.
+    """
+    found = _without_left_out(model, fields)
+    if found is fields:
+        raise error
+    return found
+
+
+def _without_left_out(model: type[WireModel], fields: Any) -> Any:
+    """Return fields, and those of models in them, without the optional fields that count as left out."""
+    if not isinstance(fields, Mapping):
+        return fields
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        field = model.model_fields.get(name)
+        if field is not None and not field.is_required() and is_left_out(value):
+            continue
+        if name in _NAMED_VALUES and isinstance(value, Mapping) and any(map(is_left_out, value.values())):
+            found[name] = {key: item for key, item in value.items() if not is_left_out(item)}
+        elif field is not None and (nested := _model_in(field.annotation)) is not None:
+            found[name] = _inside(nested, value)
+        else:
+            found[name] = value
+    same = len(found) == len(fields) and all(found[name] is value for name, value in fields.items())
+    return fields if same else found
+
+
+def is_left_out(value: object) -> bool:
+    """Return whether a value counts as left out where it is not allowed: null, a blank text, or the zero time."""
+    return value is None or is_zero_time(value) or (isinstance(value, str) and not value.strip(" \t\r\n"))
+
+
+def _model_in(annotation: object) -> type[WireModel] | None:
+    """Return the model of a field that is a model, or has several of one kind; None for another field."""
+    if isinstance(annotation, type) and issubclass(annotation, WireModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
+
+
+def _inside(model: type[WireModel], value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        found = [_without_left_out(model, item) for item in value]
+        return value if all(new is old for new, old in zip(found, value, strict=True)) else found
+    if isinstance(value, Mapping) and not value.keys() & model.model_fields.keys():
+        return {key: _without_left_out(model, item) for key, item in value.items()}
+    return _without_left_out(model, value)
+
+
 class VersionedModel(WireModel):
     """A wire model that is a stream entry by itself, and so has a version."""
 
@@ -173,14 +290,39 @@ def read_json_object(payload: bytes, max_bytes: int | None = ENTRY_MAX_BYTES) ->
     try:
         value = from_json(payload, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        raise InvalidEntryError(
-            Reason.NOT_JSON, f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
-        ) from None
+        raise InvalidEntryError(Reason.NOT_JSON, _why_not_json(payload, error)) from None
     if not isinstance(value, dict):
         raise InvalidEntryError(
             Reason.INVALID, f"the entry is a JSON {_json_type(value)}; send one JSON object with the schema's fields"
         )
     return value
+
+
+def _why_not_json(payload: bytes, error: ValueError) -> str:
+    try:
+        place = place_of_no_number(from_json(payload, allow_inf_nan=True))
+    except ValueError:
+        place = None
+    if place is not None:
+        return f"{place}, which JSON does not have: send null for an unknown value, or leave it out"
+    return f"the entry is not valid JSON: {error}; send one UTF-8 JSON object"
+
+
+def place_of_no_number(value: Any) -> str | None:
+    """Return the first number in a value that is not finite, with its place, such as `a.0.b is NaN`; None without one.
+
+    >>> place_of_no_number({"scores": [0.5, float("nan")]})
+    'scores.1 is NaN'
+    """
+    waiting: list[tuple[str, Any]] = [("", value)]
+    while waiting:
+        place, found = waiting.pop()
+        if isinstance(found, float) and not isfinite(found):
+            name = "NaN" if isnan(found) else "Infinity" if found > 0 else "-Infinity"
+            return f"{shortened(place)} is {name}"
+        inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+        waiting.extend((f"{place[:200]}.{key}" if place else str(key), item) for key, item in reversed(list(inner)))
+    return None
 
 
 def _json_type(value: object) -> str:

@@ -1,12 +1,12 @@
 """Feedback: gold scores that people, or a judge that they trust, give after an interaction."""
 
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
 from .base import Metadata, Name, Probability, UtcTime, VersionedModel
 from .gold import GoldScores, check_gold_scores
-from .times import utc_now, without_zero_time
+from .times import utc_now
 
 
 class Feedback(VersionedModel):
@@ -28,11 +28,6 @@ class Feedback(VersionedModel):
     its user; the weight is the inverse. None counts as 1."""
     metadata: Metadata = Field(default_factory=dict)
     """Further fields; stored, never interpreted."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _zero_time_is_none(cls, fields: Any) -> Any:
-        return without_zero_time(fields, "given_at")
 
     @model_validator(mode="after")
     def _scores_are_in_range(self) -> Self:

@@ -18,6 +18,10 @@ _INTRODUCTION = """\
 `make schemas` writes this page from the models. An unknown field is refused with its name; put fields of your own into
 `metadata`. [schemas/](schemas) has the same as JSON Schemas.
 
+Null in an optional field is the field left out, everywhere: in the SDK, over HTTP, in files and in a plain `XADD`. A
+blank text in an optional field that allows none is the field left out, too; so is a null or blank entry of `segments`
+or `gold_scores`. A null in a required field is refused with the field's name.
+
 An interaction with the fields that most applications fill in:
 
 ```python

@@ -1,6 +1,6 @@
 """A RAG interaction: the question, the retrieved documents, the response."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 from uuid import uuid4
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
@@ -16,6 +16,7 @@ from .base import (
     UtcTime,
     VersionedModel,
     WireModel,
+    is_left_out,
     read_json_object,
 )
 from .covariates import Covariates
@@ -23,7 +24,7 @@ from .errors import InvalidEntryError, Reason
 from .gold import GoldScores, check_gold_scores
 from .history import History
 from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
-from .times import from_milliseconds, to_wire_time, utc_now, without_zero_time
+from .times import from_milliseconds, to_wire_time, utc_now
 
 
 class RetrievedDocument(WireModel):
@@ -102,11 +103,6 @@ class RagInteraction(VersionedModel):
     metadata: Metadata = Field(default_factory=dict)
     """Further fields; stored, never interpreted."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _zero_time_is_none(cls, fields: Any) -> Any:
-        return without_zero_time(fields, "occurred_at")
-
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
         if self.population_size is not None and self.run is None:
@@ -139,9 +135,10 @@ class RagInteraction(VersionedModel):
         Raises:
             InvalidEntryError: the payload is not an interaction; the message names field, value and remedy.
         """
-        fields: dict[str, Any] = without_zero_time(read_json_object(payload), "occurred_at")
-        fields.setdefault("interaction_id", f"entry-{entry_id}")
-        if "occurred_at" not in fields:
+        fields = read_json_object(payload)
+        if is_left_out(fields.get("interaction_id")):
+            fields["interaction_id"] = f"entry-{entry_id}"
+        if is_left_out(fields.get("occurred_at")):
             try:
                 fields["occurred_at"] = to_wire_time(from_milliseconds(int(entry_id.partition("-")[0])))
             except (ValueError, OverflowError, OSError):  # an id chosen by hand may be no time

@@ -1,9 +1,8 @@
 """Times on the wire: with a time zone, in UTC, from 1970 to 2200."""
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from .limits import TIME_MAX, TIME_MIN
 
@@ -45,13 +44,6 @@ def is_zero_time(value: object) -> bool:
     if isinstance(value, datetime):
         return value.replace(tzinfo=None) == datetime.min  # noqa: DTZ901 - the zone does not matter
     return isinstance(value, str) and len(value) <= _ZERO_TIME_CHARS and _ZERO_TIME.fullmatch(value) is not None
-
-
-def without_zero_time(fields: Any, name: str) -> Any:
-    """Return fields without the field of this name if it is the zero time, which counts as not given."""
-    if isinstance(fields, Mapping) and is_zero_time(fields.get(name)):
-        return {field: value for field, value in fields.items() if field != name}
-    return fields
 
 
 def from_milliseconds(milliseconds: int) -> datetime:

@@ -60,6 +60,27 @@ def test_a_batch_keeps_its_order_beyond_one_round_trip(redis: Any, redis_url: st
     assert stored == names
 
 
+def test_nulls_and_blanks_are_left_out_however_they_are_submitted(redis: Any, redis_url: str) -> None:
+    needed = {
+        "pipeline": "shop",
+        "question": "q",
+        "documents": [{"text": "d", "id": None, "metadata": None}],
+        "response": "r",
+    }
+    nulls = dict.fromkeys(RagInteraction.model_fields.keys() - needed.keys())
+    with InteractionProducer(redis_url) as producer:
+        assert producer.submit(**needed, **nulls)
+        assert producer.submit({**needed, **nulls})
+        assert producer.submit({**needed, **dict.fromkeys(nulls, "")})
+        assert producer.submit(RagInteraction(**needed, **nulls))
+        assert producer.publish(RagInteraction(**needed, **nulls)).added
+        scores = {"pipeline": "shop", "interaction_id": "i", "gold_scores": {"trace.adherence": 1.0}}
+        assert producer.submit_feedback(**scores, given_at=None, metadata=None, annotator="", schema_version=None)
+        assert producer.flush()
+    assert redis.xlen(STREAM) == 5
+    assert redis.xlen(Streams("ragtide", 0).feedback) == 1
+
+
 async def test_many_tasks_publishing_one_id_add_one_entry(async_redis: Any, redis_url: str) -> None:
     async with InteractionProducer(redis_url) as producer:
         publications = await asyncio.gather(*(producer.apublish(interaction()) for _ in range(40)))

@@ -40,7 +40,7 @@ def test_a_declaration_survives_the_wire_in_few_bytes() -> None:
         ({"mine.words": {"lower": 0, "upper": 5e-324}}, "choose another unit"),
         ({"mine.words": {"lower": 0, "upper": 5, "edges": [3, 2]}}, "rising numbers"),
         ({"mine.words": {"lower": 0, "upper": 5, "meaning": "a\x1b[2Jb"}}, "meaning"),
-        ({"mine.words": {"lower": 0, "upper": 5, "version": ""}}, "version"),
+        ({"mine.words": {"lower": 0, "upper": 5, "version": "a\nb"}}, "version"),
         (
             {"mine.words": {"lower": 0, "upper": 5, "bands": {"minimum": float("nan"), "good": 1, "excellent": 2}}},
             "ban",

@@ -76,6 +76,20 @@ async def test_with_an_idempotency_key_items_without_ids_are_published_once(asyn
     assert len(await stored(async_redis)) == 4
 
 
+async def test_null_and_blank_optional_fields_over_http_are_left_out(async_redis: Any, redis_url: str) -> None:
+    left_out = dict.fromkeys((*RagInteraction.model_fields.keys() - ITEM.keys(), "source"))
+    items = [{**ITEM, **left_out}, {**ITEM, **dict.fromkeys(left_out, "")}]
+    async with http_service(redis_url) as service:
+        for expected in (2, 0):  # a blank id is no id, so the key still makes one that a retry has, too
+            _, answer = await service.post("/v1/interactions", items, idempotency_key="batch 7")
+            assert (answer["published"], answer["invalid"]) == (expected, 0)
+        wanted = {"pipeline": "shop", "interaction_id": "i-1", "gold_scores": {"trace.adherence": 1}}
+        given = {**wanted, **dict.fromkeys(Feedback.model_fields.keys() - wanted.keys())}
+        _, answer = await service.post("/v1/feedback", given)
+        assert answer["published"] == 1
+    assert [one.source for one in await stored(async_redis)] == ["http", "http"]
+
+
 async def test_a_full_stream_is_429_and_sending_all_again_is_safe(async_redis: Any, redis_url: str) -> None:
     items = [{**ITEM, "interaction_id": f"i-{number}"} for number in range(5)]
     async with http_service(redis_url, interactions_cap=3) as service:

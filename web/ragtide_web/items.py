@@ -20,7 +20,7 @@ from ragtide_producers.publishing.publish_command import (
 )
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction, Reason
-from ragtide_schemas.base import read_json_object
+from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.printable import printable
 
 from .access import Client
@@ -129,8 +129,8 @@ def interactions(routing: Routing, idempotency_key: str | None) -> ItemKind:
     """
 
     def read(fields: dict[str, Any], index: int) -> RagInteraction:
-        fields = {"source": "http", **fields}
-        if idempotency_key and fields.get("interaction_id") is None:
+        fields = {**fields, "source": "http"} if is_left_out(fields.get("source")) else fields
+        if idempotency_key and is_left_out(fields.get("interaction_id")):
             digest = blake2b(idempotency_key.encode("utf-8", "replace"), digest_size=16).hexdigest()
             fields["interaction_id"] = f"http-{digest}-{index}"
         return RagInteraction.from_fields(fields)

@@ -4,6 +4,7 @@ The log is the state of an experiment: the status of every config follows from i
 command; the race stops configs by commands, too.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
@@ -135,6 +136,9 @@ class Completed(_Timed):
 LogEntry = Begun | Command | Look | Paused | Completed
 """An entry of the log."""
 
+_MODELS: Final[Mapping[str, type[LogEntry]]] = {
+    model.model_fields["kind"].default: model for model in (Begun, Command, Look, Paused, Completed)
+}
 _ENTRIES: TypeAdapter[LogEntry] = TypeAdapter(Annotated[LogEntry, Field(discriminator="kind")])
 
 
@@ -145,8 +149,9 @@ def decode_entry(payload: bytes) -> LogEntry:
         InvalidEntryError: the entry is not JSON, has an unknown kind or schema version, or a field is invalid.
     """
     fields: dict[str, Any] = _with_new_names(read_json_object(payload))
+    model = _MODELS.get(str(fields.get("kind")))
     try:
-        return _ENTRIES.validate_python(fields)
+        return model.model_validate(fields) if model else _ENTRIES.validate_python(fields)
     except ValidationError as error:
         raise InvalidEntryError(reason_of(error), describe(error)) from None
 
