@@ -8,12 +8,12 @@ from ragtide_consumers.labelers.published import published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, AlertRule
-from ragtide_schemas.metric_definitions import OUTCOMES, SELF_CONSISTENCY
+from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
 from ragtide_schemas.suggestions import closest
 
 from .known_metrics import check_rules, known_metrics
 
-_OF_EVERY_EVENT: Final = frozenset(definition.name for definition in OUTCOMES)
+_OF_EVERY_EVENT: Final = frozenset(definition.name for definition in (*OUTCOMES, *FROM_PEOPLE))
 
 
 @dataclass(frozen=True, slots=True)

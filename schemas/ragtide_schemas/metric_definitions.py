@@ -332,13 +332,30 @@ SELF_CONSISTENCY: Final = MetricDefinition(
 )
 """Of the interactions about which the judge was asked twice (`judge.repeat_share`)."""
 
+POSITIVE_FEEDBACK: Final = MetricDefinition(
+    "feedback.positive",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "Share of the rated answers with a thumb up.",
+    "ragtide",
+    "1 for a thumb up, 0 for a thumb down",
+    needs=("feedback",),
+    does_not_tell="What people without feedback think: unhappy people rate more often.",
+    related=("trace.adherence", "response.empty"),
+)
+
+FROM_PEOPLE: Final = (POSITIVE_FEEDBACK,)
+"""Metrics that people give as gold scores, whether or not a labeler scored the interaction."""
+
 CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 """Families whose metrics are all known: a metric of the user's own has another family."""
 
 OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 """Of every interaction, whichever labeler scored it: they need no labels."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, SELF_CONSISTENCY, *OUTCOMES)
+RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
 """Every metric ragtide computes itself, in the order of tables."""
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})

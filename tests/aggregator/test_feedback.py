@@ -25,6 +25,7 @@ from ragtide_schemas import DeadLetter, Estimate, JudgedScores
 
 STREAMS = Streams("ragtide", 0)
 ADHERENCE = "trace.adherence"
+POSITIVE = "feedback.positive"
 
 
 def options(**changes: Any) -> ServiceOptions:
@@ -278,7 +279,7 @@ class NoRedis:
 
 
 def joined(order: Sequence[MetricEvent | Feedback], restart_every: int) -> dict[str, tuple[int, float]]:
-    """Return n and mean squared error after these came in this order, restarted from the checkpoint every so often."""
+    """Return n and value of errors and thumbs after these came in this order, with a restart every so often."""
     state, pending = AggregatorState(StateOptions()), PendingFeedback()
     seen: dict[str, MetricEvent] = {}
     graded: dict[str, set[str]] = {}
@@ -303,17 +304,19 @@ def joined(order: Sequence[MetricEvent | Feedback], restart_every: int) -> dict[
             added, gone = pending.take_changes()
             fields = {n: v for n, v in {**fields, **state.take_changes().rows, **added}.items() if n not in gone}
             state, pending = AggregatorState.from_fields(StateOptions(), fields), PendingFeedback.from_fields(fields)
-    return {e.metric: (e.n, e.estimate or 0.0) for e in estimates(state) if e.metric.startswith("rmse.")}
+    return {e.metric: (e.n, e.estimate or 0.0) for e in estimates(state) if e.metric.startswith(("rmse.", "feedback."))}
 
 
 @given(st.randoms(use_true_random=False), st.integers(1, 9))
 def test_any_order_and_any_restarts_join_the_same_gold_scores(chance: Any, restart_every: int) -> None:
     events: list[MetricEvent | Feedback] = [scored(n, n / 10) for n in range(10)]
     feedback: list[MetricEvent | Feedback] = [gold(n, 1.0) for n in range(0, 10, 2)]
+    feedback += [gold(n, n % 3 / 2, POSITIVE) for n in range(0, 10, 3)]
     things = events + feedback
     chance.shuffle(things)
     mixed = joined(things, restart_every)
     in_order = joined(events + feedback, 1000)
+    assert POSITIVE in mixed
     assert mixed.keys() == in_order.keys()
     for metric, (n, estimate) in in_order.items():
         assert mixed[metric][0] == n
@@ -341,3 +344,45 @@ def test_feedback_that_waited_longer_than_the_window_is_a_dead_letter_of_its_eve
     graded, rejected = reader.take_changes()
     assert (reader.joiner.joined, graded) == (0, [])
     assert [letter.reason for letter in rejected] == ["unknown_interaction"]
+
+
+def test_a_thumb_is_a_value_of_its_own_metric_whatever_the_labeler_gave_and_however_it_came() -> None:
+    judged = JudgedScores(
+        labeler="judge", labeler_version="1", profile="ragbench", scores={ADHERENCE: 0.5}, inclusion_probability=1.0,
+        uniform=True,
+    )  # fmt: skip
+    scores = {ADHERENCE: 0.5}
+    kinds: list[dict[str, Any]] = [
+        {"scores": scores},
+        {"scores": {}, "absent": {ADHERENCE: "no_sentences"}},
+        {"scores": scores, "judged": judged},
+    ]
+    events = [event(n, **kinds[n % 3], segments={"lang": "en"}) for n in range(30)]
+    thumbs = {n: float(n % 4 > 0) for n in range(0, 30, 2)}
+    later, inline = AggregatorState(StateOptions()), AggregatorState(StateOptions())
+    for n, one in enumerate(events):
+        later.apply(one)
+        inline.apply(one.model_copy(update={"gold_scores": {POSITIVE: thumbs[n]}}) if n in thumbs else one)
+    for n, thumb in thumbs.items():
+        verdict = judge_feedback(gold(n, thumb, POSITIVE), events[n], ())
+        assert verdict.reason is None
+        later.apply_gold(events[n], verdict.accepted)
+    for state in (later, inline):
+        found = {e.segment: e for e in estimates(state) if e.metric == POSITIVE}
+        assert found.keys() == {None, "lang=en"}
+        for estimate in found.values():
+            assert (estimate.labeler, estimate.n) == ("gold", len(thumbs))
+            assert estimate.estimate == pytest.approx(sum(thumbs.values()) / len(thumbs))
+    # The other numbers are those without a thumb.
+    plain = AggregatorState(StateOptions())
+    for one in events:
+        plain.apply(one)
+    assert [e for e in estimates(later) if e.metric != POSITIVE] == estimates(plain)
+
+
+def test_a_gold_score_without_a_score_is_counted_and_one_of_an_unknown_metric_is_refused() -> None:
+    absent = event(1, {}, absent={ADHERENCE: "language_not_supported"})
+    verdict = judge_feedback(gold(1), absent, ())
+    assert (verdict.accepted, verdict.uncompared, verdict.reason) == ({ADHERENCE: 1.0}, 1, None)
+    assert judge_feedback(gold(1), absent, {ADHERENCE}).reason == "duplicate"
+    assert judge_feedback(gold(1, metric="mine.words"), absent, ()).reason == "invalid"

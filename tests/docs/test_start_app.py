@@ -31,4 +31,4 @@ async def test_a_question_and_its_thumb_reach_redis_under_one_id(
     feedback = Feedback.decode(fields[DATA_FIELD])
     assert interaction.segments == {"lang": "de"}
     assert interaction.interaction_id == feedback.interaction_id == answer["answer_id"]
-    assert feedback.gold_scores == {"trace.adherence": 0.0}
+    assert feedback.gold_scores == {"feedback.positive": 0.0}

@@ -12,7 +12,7 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 from ..statistics.batches import Floats, Rows
 from .batch import Times
 from .columns import Codes, EventColumns, ExtractedColumns, RejectedEvent, combined
-from .values import EventPart, parts_of
+from .values import PEOPLES_METRICS, EventPart, parts_of
 
 
 class PartSource:
@@ -71,7 +71,8 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     row_wise: dict[int, list[EventPart]] = {}
     counts = np.ones(len(columns), dtype=np.intp)
     occurred_ms = columns.occurred_ms.copy()
-    for place in np.flatnonzero(columns.row_wise | out_of_range).tolist():
+    from_people = [~np.isnan(scores) for metric, scores in columns.gold_scores.items() if metric in PEOPLES_METRICS]
+    for place in np.flatnonzero(np.any([columns.row_wise, out_of_range, *from_people], axis=0)).tolist():
         # The error of the event itself names the score and its range.
         try:
             row_wise[place] = parts_of(columns.source.event(place))

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ragtide_schemas import InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
+from ragtide_schemas.metric_definitions import FROM_PEOPLE
 
 from ..statistics.batches import Floats
 from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, scored_metric, segment_values, share_name
@@ -23,6 +24,9 @@ class ScoreLayout:
     names: tuple[str, ...]
     """Names of the values that are computed from scores alone."""
 
+
+PEOPLES_METRICS: Final = frozenset(definition.name for definition in FROM_PEOPLE)
+"""Metrics whose gold scores are values themselves, with `gold` as their labeler."""
 
 DeclaredMetrics = Mapping[str, MetricDeclaration] | None
 """Declarations of metrics that are not ragtide's own, by name."""
@@ -138,7 +142,7 @@ def check(event: MetricEvent) -> None:
 
 
 def parts_of(event: MetricEvent) -> list[EventPart]:
-    """Return the part of an event with its labeler's scores and, if there is one, the part with the judge's scores.
+    """Return the parts of an event: its labeler's scores, and the judge's and people's scores if there are any.
 
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
@@ -148,11 +152,11 @@ def parts_of(event: MetricEvent) -> list[EventPart]:
         judgement = event.judgement()
         if judgement is not None:
             parts.append(EventPart(judgement, _extracted(judgement), counts_absences=True))
-        return parts
+        return [*parts, *_from_people(event, event.gold_scores)]
 
 
 def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> list[EventPart]:
-    """Return the parts of later gold scores of an event, for the metrics that the event has.
+    """Return the parts of later gold scores of an event, for metrics that the event has and for people's metrics.
 
     Args:
         event: metric event of the interaction.
@@ -165,7 +169,22 @@ def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float], probability
     with _refusing("a gold score"):
         scored = [part for part in (event, event.judgement()) if part is not None]
         parts = [EventPart(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
-        return [part for part in parts if part.extracted.names]
+        return [*_from_people(event, gold_scores, probability), *(part for part in parts if part.extracted.names)]
+
+
+def _from_people(event: MetricEvent, gold_scores: Mapping[str, float], probability: float = 1.0) -> list[EventPart]:
+    """Return the part of an event with people's metrics; empty without such a gold score."""
+    scores = {metric: score for metric, score in gold_scores.items() if metric in PEOPLES_METRICS}
+    if not scores:
+        return []
+    given = event.model_copy(
+        update={
+            "labeler": GOLD_LABELER, "labeler_version": "1", "profile": "people", "scores": scores, "absent": {},
+            "gold_scores": {}, "judged": None,
+            "sampling_probability": event.sampling_probability * probability,
+        }
+    )  # fmt: skip
+    return [EventPart(given, _extracted(given))]
 
 
 def _extracted(event: MetricEvent) -> ExtractedValues:

@@ -200,8 +200,9 @@ class StepWriter:
         took_s = await self._answered(write, stop)
         uncommitted = self._applier.uncommitted
         self._telemetry.committed(
-            self._partition, step, seconds=took_s, applied=uncommitted.applied, traces=uncommitted.traces
-        )
+            self._partition, step, seconds=took_s, applied=uncommitted.applied, traces=uncommitted.traces,
+            gold=self._applier.feedback.joiner.take_counts(),
+        )  # fmt: skip
         return took_s
 
     async def _answered(self, call: Callable[[], Awaitable[T]], stop: Stopping) -> T:

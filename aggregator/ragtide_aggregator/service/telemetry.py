@@ -62,6 +62,8 @@ class AggregatorTelemetry(OwnerTelemetry):
         self._keys = catalogue.KEYS.gauge(registry)
         self._events_applied = catalogue.EVENTS_APPLIED.counter(registry)
         self._events_refused = catalogue.EVENTS_REFUSED.counter(registry)
+        self._gold_scores = catalogue.GOLD_SCORES.counter(registry)
+        self._gold_uncompared = catalogue.GOLD_UNCOMPARED.counter(registry)
         self._checkpoint_seconds = catalogue.CHECKPOINT_SECONDS.histogram(registry)
         self._checkpoint_rows = catalogue.CHECKPOINT_ROWS.counter(registry)
         self._capped = catalogue.CAPPED.counter(registry)
@@ -85,7 +87,14 @@ class AggregatorTelemetry(OwnerTelemetry):
         self.quality.remove(partition)
 
     def committed(
-        self, partition: int, step: Step, *, seconds: float, applied: int, traces: Sequence[EventTrace]
+        self,
+        partition: int,
+        step: Step,
+        *,
+        seconds: float,
+        applied: int,
+        traces: Sequence[EventTrace],
+        gold: tuple[int, int] = (0, 0),
     ) -> None:
         """Count a commit.
 
@@ -95,11 +104,14 @@ class AggregatorTelemetry(OwnerTelemetry):
             seconds: duration of the commit.
             applied: number of metric events of the step that count.
             traces: of the events of the step.
+            gold: number of gold scores of feedback that count, and of those that nothing is compared with.
         """
         self._checkpoint_seconds.observe(seconds)
         self._checkpoint_rows.inc(len(step.rows))
         self._events_applied.inc(applied)
         self._events_refused.inc(len(step.dead_letters))
+        for counter, count in zip((self._gold_scores, self._gold_uncompared), gold, strict=True):
+            counter.inc(count)
         self._capped.labels(str(partition)).inc(step.capped)
         for alert in step.alerts:
             self._alerts.labels(alert.rule, alert.status).inc()

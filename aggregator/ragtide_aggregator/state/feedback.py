@@ -15,6 +15,7 @@ from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_schemas import Feedback, MetricEvent, Reason
 
 from ..errors import reading
+from ..events.values import PEOPLES_METRICS
 
 
 class FeedbackEntry(NamedTuple):
@@ -95,6 +96,8 @@ class Verdict:
 
     accepted: Mapping[str, float] = field(default_factory=dict)
     """Gold scores that count."""
+    uncompared: int = 0
+    """Number of accepted gold scores of metrics without a value in the event, which nothing is compared with."""
     rejected: Mapping[str, float] = field(default_factory=dict)
     """Gold scores that do not count."""
     reason: Reason | None = None
@@ -112,7 +115,9 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
     """
     scored = set(event.scores) | set(event.judged.scores if event.judged is not None else ())
     doubled = {metric for metric in feedback.gold_scores if metric in graded or metric in event.gold_scores}
-    unscored = set(feedback.gold_scores) - scored - doubled
+    # A metric without a value is known, so its gold score is right, and there is no score to compare it with.
+    absent = set(event.absent) | set(event.judged.absent if event.judged is not None else ())
+    unscored = set(feedback.gold_scores) - scored - absent - PEOPLES_METRICS - doubled
     accepted = {m: score for m, score in feedback.gold_scores.items() if m not in doubled and m not in unscored}
     rejected = {m: score for m, score in feedback.gold_scores.items() if m not in accepted}
     subject = f"interaction {feedback.interaction_id} of pipeline {feedback.pipeline}"
@@ -125,7 +130,8 @@ def judge_feedback(feedback: Feedback, event: MetricEvent, graded: Collection[st
             "use a labeler that scores the metric"
         )
     reason = Reason.DUPLICATE if doubled else Reason.INVALID if unscored else None
-    return Verdict(accepted, rejected, reason, "; ".join(details))
+    uncompared = sum(metric not in scored and metric not in PEOPLES_METRICS for metric in accepted)
+    return Verdict(accepted, uncompared, rejected, reason, "; ".join(details))
 
 
 def _digest(feedback: Feedback) -> str:

@@ -46,7 +46,9 @@ class FeedbackJoiner:
         self._record = record
         self._window_ms = window_ms
         self.joined = 0
-        """Number of joined gold scores."""
+        """Number of gold scores that count, since the last `take_counts`."""
+        self.uncompared = 0
+        """Number of those that nothing is compared with, because their metric has no value."""
         self.waited: list[str] = []
         """Entry ids of feedback that had waited and was joined since the last commit."""
         self.culprits: Mapping[str, str] = {}
@@ -69,6 +71,12 @@ class FeedbackJoiner:
             self._pending.hold(entry)
         else:
             self._join(entry, event, entry.entry_id)
+
+    def take_counts(self) -> tuple[int, int]:
+        """Return `joined` and `uncompared`, and count anew."""
+        counts = self.joined, self.uncompared
+        self.joined = self.uncompared = 0
+        return counts
 
     def expire(self, now_ms: int) -> None:
         """Reject feedback whose interaction was not scored within the window."""
@@ -97,6 +105,7 @@ class FeedbackJoiner:
                 return
             self._record.accept(entry, verdict.accepted.keys(), at)
             self.joined += len(verdict.accepted)
+            self.uncompared += verdict.uncompared
         if verdict.reason is not None:
             rest = entry.feedback.model_copy(update={"gold_scores": verdict.rejected})
             self._record.reject(FeedbackEntry(entry.entry_id, rest), verdict.reason, verdict.detail)

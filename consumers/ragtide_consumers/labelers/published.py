@@ -4,7 +4,7 @@ from typing import Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
-from ragtide_schemas.metric_definitions import OUTCOMES, SELF_CONSISTENCY
+from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
 
 from .local.withheld import WITHHELD
 from .nli import NliLabeler
@@ -29,6 +29,8 @@ def labelers_of(metric: str) -> list[str]:
     """
     if metric in {outcome.name for outcome in OUTCOMES}:
         return ["every labeler"]
+    if metric in {one.name for one in FROM_PEOPLE}:
+        return ["people, by feedback"]
     if metric == SELF_CONSISTENCY.name:
         return ["judge with judge.repeat_share"]
     if metric not in METRICS:

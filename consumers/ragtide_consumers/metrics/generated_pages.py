@@ -23,6 +23,7 @@ _FAMILIES = {
     "judge": "Of the judge itself: `judge.repeat_share` is the share of interactions about which it is asked twice.",
     "retrieval": "Of every interaction, whichever labeler scored it.",
     "response": "Of every interaction, whichever labeler scored it.",
+    "feedback": "Of every interaction that people rated, as gold scores; the labeler is `gold`.",
 }
 
 _BETTER = {Direction.HIGHER: "higher", Direction.LOWER: "lower", Direction.NEITHER: "neither"}

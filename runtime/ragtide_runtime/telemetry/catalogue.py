@@ -114,6 +114,12 @@ EVENTS_REFUSED: Final = Metric(
     "counter",
     "Metric events and feedback that this aggregator rejected as dead letters.",
 )
+GOLD_SCORES: Final = Metric("ragtide_gold_scores_total", "counter", "Gold scores of feedback that count.")
+GOLD_UNCOMPARED: Final = Metric(
+    "ragtide_gold_scores_uncompared_total",
+    "counter",
+    "Those gold scores whose metric is absent for the interaction, so that there is no score to compare with.",
+)
 CHECKPOINT_SECONDS: Final = Metric(
     "ragtide_checkpoint_seconds",
     "histogram",
@@ -154,6 +160,8 @@ AGGREGATOR_METRICS: Final = (
     RULES_READ,
     EVENTS_APPLIED,
     EVENTS_REFUSED,
+    GOLD_SCORES,
+    GOLD_UNCOMPARED,
     CHECKPOINT_SECONDS,
     CHECKPOINT_ROWS,
     LEASE_OWNED,
