@@ -18,6 +18,7 @@ from .page.rendering import HEADERS, render
 from .page.routes import ROUTERS
 from .page.viewers import LoginNeededError
 from .problems import HttpProblem, answer, drain
+from .proxy import BehindProxy, prefix_of
 from .routes import health, reading, traces, writing
 
 DESCRIPTION = (
@@ -39,14 +40,17 @@ def application(context: Context) -> ASGIApp:
     app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.context = context
     app.state.screens = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
-    for router in (writing.router, traces.router, reading.router, health.router, *ROUTERS):
+    routers = (writing.router, traces.router, reading.router, health.router, *ROUTERS)
+    for router in routers:
         app.include_router(router)
     app.add_exception_handler(HttpProblem, _problem)
     app.add_exception_handler(LoginNeededError, _login)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
-    return Guard(app, telemetry=context.telemetry, need_tokens=context.clients.need_tokens)
+    guarded = Guard(app, telemetry=context.telemetry, need_tokens=context.clients.need_tokens)
+    paths = (getattr(route, "path", "") for router in routers for route in router.routes)
+    return BehindProxy(guarded, context.settings.serve, (*paths, str(app.openapi_url)))
 
 
 async def _problem(request: Request, error: Exception) -> Response:
@@ -84,7 +88,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
     """Return the answer to an unknown path or method."""
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     detail = OTHER_SIGNALS.get(request.url.path) or {
-        404: f"there is no {printable(request.url.path[:200])}: GET /openapi.json lists every path",
+        404: f"there is no {printable(request.url.path[:200])}: GET {prefix_of(request)}/openapi.json lists every path",
         405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
     }.get(error.status_code, str(error.detail))
     if _wants_page(request):

@@ -34,4 +34,4 @@ async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
     async with observing(settings, url, process) as endpoints:
         served = serve_http(settings, url, stop, endpoints=endpoints, process=process, listening=listening)
         async with in_background(served, stop=stop):
-            yield address_of(listening)
+            yield address_of(listening, settings.serve.root_path)

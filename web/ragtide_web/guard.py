@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtide_runtime.settings.serve import is_loopback
 
+from .proxy import is_own_origin, other_origin, seen
 from .telemetry import HttpTelemetry
 
 UNKNOWN_ROUTE: Final = "unknown"
@@ -58,7 +59,11 @@ class Guard:
             self._telemetry.answered(route, status, perf_counter() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = None if self._need_tokens else foreign_site(scope["method"], Headers(scope=scope))
+        refused = (
+            None
+            if self._need_tokens
+            else foreign_site(scope["method"], Headers(scope=scope), seen(scope).forwarded_host)
+        )
         if refused is not None:
             await JSONResponse({"detail": refused}, 403, headers={"Connection": "close"})(scope, receive, send)
             return
@@ -78,19 +83,23 @@ class Guard:
                 await JSONResponse({"detail": detail}, 500)(scope, receive, send)
 
 
-def foreign_site(method: str, headers: Mapping[str, str]) -> str | None:
+def foreign_site(method: str, headers: Mapping[str, str], forwarded_host: str | None = None) -> str | None:
     """Return why a request of a browser is refused; None if it is not.
 
     Args:
         method: of the request.
         headers: of the request, by their names in lower case.
+        forwarded_host: what a trusted proxy states in place of the header Host.
     """
-    host = urlsplit(f"//{headers.get('host', '')}").hostname
-    if host is not None and not is_loopback(host):
+    # A page that leads its own name to this machine can send any header, so both must name this machine.
+    for named in (headers.get("host", ""), forwarded_host or ""):
+        host = urlsplit(f"//{named}").hostname
+        if host is None or is_loopback(host):
+            continue
         return "without tokens this service answers only to localhost: use that name, or set serve.tokens"
     origin = headers.get("origin")
     if method in ("GET", "HEAD", "OPTIONS") or origin is None:
         return None
-    if urlsplit(origin).netloc != headers.get("host"):
-        return "a page of another site may not write without a token: set serve.tokens"
+    if not is_own_origin(origin, headers.get("host"), forwarded_host):
+        return f"a page of another site may not write without a token: {other_origin(origin, headers.get('host'))}"
     return None

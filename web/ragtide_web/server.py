@@ -81,12 +81,17 @@ def listen(settings: ServeSettings) -> socket.socket:
     return listening
 
 
-def address_of(listening: socket.socket) -> str:
-    """Return the URL at which a browser of this machine reaches the service."""
+def address_of(listening: socket.socket, root_path: str = "") -> str:
+    """Return the URL at which a browser of this machine reaches the service.
+
+    Args:
+        listening: its socket.
+        root_path: its setting; the page is below it without a proxy, too.
+    """
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared only
         host = "localhost"
-    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+    return f"http://[{host}]:{port}{root_path}/" if ":" in host else f"http://{host}:{port}{root_path}/"
 
 
 async def serve_http(

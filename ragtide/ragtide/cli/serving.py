@@ -193,7 +193,7 @@ def _http_role(
 
     def serve_page(settings: Settings) -> Coroutine[Any, Any, None]:
         listening = listen(settings.serve)
-        say_page(address_of(listening))
+        say_page(address_of(listening, settings.serve.root_path))
         return serve_http(
             settings, url, stop, endpoints=endpoints, process=process, listening=listening, capture=capture
         )

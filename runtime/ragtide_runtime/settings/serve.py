@@ -1,10 +1,21 @@
 """Settings of the HTTP service: the table `[serve]`."""
 
 import hashlib
-from ipaddress import ip_address
+import re
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    model_validator,
+)
 
 from ragtide_schemas.base import Name
 
@@ -77,6 +88,47 @@ def _nothing_is_none(value: Any) -> Any:
     return () if value == "" else value
 
 
+def path_prefix(text: str) -> str:
+    """Return a path without a slash at its end; empty for the root.
+
+    Raises:
+        ValueError: the text is no path of visible ASCII characters, or has `.` or `..` as a part.
+
+    >>> path_prefix("/apps/ragtide/"), path_prefix("ragtide"), path_prefix("/")
+    ('/apps/ragtide', '/ragtide', '')
+    """
+    parts = [part for part in text.strip().split("/") if part]
+    for part in parts:
+        if re.fullmatch(r"[A-Za-z0-9._~@:+!*=-]{1,200}", part) is None or part in (".", ".."):
+            raise ValueError(
+                f"is {text[:200]!r}: give the path alone, such as /ragtide, of letters, digits and . _ ~ @ : + ! * = -"
+            )
+    if "://" in text or len(text) > 1000:
+        raise ValueError(f"is {text[:200]!r}: give the path alone, such as /ragtide, without the site")
+    return "".join(f"/{part}" for part in parts)
+
+
+def _network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError:
+        raise ValueError(
+            f"{text[:200]!r} is no address: give an address such as 10.0.0.7, or a network such as 10.0.0.0/8"
+        ) from None
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _is_within(address: str, networks: tuple[str, ...]) -> bool:
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:  # a socket for both kinds of addresses
+        found = found.ipv4_mapped
+    return any(found in ip_network(one) for one in networks)
+
+
 class ServeSettings(BaseModel):
     """The HTTP service: its address, its tokens and its limits."""
 
@@ -97,8 +149,12 @@ class ServeSettings(BaseModel):
     trusted_header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]{0,99}$")] | None = None
     """Header in which a proxy such as oauth2-proxy names the user of the page, such as `X-Forwarded-User`; None trusts
     no header."""
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
-    """Addresses of the proxies whose header is trusted."""
+    root_path: Annotated[str, AfterValidator(path_prefix)] = ""
+    """Path below which a reverse proxy serves the page and the API, such as `/ragtide`; empty for the root of its site.
+    The proxy may strip it or keep it."""
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
+    """Addresses or networks of the proxies whose headers are trusted: `serve.trusted_header`, `X-Forwarded-Prefix`
+    and `X-Forwarded-Host`."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
     """Most requests of one token a second, in each process; None for no limit."""
     bytes_per_s: Annotated[float, Field(gt=0)] | None = None
@@ -113,6 +169,10 @@ class ServeSettings(BaseModel):
     """Seconds in which a body must come; of NDJSON, seconds between two parts of it."""
     connections: Annotated[int, Field(ge=1)] = 1000
     """Most connections at once; further requests are answered with 503."""
+
+    def trusts(self, address: str) -> bool:
+        """Return whether the headers of a client are trusted as those of a proxy."""
+        return _is_within(address, self.trusted_proxies)
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:

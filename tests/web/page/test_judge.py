@@ -170,8 +170,8 @@ def test_the_error_against_gold_is_compared_with_its_baseline() -> None:
     assert bad.is_useful is False
 
 
-async def fill(redis: Any) -> None:
-    """Fill a deployment with calls of a judge and a pipeline of a cascade."""
+async def count_some(redis: Any) -> None:
+    """Count calls of a judge that is paused and near its limit."""
     now = utc_now()
     for back in range(30):
         one = CallCounts()
@@ -190,6 +190,11 @@ async def fill(redis: Any) -> None:
              "in_flight": 3, "calls_allowed": 8}  # fmt: skip
     await redis.sadd(STREAMS.endpoint_states, "host-1")
     await redis.set(STREAMS.endpoint_state("host-1"), json.dumps(state))
+
+
+async def fill(redis: Any) -> None:
+    """Fill a deployment with calls of a judge and a pipeline of a cascade."""
+    await count_some(redis)
     (owner,) = owners(redis, Settings())
     await owner.commit(
         *cascade(pipeline=f"shop {SCRIPT}"), *cascade(n=10, pipeline="bank"), *asked_twice(f"shop {SCRIPT}")

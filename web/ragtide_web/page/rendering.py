@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
-from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -18,7 +17,9 @@ from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import Purpose, fitness_of
 from ragtide_schemas.printable import printable
 
-from .viewers import Viewer
+from ..proxy import prefix_of
+from .item_address import pipeline_address
+from .viewers import Viewer, cookie_of
 from .words import LANGUAGES, words
 
 HEADERS: Final = {
@@ -48,7 +49,7 @@ def render(
         content: values for the template; texts are escaped.
     """
     language = LANGUAGES[0] if viewer is None else viewer.language
-    theme = request.cookies.get(THEME_COOKIE)
+    theme = cookie_of(request, THEME_COOKIE)
     text = (
         _environment(language, tuple(request.app.state.context.settings.fit_for.items()))
         .get_template(template)
@@ -60,6 +61,7 @@ def render(
             languages=LANGUAGES,
             theme=theme if theme in ("dark", "light") else "auto",
             path=request.url.path,
+            root=prefix_of(request),
             screens=request.app.state.screens,
             version=__version__,
             done=request.query_params.get("done", "")[:200],
@@ -89,7 +91,7 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
         "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
-        "segment_of_path": segment_of_path,
+        "pipeline_address": pipeline_address,
         "when": when,
         "ago": ago,
     }
@@ -101,15 +103,6 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
 def _visible(value: Any) -> Any:
     """Make control characters visible: they hide text."""
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def segment_of_path(name: str) -> str:
-    """Return a name as one segment of a path.
-
-    >>> segment_of_path("a/b?"), segment_of_path("..")
-    ('a%2Fb%3F', '%2E%2E')
-    """
-    return quote(name, safe="").replace(".", "%2E") if set(name) <= {"."} else quote(name, safe="")
 
 
 def title_of(metric: str) -> str:

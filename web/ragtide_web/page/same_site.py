@@ -1,11 +1,11 @@
 """Refuses forms that another site sends with the cookie of a user."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import Request
 
 from ..problems import HttpProblem
+from ..proxy import is_own_origin, other_origin, seen
 
 REFUSED: Final = "the form came from another site: open the page of ragtide, and send the form there"
 
@@ -23,8 +23,9 @@ async def same_site(request: Request) -> None:
         return
     origin = request.headers.get("origin")
     if origin is not None:
-        if urlsplit(origin).netloc != request.headers.get("host"):
-            raise HttpProblem(403, REFUSED)
+        host = request.headers.get("host")
+        if not is_own_origin(origin, host, seen(request.scope).forwarded_host):
+            raise HttpProblem(403, f"the form came from another site: {other_origin(origin, host)}")
         return
     # A browser never adds a token by itself.
     if "authorization" not in request.headers:

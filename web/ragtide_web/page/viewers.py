@@ -106,6 +106,16 @@ class Sessions:
         return self._streams.web_session(sha256(cookie.encode("utf-8", "replace")).hexdigest())
 
 
+def cookie_of(request: Request, name: str) -> str | None:
+    """Return the cookie with the longest path: another ragtide at the root of the site has one of the same name."""
+    for header in request.headers.getlist("cookie"):
+        for part in header.split(";"):
+            key, _, value = part.strip().partition("=")
+            if key == name:
+                return value.strip('"')
+    return None
+
+
 async def viewer_of(request: Request, shared: Context) -> Viewer | None:
     """Return the user of a request; None if the request names none.
 
@@ -113,14 +123,14 @@ async def viewer_of(request: Request, shared: Context) -> Viewer | None:
     header answers to its own machine only, whose user may do everything.
     """
     settings = shared.settings
-    language = language_of(request.cookies.get(COOKIE), request.headers.get("accept-language", ""))
+    language = language_of(cookie_of(request, COOKIE), request.headers.get("accept-language", ""))
     header = settings.serve.trusted_header
     if header is not None:
         name = request.headers.get(header, "").strip()
-        if name and request.client is not None and request.client.host in settings.serve.trusted_proxies:
+        if name and request.client is not None and settings.serve.trusts(request.client.host):
             is_operator = any(fnmatchcase(name, pattern) for pattern in settings.web.operators)
             return Viewer(printable(name)[:200], is_operator, _sees(settings, is_operator=is_operator), (), language)
-    cookie = request.cookies.get(SESSION_COOKIE)
+    cookie = cookie_of(request, SESSION_COOKIE)
     token = None if cookie is None else await Sessions(shared.redis, settings).find(cookie)
     if token is not None:
         is_operator = "operate" in token.access

@@ -33,6 +33,7 @@ from ...problems import HttpProblem, redis_is_away
 from ..alerts import REPLAYS, SILENCES, alert_list, chart_range, timeline
 from ..bands import BandChart, Mark
 from ..evidence import EvidenceChart
+from ..item_address import item_address
 from ..orders import form_of, reason_in, record_order
 from ..rendering import HEADERS, render
 from ..rule_replay import ReplayOrder, rule_of
@@ -48,6 +49,7 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/a")
+@router.get("/a/")
 async def get_alerts(
     request: Request,
     shared: Shared,
@@ -61,12 +63,6 @@ async def get_alerts(
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     return render(request, viewer, "alerts.html", found=alert_list(alerts, state=state, page=page), state=state)
-
-
-@router.get("/a/{alert_id}")
-async def get_alert(request: Request, shared: Shared, viewer: Reader, alert_id: str) -> Response:
-    """Show one alert."""
-    return await _shown(request, shared, viewer, alert_id)
 
 
 async def _shown(
@@ -105,7 +101,14 @@ async def _content(shared: Context, alert: Alert) -> dict[str, Any]:
         "acknowledged": acknowledged,
         "silences": silences,
         "lengths": list(SILENCES),
-        "items": [(one, bool(await kept.find(one, alert.pipeline))) for one in alert.worst_interaction_ids],
+        "items": [
+            (
+                one,
+                bool(await kept.find(one, alert.pipeline)),
+                item_address(alert.pipeline, one, {"alert": alert.alert_id}),
+            )
+            for one in alert.worst_interaction_ids
+        ],
     }
 
 
@@ -179,7 +182,7 @@ async def _told(shared: Context, alert_id: str) -> Mapping[str, datetime]:
     return found
 
 
-@router.get("/a/{alert_id}/dataset")
+@router.get("/a/{alert_id:path}/dataset")
 async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response:
     """Return the kept items that an alert names, as a data set of JSON lines."""
     if not viewer.sees_texts:
@@ -197,19 +200,25 @@ async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response
     return Response(json_lines(rows(chosen.chosen)), headers=headers)
 
 
-@router.post("/a/{alert_id}/acknowledge", dependencies=[Depends(same_site)])
+@router.get("/a/{alert_id:path}")
+async def get_alert(request: Request, shared: Shared, viewer: Reader, alert_id: str) -> Response:
+    """Show one alert."""
+    return await _shown(request, shared, viewer, alert_id)
+
+
+@router.post("/a/{alert_id:path}/acknowledge", dependencies=[Depends(same_site)])
 async def post_acknowledge(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
     """Acknowledge an alert: destinations are not told it again while it fires."""
     return await _ordered(request, shared, viewer, alert_id, "acknowledge")
 
 
-@router.post("/a/{alert_id}/silence", dependencies=[Depends(same_site)])
+@router.post("/a/{alert_id:path}/silence", dependencies=[Depends(same_site)])
 async def post_silence(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
     """Silence the alerts of the rule, pipeline and metric of an alert for a while."""
     return await _ordered(request, shared, viewer, alert_id, "silence")
 
 
-@router.post("/a/{alert_id}/replay", dependencies=[Depends(same_site)])
+@router.post("/a/{alert_id:path}/replay", dependencies=[Depends(same_site)])
 async def post_replay(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
     """Replay the rule of an alert over the recording; it changes nothing."""
     return await _ordered(request, shared, viewer, alert_id, "replay")

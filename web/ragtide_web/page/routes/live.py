@@ -53,5 +53,7 @@ async def get_live(
             async for event in events(subscriber, may_still):
                 yield event
 
-    headers = {**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    # A proxy that buffers or compresses the stream holds its events back.
+    proxies = {"Cache-Control": "no-store, no-transform", "X-Accel-Buffering": "no"}
+    headers = {**HEADERS, **proxies, "Content-Type": "text/event-stream"}
     return StreamingResponse(stream(), headers=headers)

@@ -8,10 +8,11 @@ from fastapi.responses import RedirectResponse, Response
 
 from ...context import Shared
 from ...problems import HttpProblem
+from ...proxy import prefix_of, seen
 from ..orders import form_of, record_order
 from ..rendering import HEADERS, THEME_COOKIE, render
 from ..same_site import same_site
-from ..viewers import SESSION_COOKIE, Reader, Sessions, Viewer, viewer_of
+from ..viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
 from ..words import COOKIE, LANGUAGES
 
 YEAR_S: Final = 31_536_000
@@ -19,38 +20,55 @@ YEAR_S: Final = 31_536_000
 router = APIRouter(include_in_schema=False)
 
 
-def seen_elsewhere(location: str, **cookies: str) -> RedirectResponse:
-    """Return the answer that leads a browser to another page after a form."""
+def seen_elsewhere(request: Request, location: str, max_age: int = YEAR_S, **cookies: str) -> RedirectResponse:
+    """Return the answer that leads a browser to another page after a form, with cookies for this service alone."""
     answer = RedirectResponse(location, 303, headers=HEADERS)
+    found = seen(request.scope)
     for name, value in cookies.items():
-        answer.set_cookie(name, value, max_age=YEAR_S, samesite="strict", httponly=True)
+        answer.set_cookie(
+            name,
+            value,
+            max_age=max_age,
+            path=found.prefix or "/",
+            samesite="strict",
+            httponly=True,
+            secure=found.is_https,
+        )
     return answer
 
 
-def local_path(text: str) -> str:
-    """Return the path of a page of this service; the first page for anything else.
+def local_path(text: str, prefix: str = "") -> str:
+    """Return the path of a page of this service without the prefix; the first page for anything else.
 
     >>> local_path("/p/shop?range=1h"), local_path("https://evil.example/"), local_path("//evil.example")
     ('/p/shop?range=1h', '/', '/')
+    >>> local_path("/ragtide/a", "/ragtide"), local_path("/ragtide//evil.example", "/ragtide")
+    ('/a', '/')
     """
-    found = urlsplit(text[:2000])
+    text = text[:2000]
+    if prefix and text.startswith((f"{prefix}/", f"{prefix}?")):
+        text = text[len(prefix) :]
+    try:
+        found = urlsplit(text)
+    except ValueError:
+        return "/"
     safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not found.scheme and not found.netloc
-    return text[:2000] if safe and text.isprintable() and "\\" not in text else "/"
+    return text if safe and text.isprintable() and "\\" not in text else "/"
 
 
 @router.get("/login")
 async def get_login(request: Request, shared: Shared, next: Annotated[str, Query(max_length=2000)] = "/") -> Response:  # noqa: A002 - name in the address
     """Show the form for a token."""
     if await viewer_of(request, shared) is not None:
-        return seen_elsewhere(local_path(next))
-    return render(request, None, "login.html", next=local_path(next), problem="")
+        return seen_elsewhere(request, local_path(next, prefix_of(request)))
+    return render(request, None, "login.html", next=local_path(next, prefix_of(request)), problem="")
 
 
 @router.post("/login", dependencies=[Depends(same_site)])
 async def post_login(request: Request, shared: Shared) -> Response:
     """Begin a session."""
     fields = await form_of(request)
-    after = local_path(fields.get("next", "/"))
+    after = local_path(fields.get("next", "/"), prefix_of(request))
     if not shared.attempts.admit(request.client.host if request.client else ""):
         problem = "too many wrong tokens: try again in a minute"
         return render(request, None, "login.html", status=429, next=after, problem=problem)
@@ -59,15 +77,8 @@ async def post_login(request: Request, shared: Shared) -> Response:
     if token is None or "read" not in token.access:
         problem = "the token is not known" if token is None else "the token may not read: add 'read' to its access"
         return render(request, None, "login.html", status=401, next=after, problem=problem)
-    answer = seen_elsewhere(after)
-    answer.set_cookie(
-        SESSION_COOKIE,
-        await sessions.begin(token),
-        max_age=int(shared.settings.web.session_s),
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https",
-    )
+    cookie = {SESSION_COOKIE: await sessions.begin(token)}
+    answer = seen_elsewhere(request, after, int(shared.settings.web.session_s), **cookie)
     viewer = Viewer(token.name, is_operator=False, sees_texts=False, patterns=(), language=LANGUAGES[0])
     await record_order(shared, viewer, action="login", subject="page")
     return answer
@@ -76,12 +87,12 @@ async def post_login(request: Request, shared: Shared) -> Response:
 @router.post("/logout", dependencies=[Depends(same_site)])
 async def post_logout(request: Request, shared: Shared, viewer: Reader) -> Response:
     """End the session."""
-    cookie = request.cookies.get(SESSION_COOKIE)
+    cookie = cookie_of(request, SESSION_COOKIE)
     if cookie is not None:
         await Sessions(shared.redis, shared.settings).end(cookie)
         await record_order(shared, viewer, action="logout", subject="page")
-    answer = seen_elsewhere("/login")
-    answer.delete_cookie(SESSION_COOKIE)
+    answer = seen_elsewhere(request, "/login")
+    answer.delete_cookie(SESSION_COOKIE, path=prefix_of(request) or "/")
     return answer
 
 
@@ -96,4 +107,4 @@ async def post_look(request: Request) -> Response:
         chosen[COOKIE] = fields["language"]
     if not chosen:
         raise HttpProblem(422, "the form has neither a theme nor a language: load the page again")
-    return seen_elsewhere(local_path(fields.get("next", "/")), **chosen)
+    return seen_elsewhere(request, local_path(fields.get("next", "/"), prefix_of(request)), **chosen)

@@ -56,6 +56,14 @@ async def _choice(
 Chosen = Annotated[PipelineChoice, Depends(_choice)]
 
 
+@router.get("/p")
+async def get_named_pipeline(
+    request: Request, shared: Shared, viewer: Reader, name: Annotated[str, Query(max_length=1000)], chosen: Chosen
+) -> Response:
+    """Do the same for a pipeline whose name is no segment of a path, such as `a/b`."""
+    return await get_pipeline(request, shared, viewer, name, chosen)
+
+
 @router.get("/p/{pipeline:path}")
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
@@ -111,7 +119,10 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         "values_max": VALUES_MAX,
         "segment_metrics": columns,
         "alerts": alerts[:20],
-        "diagnoses": [diagnosis for _, diagnosis in diagnoses([one for one in whole if one.segment is None])],
+        "diagnoses": [
+            (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
+            for where, found in diagnoses([one for one in whole if one.segment is None])
+        ],
         "others": sorted({one.pipeline for one in known} - {pipeline}),
         "versus": versus,
         "compared": await _compared(shared, viewer, pipeline, versus),

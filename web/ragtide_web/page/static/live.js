@@ -5,6 +5,7 @@
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const connection = document.getElementById("connection");
+const root = document.body.dataset.root ?? ""; // path of the service below its site
 const PAUSE_MS = 1000; // between two fetches of the same page
 
 /** @type {Map<string, Element>} */
@@ -79,7 +80,7 @@ async function refresh() {
       wanted = false;
       lastFetch = performance.now();
       const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
-      if (answer.redirected && new URL(answer.url).pathname === "/login") location.assign(answer.url);
+      if (answer.redirected && new URL(answer.url).pathname === `${root}/login`) location.assign(answer.url);
       if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
     }
   } catch {
@@ -138,7 +139,7 @@ function connect() {
   const asked = new URLSearchParams(main.dataset.query ?? (main.dataset.view ? location.search : ""));
   asked.set("follow", main.dataset.follow ?? "");
   if (main.dataset.view) asked.set("view", main.dataset.view);
-  stop = listen(`/live?${asked}`, document.body.dataset.viewer ?? "", { patch: apply, changed: refresh, state: say });
+  stop = listen(`${root}/live?${asked}`, document.body.dataset.viewer ?? "", { patch: apply, changed: refresh, state: say });
 }
 
 function disconnect() {
