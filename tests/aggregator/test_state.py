@@ -1,3 +1,4 @@
+from datetime import timedelta
 from math import sqrt
 from typing import Any
 
@@ -45,6 +46,23 @@ def test_an_alert_fires_once_when_the_mean_falls_and_resolves_once_when_it_is_ba
     assert resolved.resolved_at is not None
     assert START.timestamp() + 300 <= fired.fired_at.timestamp() < START.timestamp() + 400
     assert resolved.resolved_at.timestamp() >= START.timestamp() + 400
+    # The end of an alert is not the beginning of its change.
+    assert fired.began_at is not None
+    assert abs(fired.began_at.timestamp() - START.timestamp() - 300) <= 10
+    assert resolved.began_at == fired.began_at
+
+
+def test_the_times_of_an_alert_are_in_order_whatever_the_order_of_its_interactions() -> None:
+    for seed in range(10):
+        late = np.random.default_rng(seed).integers(-600, 600, len(FALL_AND_BACK))
+        events = [
+            one.model_copy(update={"occurred_at": one.occurred_at + timedelta(seconds=int(by))})
+            for one, by in zip(FALL_AND_BACK, late, strict=True)
+        ]
+        fired, resolved = run((GIVEN,), events)
+        for one in (fired, resolved):
+            times = [at for at in (one.began_at, one.fired_at, one.resolved_at) if at is not None]
+            assert times == sorted(times)
 
 
 @pytest.mark.parametrize("rule", [THRESHOLD, DRIFT, GIVEN], ids=lambda rule: rule.name)

@@ -28,11 +28,13 @@ def alert_record(
         event: the event at which the alert fired or was resolved.
         alert_id: its id.
         fired: the alert that had fired; None for a firing alert.
-        began_ms: time at which the change began, in milliseconds.
+        began_ms: time at which the change of a firing alert began, in milliseconds.
         run_length: mean number of values to a false alarm.
         contributors: ids of the interactions that moved the evidence most.
         fields: the other fields of the alert.
     """
+    # Interactions come in any order, and the times of an alert do not: a late one does not move them past each other.
+    at = event.occurred_at
     known: dict[str, Any] = {
         "alert_id": alert_id,
         "status": "firing" if fired is None else "resolved",
@@ -47,9 +49,10 @@ def alert_record(
         "profile": key.profile,
         "labeler": key.labeler,
         "labeler_version": key.labeler_version,
-        "fired_at": event.occurred_at if fired is None else fired.fired_at,
-        "resolved_at": None if fired is None else event.occurred_at,
-        "began_at": from_milliseconds(began_ms),
+        "fired_at": at if fired is None else fired.fired_at,
+        "resolved_at": None if fired is None else max(at, fired.explained_at or fired.fired_at),
+        # At the end of an alert the detector has found the return to normal; the alert is about the change before.
+        "began_at": min(from_milliseconds(began_ms), at) if fired is None else fired.began_at,
         "run_length": run_length if fired is None else fired.run_length,
         "worst_interaction_ids": tuple(contributors) if fired is None else (),
     }

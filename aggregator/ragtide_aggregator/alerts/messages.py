@@ -145,7 +145,8 @@ def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n:
         f"within segments {cause.within:+.3f}, {cause.within_lower:+.3f} to {cause.within_upper:+.3f}; "
         f"{cause.n_since:,} interactions since the alert, {cause.n_before:,} before)."
     )
-    changes = {"status": "explained", "cause": cause, "explained_at": explained_at, "n": n}
+    at = max(explained_at, alert.fired_at)
+    changes = {"status": "explained", "cause": cause, "explained_at": at, "n": n}
     return alert.model_copy(update={**changes, "message": alert.message.replace(NOT_RESOLVED_YET, told)})
 
 

@@ -5,6 +5,7 @@ what to look at. It holds no texts of interactions. Names come from outside: eac
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,8 +96,17 @@ def scope(alert: Alert) -> str:
 
 
 def shown(name: str) -> str:
-    """Return a name from outside, shortened and without control characters."""
-    return _cut(printable(name[: 2 * LONGEST_NAME]), LONGEST_NAME)
+    """Return a name from outside, shortened, without control characters and links."""
+    return _cut(unlinked(printable(name[: 2 * LONGEST_NAME])), LONGEST_NAME)
+
+
+def unlinked(text: str) -> str:
+    """Return a text in which no program of a reader finds an address to make a link of.
+
+    >>> unlinked("see https://evil.example or www.evil.example")
+    'see https[:]//evil.example or www[.]evil.example'
+    """
+    return re.sub(r"(?i)\bwww\.", lambda found: f"{found[0][:3]}[.]", text.replace("://", "[:]//"))
 
 
 def facts_of(alert: Alert) -> tuple[tuple[str, str], ...]:
@@ -351,7 +361,7 @@ def _time(at: datetime) -> str:
 
 
 def _line(text: str) -> str:
-    return printable(text[: 4 * LONGEST_SENTENCE])
+    return unlinked(printable(text[: 4 * LONGEST_SENTENCE]))
 
 
 def _cut(text: str, most: int) -> str:

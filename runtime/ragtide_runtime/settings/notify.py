@@ -170,8 +170,9 @@ class NotifySettings(BaseModel):
     """Seconds in which these messages count."""
     timeout_s: Annotated[float, Field(gt=0, le=300)] = 10.0
     """Seconds that one delivery may take."""
-    public_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] | None = None
-    """Address at which people reach `ragtide serve`, for links in messages; None sends no links."""
+    public_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s?#]+$", max_length=2000)] | None = None
+    """Address at which people reach `ragtide serve`, for links in messages, such as `https://example.com/ragtide`; None
+    sends no links."""
     destinations: tuple[DestinationSettings, ...] = ()
     """Destinations: `[[notify.destinations]]` in the TOML file, or JSON in `RAGTIDE_NOTIFY_DESTINATIONS`."""
 

@@ -37,6 +37,16 @@ async def test_a_service_gets_title_and_text(server: Receiver) -> None:
     assert (first["type"], second["type"]) == ("failure", "success")
 
 
+async def test_no_name_mentions_anybody(server: Receiver) -> None:
+    async with destination("apprise", url=url_of(server)) as service:
+        await service.deliver(told_of(drift(pipeline="@here <@U1> <!channel>", segment="(@everyone")))
+    told = server.received[0].json
+    for text in (told["title"], told["message"]):
+        for mention in ("@here", "@U1", "@everyone", "<!channel"):
+            assert mention not in text
+    assert "https://ragtide.example/a/adherence-3f2a9c" in told["message"]
+
+
 async def test_a_refusal_may_be_tried_again_and_logs_no_address(
     server: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:

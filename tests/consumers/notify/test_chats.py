@@ -35,6 +35,8 @@ async def test_an_incoming_webhook_gets_blocks(server: Receiver) -> None:
         assert await slack.deliver(told_of()) == ""
     body = server.received[0].json
     assert body["text"] == "trace.adherence of shop fell from 0.853 to 0.712"
+    # The text is shown where blocks are not, and is no markup there.
+    assert (body["mrkdwn"], body["parse"], body["link_names"]) == (False, "none", False)
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "section", "context"]
     assert "authorization" not in server.received[0].headers
 

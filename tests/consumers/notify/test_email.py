@@ -3,6 +3,11 @@
 import asyncio
 import ssl
 from contextlib import AsyncExitStack
+from email import message_from_bytes
+from email.errors import MessageError
+from email.header import decode_header, make_header
+from email.message import EmailMessage
+from email.policy import SMTP, compat32
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +18,11 @@ from tests.support.receiver import destination, receiver
 from tests.support.smtp_server import SmtpServer, smtp_server
 from tests.support.told import RESOLVED, drift, told_of
 
+from ragtide_consumers.notify.destinations.email import Email, header_text
 from ragtide_consumers.notify.destinations.protocol import Refused, TryLater
+from ragtide_consumers.notify.messages import text_of
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+from ragtide_schemas import utc_now
 
 HOSTILE = 'lang=<b>"x"</b>'
 
@@ -52,6 +61,74 @@ async def test_a_message_has_text_and_html_and_a_stable_id() -> None:
     assert html is not None
     assert "<b>&quot;x&quot;" not in html.get_content()
     assert "lang=&lt;b&gt;&quot;x&quot;&lt;/b&gt;" in html.get_content()
+
+
+KNOWN = ["From", "To", "Subject", "Date", "Message-ID", "In-Reply-To", "References", "Auto-Submitted",
+         "MIME-Version", "Content-Type"]  # fmt: skip
+NAMES = (
+    "=?utf-8?q?=0aBcc:_v@evil.example?=",
+    "=?utf-8?q?=0aReply-To:_v@evil.example=0a=0aclick_evil.example?=",
+    "=?UTF-8?B?CkJjYzogdkBldmlsLmV4YW1wbGU=?=",
+    "=?utf-8?q?=0d=0aX:_y?= =?utf-8?q?=0d=0aZ:_y?=",
+    "é =?latin-1?q?=0aBcc:_v?= é",
+    "x" * 70 + " =?utf-8?q?=0aBcc:_v@evil.example?=",
+    "=?utf-8*en?q?=E2=80=A8Bcc:_v?=",
+    "==??utf-8?q?=0aBcc:_v?=",
+    "=\u00ad?utf-8?q?=0aBcc:_v?=",
+    "a, b <c@evil.example>; d:e",
+    "<b>&amp;</b>",
+)
+"""Names that some version of Python, or a mail program, reads as more than a name."""
+
+
+def test_no_name_writes_a_header_or_ends_one() -> None:
+    settings = DestinationSettings(
+        name="e", kind="email", host="mail.example", sender="r@example.org", to=("ann@example.org", "bob@example.org")
+    )
+    email = Email(settings, NotifySettings())
+    for name in NAMES:
+        for field in ("pipeline", "segment", "rule", "message", "labeler"):
+            changes = {field: name} | ({"kind": "stall", "observed": None} if field == "message" else {})
+            told = told_of(drift(**changes), sent_as=f"<a@example.org> {name}")
+            raw = email.message(told, utc_now()).as_bytes()
+            for policy in (compat32, SMTP):
+                found = message_from_bytes(raw, policy=policy)
+                assert found.keys() == KNOWN, (name, field)
+                assert found["To"] == "ann@example.org, bob@example.org"
+                assert found["From"] == "r@example.org"
+            parsed = message_from_bytes(raw, policy=SMTP)
+            assert isinstance(parsed, EmailMessage)
+            # A mail program that decodes every encoded word of the subject finds the title in one line.
+            decoded = str(make_header(decode_header(str(parsed["Subject"]))))
+            assert decoded.splitlines() == [decoded]
+            assert parsed["Subject"].replace(" ", "") == header_text(text_of(told).title).replace(" ", "")
+            body = parsed.get_body(("plain",))
+            assert body is not None
+            assert body.get_content().replace("\r\n", "\n") == f"{text_of(told).plain}\n"
+            html = parsed.get_body(("html",))
+            assert html is not None
+            assert "<b>&amp;</b>" not in html.get_content()
+
+
+async def test_a_header_that_python_refuses_to_write_is_a_refused_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WriteError(MessageError):
+        """The class of the error is newer than the oldest version of Python that is supported."""
+
+    def refused(*_: object, **__: object) -> bytes:
+        raise WriteError
+
+    async with smtp_server() as server, destination("email", **fields(server)) as email:
+        monkeypatch.setattr(EmailMessage, "as_bytes", refused)
+        with pytest.raises(Refused):
+            await email.deliver(told_of())
+
+
+@pytest.mark.parametrize("sender", ["a,b@example.org", "=?utf-8?q?x?=@example.org", "a<b@example.org", "a@b>c"])
+async def test_a_sender_that_is_no_single_address_is_refused(sender: str) -> None:
+    async with smtp_server() as server, destination("email", **fields(server, sender=sender)) as email:
+        with pytest.raises(Refused, match="address"):
+            await email.deliver(told_of())
+    assert server.messages == []
 
 
 @pytest.fixture

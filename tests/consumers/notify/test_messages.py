@@ -166,3 +166,15 @@ def test_control_characters_and_long_names_are_bounded() -> None:
     assert len(text.plain) < 2000
     named = text_of(told_of(drift(segment="s=" + "v" * 300)))
     assert len(named.title) <= 150
+
+
+def test_no_name_is_an_address_that_a_reader_could_follow() -> None:
+    names = ("https://evil.example/p", "see HTTP://evil.example", "[click](https://evil.example)", "WWW.evil.example")
+    for name in names:
+        for field in ("pipeline", "segment", "rule", "labeler"):
+            text = text_of(told_of(drift(**{field: name})))
+            for part in (text.title, *text.sentences, *(value for _, value in text.facts)):
+                assert "://" not in part
+                assert "www." not in part.lower()
+        told = text_of(told_of(drift(kind="stall", observed=None, message=name)))
+        assert "://" not in told.plain.replace(told.link or "", "")

@@ -9,18 +9,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
-from ..messages import text_of
+from ..messages import AlertText, text_of
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import MASK
 from .protocol import Preview, Refused, TryLater
 from .threads import DeliveryThreads
+
+WORD_JOINER: Final = "\u2060"
+"""An invisible character that is part of no mention."""
 
 
 class AppriseService:
@@ -82,7 +86,7 @@ class AppriseService:
         """Return what Apprise would send. Nothing is sent."""
         text = text_of(told)
         target = f"Apprise {urlsplit(self._url).scheme}://{MASK}"
-        return [Preview(target, {"title": text.title, "type": self._kind(told)}, text.plain)]
+        return [Preview(target, {"title": harmless(text.title), "type": self._kind(told)}, _body(text))]
 
     async def aclose(self) -> None:
         """Begin no more deliveries."""
@@ -91,8 +95,8 @@ class AppriseService:
     def _notify(self, told: Notification, refused: list[str]) -> bool:
         text = text_of(told)
         message: dict[str, Any] = {
-            "title": text.title,
-            "body": text.plain,
+            "title": harmless(text.title),
+            "body": _body(text),
             "notify_type": self._kind(told),
             "body_format": "text",
         }
@@ -108,6 +112,20 @@ class AppriseService:
             return "success"
         severities = {alert.severity for alert in told.alerts}
         return "failure" if "page" in severities else "warning" if "ticket" in severities else "info"
+
+
+def harmless(text: str) -> str:
+    """Return a text that mentions nobody in a service that reads `@here`, `<@U1>` or `<!channel>` in plain text.
+
+    >>> harmless("@here") == f"@{WORD_JOINER}here"
+    True
+    """
+    return text.replace("@", f"@{WORD_JOINER}").replace("<", f"<{WORD_JOINER}")
+
+
+def _body(text: AlertText) -> str:
+    above = harmless(replace(text, link=None).plain)
+    return f"{above}\n\n{text.link}" if text.link else above
 
 
 _refused: ContextVar[list[str] | None] = ContextVar("_refused", default=None)

@@ -11,6 +11,8 @@ import socket
 import ssl
 from contextlib import closing, suppress
 from datetime import datetime
+from email.errors import MessageError
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
@@ -64,7 +66,8 @@ class Email:
         """
         try:
             message = self.message(told, utc_now())
-        except ValueError:
+            message.as_bytes()  # some versions of Python look for injected headers only here
+        except (ValueError, MessageError):
             raise Refused(f"{self.name} has an address that e-mail cannot carry: correct sender and to") from None
         client = _MailConnection(
             self._settings, self._host, self._port, self.timeout_s, allow_private=self._allow_private
@@ -118,13 +121,13 @@ class Email:
         parts = (told.key, told.status, str(told.repeat), str(told.n_withheld), *alerts)
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
         message = EmailMessage(policy=SMTP)
-        message["From"] = sender
-        message["To"] = ", ".join(self._settings.to)
-        message["Subject"] = text.title
+        message["From"] = _address(sender)
+        message["To"] = [_address(one) for one in self._settings.to]
+        message["Subject"] = header_text(text.title)
         message["Date"] = format_datetime(now)
         message["Message-ID"] = f"<{digest}@{sender.rpartition('@')[2]}>"
         if told.sent_as:
-            message["In-Reply-To"] = message["References"] = told.sent_as
+            message["In-Reply-To"] = message["References"] = header_text(told.sent_as)
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(f"{text.plain}\n")
         message.add_alternative(html_of(text), subtype="html")
@@ -147,6 +150,32 @@ class Email:
 
     def _clean(self, text: str) -> str:
         return printable(masked(text, self._secrets))[:SHOWN_CHARS]
+
+
+def header_text(text: str) -> str:
+    """Return a text for a header in one line.
+
+    Python reads an encoded word (RFC 2047) in the value of a header, and the decoded text may hold a line feed, which
+    begins a header of its own. So no encoded word may stand in the text.
+
+    >>> header_text("=?utf-8?q?=0aBcc:_v@evil.example?=")
+    '= ?utf-8?q?=0aBcc:_v@evil.example?='
+    """
+    return printable(text).replace("=?", "= ?")
+
+
+def _address(text: str) -> Address:
+    """Return an address without a name.
+
+    Raises:
+        ValueError: it is none, or more than one.
+    """
+    if header_text(text) != text:
+        raise ValueError("an address must have no encoded words and no control characters")
+    found = Address(addr_spec=text)
+    if found.addr_spec != text:
+        raise ValueError("the text is no single address")
+    return found
 
 
 def html_of(text: AlertText) -> str:

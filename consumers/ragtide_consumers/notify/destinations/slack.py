@@ -111,9 +111,15 @@ class Slack(HttpDestination):
 
 
 def message_of(told: Notification) -> dict[str, Any]:
-    """Return text and blocks of a message; the text is what a notification on a phone shows."""
+    """Return text and blocks of a message; a phone shows the text, which has no markup and no links."""
     text = text_of(told)
-    return {"text": _fit(text.title, LONGEST_SECTION), "blocks": blocks_of(text)}
+    return {
+        "text": _fit(text.title, LONGEST_SECTION),
+        "mrkdwn": False,
+        "parse": "none",
+        "link_names": False,
+        "blocks": blocks_of(text),
+    }
 
 
 def blocks_of(text: AlertText) -> list[dict[str, Any]]:
