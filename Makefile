@@ -27,14 +27,14 @@ instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Hay
 monitoring: .venv/.dev ## run the tests beside real servers of monitoring, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/monitoring/alertmanager.py tests/monitoring/prometheus.py $(ARGS)
 
-browser: .venv/.dev ## try every screen of the page in a real Chromium, after make programs; CI runs both
+browser: .venv/.dev ## try every screen of the page in a real Chromium, also behind nginx and HAProxy, after make programs; CI runs both
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/browser/screen_*.py $(ARGS)
 
 screenshots: .venv/.dev ## make the pictures of docs/page.md, after make programs
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
 
-programs: ## install Chromium, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
-	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium; }
+programs: ## install Chromium, nginx, HAProxy, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
+	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium && command -v nginx && command -v haproxy; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium nginx haproxy; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
 	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)

@@ -1,4 +1,4 @@
-"""Real servers of monitoring, from Debian's packages: `make programs` installs them."""
+"""Real servers and proxies, from Debian's packages: `make programs` installs them."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ def program(*names: str) -> str:
     A test fails where the program is missing: a real server was promised.
     """
     for name in names:
-        found = shutil.which(name)
+        found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
         if found:
             return found
     pytest.fail(f"this machine has no {names[0]}: run `make programs` as root", pytrace=False)

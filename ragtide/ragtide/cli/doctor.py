@@ -1,10 +1,12 @@
 """`ragtide doctor`: checks a deployment, and says how to repair each problem."""
 
 import socket
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from redis.asyncio import Redis
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -49,11 +51,18 @@ def doctor(
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:
-        marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for finding in findings:
-            advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
-            table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
-        out.print(table)
+        out.print(findings_table(findings))
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
+
+
+def findings_table(findings: Sequence[Finding]) -> RenderableType:
+    """Return findings as a table; no name in them is cut."""
+    marks = {"ok": Text("✓", "green"), "warning": Text("!", "yellow"), "problem": Text("✗", "red")}
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")
+    for finding in findings:
+        advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
+        table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
+    return table

@@ -1,8 +1,10 @@
 """Fits a table to the width of a terminal: names are shortened in the middle, and columns yield in a stated order.
 
-Numbers are never cut. Renderables only; this module reads and prints nothing.
+Numbers are never cut. Names that would look alike are not shortened: each has a line of its own above its row.
+Renderables only; this module reads and prints nothing.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +22,8 @@ GAP = 2
 INDENT = 2
 """Characters before a line below a row."""
 
-SHORTEST_PART = 8
-"""Fewest characters of a part of a heading."""
+BESIDE_CUT = 3
+"""Characters on each side of a cut in which a difference of two names is not seen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,22 @@ class Column:
             self._heads[width] = telling_head([_text(cell).plain for cell in self.cells], width)
         return self._heads[width]
 
+    def alike(self, width: int) -> frozenset[str]:
+        """Return the cells that look like another cell when they are shortened to a width."""
+        if width not in self._alike:
+            of: defaultdict[str, set[str]] = defaultdict(set)
+            for name in {_text(cell).plain for cell in self.cells}:
+                # Names that differ only beside the cut look alike to a reader.
+                of[shortened(name, max(width - 2 * BESIDE_CUT, 3), max(self.head(width) - BESIDE_CUT, 1))].add(name)
+            self._alike[width] = frozenset(name for names in of.values() if len(names) > 1 for name in names)
+        return self._alike[width]
+
     @cached_property
     def _heads(self) -> dict[int, int]:
+        return {}
+
+    @cached_property
+    def _alike(self) -> dict[int, frozenset[str]]:
         return {}
 
 
@@ -97,13 +113,10 @@ def telling_head(names: Sequence[str], width: int) -> int:
 
 
 def heading(parts: Sequence[str], width: int) -> Text:
-    """Return the parts of a heading in one line; the longest parts are shortened first."""
+    """Return the parts of a heading, whole: of names that are too long for a line, each has lines of its own."""
     shown = [printable(part) for part in parts]
-    room = width - 3 * (len(shown) - 1)
-    most = max(map(cell_len, shown))
-    while most > SHORTEST_PART and sum(min(cell_len(part), most) for part in shown) > room:
-        most -= 1
-    return Text(" · ".join(shortened(part, most) for part in shown), style="bold")
+    between = " · " if sum(map(cell_len, shown)) + 3 * (len(shown) - 1) <= width else " ·\n"
+    return Text(between.join(shown), style="bold", overflow="fold")
 
 
 def fitted(columns: Sequence[Column], width: int, notes: Notes | None = None) -> RenderableType:
@@ -116,7 +129,8 @@ def fitted(columns: Sequence[Column], width: int, notes: Notes | None = None) ->
     lines: list[RenderableType] = [layout.titles()]
     rows = len(columns[0].cells)
     for row in range(rows):
-        lines += [*notes.above.get(row, ()), layout.line(row), *map(_below, layout.stacked_below(row))]
+        lines += [*notes.above.get(row, ()), *layout.whole_names(row), layout.line(row)]
+        lines += map(_below, layout.stacked_below(row))
     return Group(*lines, *notes.above.get(rows, ()))
 
 
@@ -166,7 +180,19 @@ class _FittedColumns:
 
     def line(self, row: int) -> Text:
         """Return the line of a row."""
-        return self._joined([_text(one.cells[row]) for one in self._beside])
+        above = self._cells_alike(row)
+        cells = [_text(one.cells[row]) for one in self._beside]
+        return self._joined([cell if name is None else Text() for cell, name in zip(cells, above, strict=True)])
+
+    def whole_names(self, row: int) -> list[Text]:
+        """Return the names of a row that would look like another name in their columns."""
+        return [Text(cell.plain, style=cell.style, overflow="fold") for cell in self._cells_alike(row) if cell]
+
+    def _cells_alike(self, row: int) -> list[Text | None]:
+        found = [(one, width, _text(one.cells[row])) for one, width in zip(self._beside, self._widths, strict=True)]
+        return [
+            cell if cell.cell_len > width and cell.plain in one.alike(width) else None for one, width, cell in found
+        ]
 
     def stacked_below(self, row: int) -> list[Text]:
         """Return the cells of a row that have no column any more, as one text."""

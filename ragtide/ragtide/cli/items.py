@@ -186,15 +186,7 @@ def _view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Renderable
         return Text("No items are kept for this.", style="bright_black")
     groups = [one for one in found if isinstance(one, ItemGroup)]
     if not groups:
-        rows = [one for one in found if isinstance(one, dict)]
-        return fitted(
-            [
-                Column("pipeline", [one["pipeline"] for one in rows], yields=2, shortest=12),
-                Column("list", [one["list"] for one in rows], yields=1, shortest=24),
-                Column("items", [f"{one['items']:,}" for one in rows], right=True),
-            ],
-            width,
-        )
+        return lists_view([one for one in found if isinstance(one, dict)], width)
     above, at = {}, 0
     for group in groups:
         above[at] = ([Text()] if at else []) + [heading([group.pipeline, group.name], width)]
@@ -207,6 +199,16 @@ def _view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Renderable
         Column("question", [_short(one.interaction.question) for _, one in each], yields=1, shortest=20, stacks=True),
     ]
     return fitted(columns, width, Notes(above))
+
+
+def lists_view(rows: Sequence[dict[str, Any]], width: int) -> RenderableType:
+    """Return the lists of items of each pipeline as a table."""
+    columns = [
+        Column("pipeline", [one["pipeline"] for one in rows], yields=2, shortest=12),
+        Column("list", [one["list"] for one in rows], yields=1, shortest=24),
+        Column("items", [f"{one['items']:,}" for one in rows], right=True),
+    ]
+    return fitted(columns, width)
 
 
 def _score(score: float | None) -> str:

@@ -7,11 +7,11 @@ from html import unescape
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-import aiohttp
 import pytest
 from tests.support.full_deployment import OPTIONS, SCREENS, fill_everything
 from tests.support.http_service import Service, http_service
 from tests.web.page.test_page import BROWSER, TOKENS, form
+from yarl import URL
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.serve import ServeSettings
@@ -40,7 +40,7 @@ class Proxy:
 
     async def get(self, path: str, **headers: str) -> tuple[int, str, Any]:
         """Return status, text and headers of an answer."""
-        url = aiohttp.client.URL(self.service.url + self.sent(path), encoded=True)
+        url = URL(self.service.url + self.sent(path), encoded=True)
         found = {**BROWSER, **self.headers, **headers}
         async with self.service.session.get(url, headers=found, allow_redirects=False) as reply:
             if reply.content_type == "text/event-stream":
@@ -59,7 +59,8 @@ async def test_no_link_of_any_screen_leaves_the_prefix(async_redis: Any, redis_u
     await fill_everything(async_redis, redis_url)
     for strips in (True, False):
         async with behind(redis_url, strips=strips) as proxy:
-            waiting, seen = [PREFIX + path for path in SCREENS], set()
+            waiting = [PREFIX + path for path in SCREENS]
+            seen: set[str] = set()
             while waiting:
                 path = waiting.pop()
                 if path in seen or len(seen) > 400:
