@@ -23,6 +23,12 @@ async def read(redis: Any, group: str, count: int) -> list[bytes]:
     return [entry_id for entry_id, _ in reply[0][1]]
 
 
+async def finish(redis: Any, *entry_ids: bytes) -> None:
+    """Finish entries as the scripts of a worker do."""
+    await redis.zadd(STREAMS.finished, {entry_id: int(entry_id.partition(b"-")[0]) for entry_id in entry_ids})
+    await redis.xack(STREAMS.interactions, LABEL_GROUP, *entry_ids)
+
+
 async def trim(redis: Any, caps: StreamCaps, position: str, feedback_position: str) -> StreamStatus:
     return await run_script(redis, trim_streams(STREAMS, caps, position, feedback_position))
 
@@ -35,7 +41,7 @@ async def test_interactions_go_when_every_group_has_finished_them(async_redis: A
     await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added
     labeled = await read(async_redis, LABEL_GROUP, 8)
-    await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
+    await finish(async_redis, *labeled)
     await trim(async_redis, caps, "0-0", "0-0")
     assert await ids(async_redis, STREAMS.interactions) == added, "the other group has read nothing"
     recorded = await read(async_redis, RECORD_GROUP, 6)
@@ -210,7 +216,7 @@ async def test_what_a_hard_cap_takes_is_counted(async_redis: Any) -> None:
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
     added = await add(async_redis, STREAMS.interactions, 80)
     labeled = await read(async_redis, LABEL_GROUP, 10)
-    await async_redis.xack(STREAMS.interactions, LABEL_GROUP, *labeled)
+    await finish(async_redis, *labeled)
     for stream in (STREAMS.alerts, STREAMS.dead_letters):
         await add(async_redis, stream, 10)
     seen = await trim(async_redis, caps, "0-0", "0-0")

@@ -1,22 +1,22 @@
 """Follows one interaction through Redis: published, taken, labeled, rejected, aggregated."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entry_ids import Entry, order
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, CheckpointField, Streams, known_digest
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, RESCUER, CheckpointField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.payloads import payload_of
 from ragtide_runtime.redis.scripts import run_script
-from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
+from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, utc_now
 from ragtide_schemas.times import from_milliseconds, to_milliseconds
 
 from ..statistics.windows import Window
@@ -25,6 +25,23 @@ Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggr
 
 SCANNED: Final = 2000
 """Newest entries of a stream that are searched for an id."""
+
+AHEAD: Final = timedelta(seconds=60)
+"""Time by which an entry may be ahead of this machine's clock before its time counts as wrong."""
+
+FINISHED: Final = "Finished by a worker: labeled, or a dead letter."
+
+NOT_TAKEN: Final = "Waiting: no worker has taken it yet."
+
+LEFT: Final = (
+    "Left the group of the workers unfinished, because another client changed the group. An aggregator delivers it "
+    "again within a few seconds."
+)
+
+GONE: Final = (
+    "Gone, and no result is known: a worker finished it longer ago than feedback_window_s, or another client deleted "
+    "it or its dead letter."
+)
 
 PAGE: Final = 20
 """Entries in memory at once: an entry has up to 4 MiB."""
@@ -89,12 +106,16 @@ class InteractionTrace:
                 entries[streams.partition, owner] = name
         for (partition, entry_id), its in sorted(entries.items(), key=lambda one: order(one[0][1])):
             text = f"Published as entry {entry_id}."
+            if _time(entry_id) > utc_now() + AHEAD:
+                text += " Its time is not true: the clock of Redis was ahead then, and has been set back."
             found.append(PassedStation("published", partition, its, _time(entry_id), text))
             found.append(await self._labeling(Streams(self._layout.prefix, partition), entry_id, its))
         for name, its_id in sorted(known):
             found += await self._scoring(self._layout.of(name, its_id), name, its_id)
         for streams in self._layout.all():
             found += await self._dead_letters(streams, {one for part, one in entries if part == streams.partition})
+        if not any(one.station in ("labeled", "dead-letter") for one in found):
+            found = [replace(one, text=GONE) if one.text == FINISHED else one for one in found]
         return found
 
     async def _waiting_spans(self, streams: Streams) -> list[PassedStation]:
@@ -136,9 +157,6 @@ class InteractionTrace:
         return isinstance(interaction_id, str) and interaction_id.startswith(f"otel-{self._identity}-")
 
     async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> PassedStation:
-        def fact(text: str) -> PassedStation:
-            return PassedStation("label", streams.partition, pipeline, None, text)
-
         try:
             groups = await self._redis.xinfo_groups(streams.interactions)
         except ResponseError:  # there is no such stream
@@ -146,17 +164,16 @@ class InteractionTrace:
         group = next((one for one in groups if one["name"] == LABEL_GROUP.encode()), None)
         here = await read_range(self._redis, streams.interactions, first=entry_id, last=entry_id, count=1)
         if group is None:
-            return fact("Waiting: no worker has started yet. Start one: ragtide worker")
-        reply = await self._redis.xpending_range(streams.interactions, LABEL_GROUP, min=entry_id, max=entry_id, count=1)
-        for one in reply:
-            worker, idle_s = one["consumer"].decode(), one["time_since_delivered"] / 1000
-            taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
-            return fact(f"Taken by {taken}; deliveries: {one['times_delivered']:,}.")
-        if order(entry_id) > order(group["last-delivered-id"].decode()):
-            if here:
-                return fact("Waiting: no worker has taken it yet.")
-            return fact("Gone before a worker took it: a cap trimmed it, or a person deleted it.")
-        return fact("Finished by a worker: labeled, or a dead letter.")
+            text = "Waiting: no worker has started yet. Start one: ragtide worker"
+        elif await self._redis.zscore(streams.finished, entry_id) is not None:
+            text = FINISHED
+        elif held := await self._redis.xpending_range(streams.interactions, LABEL_GROUP, entry_id, entry_id, 1):
+            text = _held(held[0])
+        elif order(entry_id) > order(group["last-delivered-id"].decode()):
+            text = NOT_TAKEN if here else "Gone before a worker took it: a cap trimmed it, or a person deleted it."
+        else:
+            text = LEFT if here else FINISHED
+        return PassedStation("label", streams.partition, pipeline, None, text)
 
     async def _scoring(self, streams: Streams, pipeline: str, interaction_id: str) -> list[PassedStation]:
         call = find_id(streams.event_keys(pipeline, interaction_id), known_digest(pipeline, interaction_id))
@@ -232,6 +249,14 @@ class InteractionTrace:
                 return
             read += PAGE
             last = f"({page[-1][0].decode()}"
+
+
+def _held(pending: Mapping[str, Any]) -> str:
+    if pending["consumer"] == RESCUER.encode():
+        return "It had left the group of the workers unfinished. It waits for a worker to take it over."
+    worker, idle_s = pending["consumer"].decode(), pending["time_since_delivered"] / 1000
+    taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
+    return f"Taken by {taken}; deliveries: {pending['times_delivered']:,}."
 
 
 def _time(entry_id: str) -> datetime:

@@ -125,9 +125,14 @@ class PipelineHealth:
             bad=quiet is not None and new > 0,
             good=quiet is None or status.now_ms - self._dropped_ms > 1000 * quiet,
             message=f"Interactions are dropped in partition {self._partition}: {max(new, 0):,} since the last check; "
-            f"since the beginning {reasons}. Estimates miss them. Add workers, or raise interactions_cap.",
+            f"since the beginning {reasons}. Estimates miss them. {self._advice(dropped)}",
             resolved=f"Partition {self._partition} no longer drops interactions.",
         )
+
+    def _advice(self, dropped: Mapping[str, int]) -> str:
+        if set(dropped) == {"deleted"}:
+            return "Another client deleted or replaced the stream: publish them again."
+        return "Add workers, or raise interactions_cap."
 
     def _change(
         self, symptom: Symptom, status: StreamStatus, *, bad: bool, good: bool, message: str, resolved: str

@@ -1,13 +1,15 @@
 """One ownership session of an aggregator: its work on a partition, from the checkpoint until the ownership ends."""
 
+from collections.abc import Mapping
 from time import monotonic
+from typing import Final
 
 import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
 from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
 
@@ -26,7 +28,7 @@ from .rollback import rollback_record
 from .spend_alerts import SpendAlerts
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
-from .trimming import trim_streams
+from .trimming import StreamStatus, trim_streams
 
 MAINTENANCE_S = 1.0
 """Seconds between two rounds of trimming streams and checking pipeline health."""
@@ -36,6 +38,14 @@ RELEASE_S = 600.0
 
 LONGEST_WAIT_S = 0.5
 """Most seconds that a read waits for entries."""
+
+CHANGED: Final[Mapping[str, str]] = {
+    DeliveriesField.SET_BACK: "another client set the group of the workers back or removed it: nothing counts twice",
+    DeliveriesField.RESCUED: "entries had left the group of the workers unfinished: they are delivered again",
+    DeliveriesField.DELETED: "another client deleted interactions from their stream",
+    DeliveriesField.REPLACED: "the stream of interactions was deleted or replaced by an older copy",
+}
+"""What the log says about each change that another client made to the stream of interactions."""
 
 log = structlog.get_logger("ragtide.aggregator")
 
@@ -262,6 +272,7 @@ class PartitionSession:
             await self._writer.pins.release_others({alert.alert_id for alert in self._applier.state.firing()})
             self._release_at = monotonic() + RELEASE_S
         status = await run_script(self._redis, trim_streams(self._streams, self.options.caps, *self._committed))
+        self._log_changes(status)
         self._pace.lags(status.lag_s(self._applier.positions.metrics))
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
@@ -272,6 +283,12 @@ class PartitionSession:
         if alerts:
             self._applier.state.raise_alerts(alerts)
             self._alerts_raised = True
+
+    def _log_changes(self, status: StreamStatus) -> None:
+        for what, number in status.changes.items():
+            log.warning(
+                CHANGED[what], partition=self._streams.partition, stream=self._streams.interactions, number=number
+            )
 
     async def _commit(self, stop: "SessionStop") -> None:
         taken, positions = self._applier.taken, self._applier.positions

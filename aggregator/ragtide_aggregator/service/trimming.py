@@ -1,13 +1,15 @@
 """Trims the streams of a partition: removes entries that every reader has finished, and bounds the others by caps.
 
-Interactions and metric events are trimmed up to the position of every consumer group and of the checkpoint. An entry
-that a worker holds stays, and every interaction stays until there are workers. Metric events stay longer, because later
+Interactions are trimmed when a worker has finished them and every other consumer group has passed them. Every
+interaction stays until there are workers. An interaction that left the group of the workers unfinished, because another
+client changed the group, is delivered again. Metric events are trimmed up to the position of every consumer group and
+of the checkpoint. They stay longer, because later
 feedback is joined with them. Alerts above their cap stay until every group has finished them (the recorder's, and each
 subscriber's), up to ten times the cap. Interactions and dead letters also have caps in bytes. Unfinished entries that a
 cap removes are counted in the hash `dropped`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragtide_runtime.redis.entry_ids import order
@@ -47,16 +49,19 @@ class StreamStatus:
     now_ms: int
     """Time of the Redis server."""
     oldest_waiting_ms: int | None
-    """Time at which the oldest unfinished interaction was added; None if there is none."""
+    """Time at which the oldest unfinished interaction was added; None if there is none. If its id lies in the future,
+    because the clock of Redis went back, the time at which it was first found to be the oldest."""
     last_scored_ms: int | None
     """Time at which the last metric event was added; None before the first."""
     dropped: dict[str, int]
     """Numbers of entries that were dropped so far, by reason."""
+    changes: dict[str, int] = field(default_factory=dict)
+    """What other clients did to the stream of interactions since the last trimming, by `DeliveriesField`."""
 
     def lag_s(self, position: str) -> float:
         """Return the age in seconds of the metric event at a position, or 0 if no later event waits."""
         read_ms = order(position)[0]
-        return (self.now_ms - read_ms) / 1000 if (self.last_scored_ms or 0) > read_ms else 0.0
+        return max(self.now_ms - read_ms, 0) / 1000 if (self.last_scored_ms or 0) > read_ms else 0.0
 
 
 def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_position: str) -> ScriptCall[StreamStatus]:
@@ -71,6 +76,9 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
         streams.alerts,
         streams.dead_letters,
         streams.dropped,
+        streams.finished,
+        streams.deliveries,
+        streams.rejected,
     )
     arguments = (
         position,
@@ -89,10 +97,13 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
 
 
 def _status(reply: list[Any]) -> StreamStatus:
-    now_ms, oldest, last, dropped = reply
-    names = [name.decode() for name in dropped[::2]]
-    counts = [int(count) for count in dropped[1::2]]
-    return StreamStatus(int(now_ms), _milliseconds(oldest), _milliseconds(last), dict(zip(names, counts, strict=True)))
+    now_ms, oldest, last, dropped, changes = reply
+    oldest_ms = int(oldest) if oldest else None
+    return StreamStatus(int(now_ms), oldest_ms, _milliseconds(last), _counts(dropped), _counts(changes))
+
+
+def _counts(flat: list[Any]) -> dict[str, int]:
+    return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def _milliseconds(entry_id: bytes) -> int | None:

@@ -4,12 +4,15 @@ For each entry the script does the following in this order:
 
 1. The interaction id must be free or belong to this entry. If another entry has it, the script does nothing, and the
    worker rejects this entry as a duplicate.
-2. `XACK`. If another worker acknowledged the entry first (it reclaimed the entry from a slow worker), the script ends.
+2. `XACK`, and the entry joins the set of finished entries. If it is in the set, the script ends: another worker
+   finished it first (it reclaimed the entry from a slow worker), or the consumer group was lost or set back. The script
+   also ends if the entry has a metric event or a dead letter: the stream may have come back from an older copy.
 3. The id belongs to this entry for the dedupe window, and the metric event is added. The entry id of the event is
    stored for the feedback window, so that later gold scores find the event.
 4. A specimen of the interaction is kept, if there is one and a list takes it.
 
-A script that is sent again after a lost reply changes nothing: the second time `XACK` returns 0.
+A script that is sent again after a lost reply changes nothing: the second time the entry is finished. An entry that
+somebody took from the consumer group meanwhile (`XACK`, `XGROUP DELCONSUMER`) is not finished, so its result counts.
 """
 
 from collections.abc import Callable, Sequence
@@ -147,7 +150,15 @@ def deliver_event(
     """Return the call that acknowledges an entry and adds its metric event, and keeps its specimen if it has one."""
     event = result.event
     identity = event.pipeline, event.interaction_id
-    keys = (streams.interactions, streams.metrics, *streams.owner_keys(*identity), *streams.event_keys(*identity))
+    keys = (
+        streams.interactions,
+        streams.metrics,
+        streams.finished,
+        streams.deliveries,
+        streams.rejected,
+        *streams.owner_keys(*identity),
+        *streams.event_keys(*identity),
+    )
     digest = known_digest(*identity)
     arguments = (LABEL_GROUP, result.entry_id, event.encode(), dedupe_ms, feedback_ms, result.traceparent, digest)
     if result.specimen is None:
@@ -162,7 +173,7 @@ def deliver_event(
 
 def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[CommitOutcome]:
     """Return the call that acknowledges an entry and adds a dead letter about it."""
-    keys = (streams.interactions, streams.dead_letters)
+    keys = (streams.interactions, streams.dead_letters, streams.finished, streams.deliveries, streams.rejected)
     arguments = (LABEL_GROUP, result.entry_id, result.dead_letter.encode(), int(result.pending))
     return ScriptCall(REJECT, keys, arguments, _outcome)
 

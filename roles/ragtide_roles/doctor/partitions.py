@@ -1,15 +1,32 @@
-"""Findings of `ragtide doctor` about a partition: labeling, aggregator, checkpoint, keys, recorder and losses."""
+"""Findings of `ragtide doctor` about a partition: labeling, aggregator, checkpoint, keys, recorder, losses, clock."""
 
 from typing import Any, Final
 
 from ragtide_aggregator.reading.partitions import PartitionStatus
-from ragtide_runtime.redis.backlog import COUNT_CAP
+from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
+from ragtide_runtime.redis.keys import DeliveriesField
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.times import from_milliseconds
 
 from .finding import Finding, counted
 
 LATE: Final = 2.0
 """An entry may wait to be recorded for this many times `recorder.roll_s`."""
+
+AHEAD_S: Final = 10.0
+"""Seconds by which the ids of a stream may be ahead of Redis's clock: a clock that is set by NTP steps by less."""
+
+CHANGED: Final = {
+    DeliveriesField.SET_BACK: ("the group of the workers was set back or removed {} times", "nothing counts twice"),
+    DeliveriesField.AGAIN: ("{} finished entries were delivered again", "none counts twice"),
+    DeliveriesField.RESCUED: ("{} unfinished entries had left the group", "they were delivered again"),
+    DeliveriesField.DELETED: ("{} entries were deleted from the stream", "those that waited have no score"),
+    DeliveriesField.REPLACED: (
+        "the stream was deleted or replaced by an older copy {} times",
+        "interactions that waited are counted as dropped: deleted",
+    ),
+}
+"""What other clients did to the stream of interactions, and its consequence."""
 
 SHOWN: Final = 5
 """Most pipelines above their limit of keys that a finding names."""
@@ -34,7 +51,33 @@ def partition_findings(status: PartitionStatus, settings: Settings) -> list[Find
     dead = status.backlog.lengths["dead_letters"]
     advice = "look at them: ragtide dead-letters" if dead else ""
     findings.append(Finding("warning" if dead else "ok", f"{name}: dead letters", f"{dead:,}", advice))
-    return findings + _losses(status, name)
+    return findings + _losses(status, name) + _deliveries(status.backlog, name)
+
+
+def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
+    """Return findings about what other clients did to the stream of interactions, and about ids ahead of the clock."""
+    findings: list[Finding] = []
+    numbers = {what: int(backlog.deliveries.get(what, 0)) for what in CHANGED}
+    found = [": ".join(CHANGED[what]).format(f"{number:,}") for what, number in numbers.items() if number]
+    if found:
+        at = (
+            from_milliseconds(int(backlog.deliveries[DeliveriesField.AT]))
+            if DeliveriesField.AT in backlog.deliveries
+            else None
+        )
+        last = f"; last on {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
+        advice = "let only ragtide change its streams and groups: see ragtide docs delivery"
+        findings.append(Finding("warning", f"{name}: deliveries", "; ".join(found) + last, advice))
+    if backlog.ahead_s > AHEAD_S:
+        days, rest = divmod(int(backlog.ahead_s), 86_400)
+        span = f"{days:,} days and {rest // 3600} hours" if days else f"{rest // 60} minutes and {rest % 60} s"
+        found_ahead = (
+            f"the last id of a stream is {span} ahead of Redis's clock, which was set back; everything is delivered "
+            "and counted once, but ages of entries are known only since an aggregator first saw them"
+        )
+        advice = "correct the clock of Redis's host, and keep it with NTP; the ids become true again at that time"
+        findings.append(Finding("warning", f"{name}: clock", found_ahead, advice))
+    return findings
 
 
 def _labeling(status: PartitionStatus, name: str) -> Finding:
@@ -99,6 +142,8 @@ def _losses(status: PartitionStatus, name: str) -> list[Finding]:
     if dropped:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
         advice = "add workers, or raise interactions_cap: estimates miss them"
+        if set(dropped) == {"deleted"}:
+            advice = "another client deleted or replaced the stream: estimates miss them; publish them again"
         findings.append(Finding("warning", f"{name}: dropped", reasons, advice))
     if status.rollback is not None:
         record = status.rollback

@@ -48,6 +48,10 @@ class Backlog:
     """Whether an aggregator holds the lease."""
     dropped: dict[str, int]
     """Number of dropped interactions by reason."""
+    ahead_s: float
+    """Seconds by which the last id of a stream is ahead of Redis's clock, which has gone back; 0 if none is."""
+    deliveries: dict[str, str]
+    """What other clients did to the stream of interactions and its group, by `DeliveriesField`."""
 
 
 async def read_backlogs(redis: Redis, partitions: Sequence[Streams]) -> list[Backlog]:
@@ -71,6 +75,7 @@ def read_backlog(streams: Streams) -> ScriptCall[Backlog]:
         streams.checkpoint,
         streams.dropped,
         streams.lease,
+        streams.deliveries,
     )
     return ScriptCall(READ, keys, (LABEL_GROUP, COUNT_CAP, SEEN_MS, RECORD_GROUP), _backlog)
 
@@ -88,4 +93,6 @@ def _backlog(reply: bytes) -> Backlog:
         unrecorded_s=found["unrecorded_ms"] / 1000 if found["unrecorded_ms"] >= 0 else None,
         owned=bool(found["owned"]),
         dropped={why: int(count) for why, count in found["dropped"].items()},
+        ahead_s=found["ahead_ms"] / 1000,
+        deliveries=dict(found["deliveries"]),
     )

@@ -79,6 +79,9 @@ class Streams:
     alerts = _Key("alerts", "stream", "changes of alerts, from the aggregator to subscribers")
     dead_letters = _Key("dead-letters", "stream", "entries that could not be used, each with the reason")
     dropped = _Key("dropped", "hash", "numbers of dropped entries, by reason")
+    finished = _Key("finished", "sorted set", "finished entries that are still in the stream of interactions, by time")
+    rejected = _Key("rejected", "sorted set", "entries of the latest dead letters about interactions, by time")
+    deliveries = _Key("deliveries", "hash", "what other clients did to the stream of interactions and its groups")
 
     checkpoint = _Key("checkpoint", "hash", "state of the aggregator and its positions in the streams")
     lease = _Key("lease", "string", "fencing token of the aggregator that owns the partition")
@@ -245,6 +248,9 @@ MOVED_FIELD: Final = b"moved"
 LABEL_GROUP: Final = "label"
 """Consumer group of the label workers."""
 
+RESCUER: Final = "rescued"
+"""Consumer of the group `label` that holds unfinished entries which had left the group, until a worker takes them."""
+
 RECORD_GROUP: Final = "record"
 """Consumer group that pins entries until a recorder has recorded them."""
 
@@ -307,6 +313,38 @@ class ReplayField(StrEnum):
     PUBLISHED = "published"
     DUPLICATES = "duplicates"
     PROGRESS = "tally"
+
+
+@unique
+class DeliveriesField(StrEnum):
+    """Fields of the hash `deliveries`. Times are milliseconds of Redis's clock."""
+
+    AGAIN = "again"
+    """Finished entries that were delivered again."""
+    SET_BACK = "set_back"
+    """Times that the group of the workers stood before a finished entry."""
+    RESCUED = "rescued"
+    """Unfinished entries that had left the group, and were delivered again."""
+    DELETED = "deleted"
+    """Entries that other clients deleted from the stream; known since Redis 7.0."""
+    REPLACED = "replaced"
+    """Times that the stream was deleted, or replaced by an older copy."""
+    AT = "at"
+    """Time of the last change of any of these numbers."""
+    DOUBTFUL = "doubtful"
+    """Entries up to this one may be finished although they are not in the set of finished entries."""
+    LAST = "last"
+    """The last id of the stream."""
+    GONE = "gone"
+    """Entries of the stream that are known to be gone."""
+    WAITING = "waiting"
+    """Interactions that waited."""
+    SCANNED = "scanned"
+    """Entry up to which unfinished entries were searched."""
+    OLDEST = "oldest"
+    """The oldest interaction that waited."""
+    OLDEST_SINCE = "oldest_since"
+    """Time at which this interaction was first found to be the oldest."""
 
 
 @unique

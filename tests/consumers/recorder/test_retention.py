@@ -19,6 +19,7 @@ from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_consumers.recorder.service import prepare_recorder
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import LocalStore
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.scripts import run_script
 
@@ -37,6 +38,7 @@ async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_pa
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
     entries = (await add_all(async_redis, 0, 10))[EntryKind.INTERACTIONS]
     await async_redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, entries[-1].entry_id)
+    await async_redis.zadd(STREAMS.finished, {one.entry_id: order(one.entry_id)[0] for one in entries})
     await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 10
     async with recording(async_redis, settings_of(tmp_path / "r")):

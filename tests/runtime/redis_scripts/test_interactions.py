@@ -1,21 +1,28 @@
 """The way of an interaction, script by script: published, delivered or rejected, retried."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import pytest
+from redis import ResponseError
+from tests.support.conditions import wait_until
 from tests.support.metric_events import event
 
 from ragtide.testing import interaction
+from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
 from ragtide_consumers.worker.reclaim import uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
 from ragtide_producers.publishing.publish_command import Routing, feedback_command
 from ragtide_producers.publishing.retrying import retry_dead_letter
+from ragtide_runtime.redis.backlog import read_backlog
 from ragtide_runtime.redis.consumer_groups import delete_idle_consumers, renew_claims
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.user_ids import UserIds
-from ragtide_schemas import DeadLetter, Dropped, Feedback, Reason
+from ragtide_schemas import DeadLetter, Dropped, Feedback, MetricEvent, RagInteraction, Reason
 
 STREAMS = Streams("ragtide", 0)
 LAYOUT = Layout("ragtide")
@@ -153,3 +160,194 @@ def test_ids_that_are_copied_do_not_replace_those_that_are_there(redis: Any) -> 
     run(redis, remember_id(keys, digest, "6-0", DAY_MS))
     run(redis, copy_ids(bucket.decode(), groups, DAY_MS))
     assert run(redis, find_id(keys, digest)) == "6-0"
+
+
+class Workers:
+    """Workers and an aggregator's trimming of one partition, reduced to their calls of Redis."""
+
+    def __init__(self, redis: Any, count: int) -> None:
+        self.redis = redis
+        redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
+        for number in range(count):
+            published(redis, number)
+        self.trim()
+
+    def trim(self) -> StreamStatus:
+        found: StreamStatus = run(self.redis, trim_streams(STREAMS, StreamCaps(), "0-0", "0-0"))
+        return found
+
+    def take(self, count: int, consumer: str = "w") -> list[tuple[str, dict[bytes, bytes]]]:
+        create = self.redis.xgroup_create
+        with suppress(ResponseError):  # a worker that finds no group creates it
+            create(STREAMS.interactions, LABEL_GROUP, id="0", mkstream=True)
+        reply = self.redis.xreadgroup(LABEL_GROUP, consumer, {STREAMS.interactions: ">"}, count=count)
+        return [(entry_id.decode(), fields) for _, entries in reply for entry_id, fields in entries]
+
+    def claim(self) -> list[tuple[str, dict[bytes, bytes]]]:
+        reply = self.redis.xautoclaim(STREAMS.interactions, LABEL_GROUP, "w", 60_000, count=100)
+        return [(entry_id.decode(), fields) for entry_id, fields in reply[1] if entry_id]
+
+    def finish(self, entries: Any) -> list[Any]:
+        outcomes = []
+        for entry_id, fields in entries:
+            found = RagInteraction.from_entry(entry_id, fields[b"data"])
+            number = int(found.interaction_id.removeprefix("i-"))
+            scored = event(number, {"trace.adherence": 1.0}).model_copy(update={"entry_id": entry_id})
+            if number % 10 == 9:
+                call = reject_entry(STREAMS, RejectedEntry(entry_id, letter(entry_id)))
+            else:
+                call = deliver_event(STREAMS, LabeledEntry(entry_id, scored), dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
+            outcomes.append(run(self.redis, call))
+        return outcomes
+
+    def finish_all(self) -> None:
+        """Work until nothing waits, as workers do; a worker that hangs is not among them."""
+        for _ in range(20):
+            self.trim()
+            found = [*self.claim(), *self.take(100)]
+            self.finish(found)
+            if not found and not self.redis.xlen(STREAMS.interactions):
+                return
+        raise AssertionError("interactions are left in the stream")
+
+    def check(self, count: int) -> None:
+        events = [MetricEvent.decode(fields[b"data"]) for _, fields in self.redis.xrange(STREAMS.metrics)]
+        ids = sorted(int(one.interaction_id.removeprefix("i-")) for one in events)
+        assert ids == [number for number in range(count) if number % 10 != 9]
+        assert self.redis.xlen(STREAMS.dead_letters) == count // 10
+
+
+def _acknowledged(workers: Workers) -> None:
+    workers.redis.xack(STREAMS.interactions, LABEL_GROUP, *(entry_id for entry_id, _ in workers.take(40)))
+
+
+def _pinned(workers: Workers) -> None:
+    workers.redis.xgroup_create(STREAMS.interactions, "late", id="0")
+    workers.finish(workers.take(60))
+    workers.trim()
+
+
+def _restored(workers: Workers) -> None:
+    copy = workers.redis.dump(STREAMS.interactions)
+    workers.finish(workers.take(60))
+    workers.trim()
+    workers.redis.restore(STREAMS.interactions, 0, copy, replace=True)
+
+
+def _renamed(workers: Workers) -> None:
+    workers.finish(workers.take(30))
+    workers.take(30, "dead")
+    workers.redis.rename(STREAMS.interactions, "elsewhere")
+    workers.take(10)
+    workers.trim()
+    workers.redis.rename("elsewhere", STREAMS.interactions)
+
+
+def _moved(position: str, *, pins: bool = False) -> Callable[[Workers], None]:
+    def move(workers: Workers) -> None:
+        if pins:
+            _pinned(workers)
+        else:
+            workers.finish(workers.take(30))
+            workers.take(10, "dead")
+        workers.redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, position)
+
+    return move
+
+
+def _destroyed(workers: Workers) -> None:
+    _pinned(workers)
+    workers.redis.xgroup_destroy(STREAMS.interactions, LABEL_GROUP)
+
+
+def _consumer_deleted(workers: Workers) -> None:
+    workers.take(50, "dead")
+    workers.redis.xgroup_delconsumer(STREAMS.interactions, LABEL_GROUP, "dead")
+
+
+def _set_of_finished_deleted(workers: Workers) -> None:
+    _pinned(workers)
+    workers.redis.delete(STREAMS.finished)
+    workers.trim()
+    workers.redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, "0")
+
+
+OPERATORS: dict[str, tuple[Callable[[Workers], None], str | None]] = {
+    "XGROUP DESTROY": (_destroyed, "set_back"),
+    "XGROUP SETID to the beginning": (_moved("0", pins=True), "set_back"),
+    "XGROUP SETID to the end": (_moved("$"), "rescued"),
+    "XGROUP SETID to the end, with a group that reads late": (_moved("$", pins=True), "rescued"),
+    "XGROUP DELCONSUMER": (_consumer_deleted, "rescued"),
+    "XACK": (_acknowledged, "rescued"),
+    "RENAME, and back": (_renamed, "replaced"),
+    "RESTORE of an older copy": (_restored, None),
+    "DEL of the set of finished entries": (_set_of_finished_deleted, "rescued"),
+}
+"""What an operator does to the stream of interactions, and how it is counted."""
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_whatever_an_operator_does_to_the_group_every_interaction_is_scored_once(redis: Any, name: str) -> None:
+    """Of 100 interactions 90 are scored and 10 rejected, each once, while a worker dies or another group reads late."""
+    workers = Workers(redis, 100)
+    change, counted_as = OPERATORS[name]
+    change(workers)
+    workers.trim()
+    workers.finish(workers.take(7))
+    if any(group["name"] == b"late" for group in redis.xinfo_groups(STREAMS.interactions)):
+        for _ in range(5):
+            workers.trim()
+            workers.finish([*workers.claim(), *workers.take(100)])
+        redis.xgroup_destroy(STREAMS.interactions, "late")
+    for entry in redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 100, consumername="dead"):
+        redis.xclaim(STREAMS.interactions, LABEL_GROUP, "dead", 0, [entry["message_id"]], idle=90_000, justid=True)
+    workers.finish_all()
+    workers.check(100)
+    if counted_as:
+        assert int(redis.hget(STREAMS.deliveries, counted_as)) > 0
+    assert redis.zcard(STREAMS.finished) == 0, "the set is no larger than the stream"
+
+
+def test_a_worker_that_still_has_an_entry_finishes_it_although_it_left_the_group(redis: Any) -> None:
+    workers = Workers(redis, 30)
+    held = workers.take(30)
+    redis.xgroup_delconsumer(STREAMS.interactions, LABEL_GROUP, "w")
+    assert set(workers.finish(held)) == {CommitOutcome.EMITTED, CommitOutcome.REJECTED}
+    assert set(workers.finish(held)) == {CommitOutcome.FINISHED_BEFORE}
+    workers.trim()
+    assert set(workers.finish(held)) == {CommitOutcome.FINISHED_BEFORE}, "the entries are gone, and so are the members"
+    workers.finish_all()
+    workers.check(30)
+
+
+def test_a_new_entry_with_an_id_that_was_scored_before_the_window_is_scored(redis: Any) -> None:
+    workers = Workers(redis, 1)
+    workers.finish(workers.take(1))
+    workers.trim()
+    redis.delete(*STREAMS.owner_keys("shop", "i-0"))
+    published(redis, 0)
+    assert workers.finish(workers.take(1)) == [CommitOutcome.EMITTED]
+
+
+def test_deleted_and_replaced_streams_are_counted(redis: Any) -> None:
+    workers = Workers(redis, 20)
+    redis.xdel(STREAMS.interactions, *(entry_id for entry_id, _ in redis.xrange(STREAMS.interactions, count=3)))
+    knows = "entries-added" in redis.xinfo_stream(STREAMS.interactions)
+    assert workers.trim().changes == ({"deleted": 3} if knows else {})
+    assert workers.trim().changes == {}
+    redis.delete(STREAMS.interactions)
+    seen = workers.trim()
+    assert (seen.changes, seen.dropped) == ({"replaced": 1}, {"deleted": 17})
+    assert workers.trim().changes == {}
+
+
+def test_an_entry_ahead_of_the_clock_waits_since_it_was_first_seen(redis: Any) -> None:
+    now_ms = int(redis.time()[0]) * 1000
+    redis.xadd(STREAMS.interactions, {"data": "x"}, id=f"{now_ms + 30 * DAY_MS}-0")
+    trim = trim_streams(STREAMS, StreamCaps(), "0-0", "0-0")
+    first = run(redis, trim)
+    wait_until(lambda: run(redis, trim).now_ms > first.now_ms + 20)
+    assert first.oldest_waiting_ms == run(redis, trim).oldest_waiting_ms == pytest.approx(first.now_ms, abs=1000)
+    (backlog,) = run_scripts_blocking(redis, [read_backlog(STREAMS)])
+    assert backlog.oldest_s > 0
+    assert 29 < backlog.ahead_s / 86_400 < 31

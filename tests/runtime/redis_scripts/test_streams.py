@@ -35,6 +35,7 @@ async def test_nothing_is_appended_if_another_entry_came_in_between(async_redis:
 async def test_a_pin_keeps_entries_from_being_trimmed_until_it_moves_on(async_redis: Any, pins: bool) -> None:
     added = [(await async_redis.xadd(STREAMS.interactions, {"data": "x"})).decode() for _ in range(5)]
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="$")
+    await async_redis.zadd(STREAMS.finished, {entry_id: int(entry_id.partition("-")[0]) for entry_id in added})
     if pins:
         for _ in range(2):  # the second time it is there
             await pin(async_redis, STREAMS.interactions, RECORD_GROUP)

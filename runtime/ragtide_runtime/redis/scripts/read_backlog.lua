@@ -1,6 +1,6 @@
 -- Reads the backlog of a partition (backlog.py). It counts on the server, so that no payload travels.
 -- uses: entry_ids, fields, groups, time
--- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease.
+-- KEYS: interactions, metrics, feedback, estimates, alerts, dead letters, checkpoint, dropped, lease, deliveries.
 -- ARGV: group of the workers, cap of counts, ms since its last read for which a worker is present, group of the
 --       recorder.
 -- reply: a table in JSON. Only reads.
@@ -15,6 +15,17 @@ end
 local function age(first)
     return first and math.max(now - first, 0) or 0
 end
+-- The most milliseconds by which the last id of a stream is ahead of the clock.
+local ahead = 0
+for i = 1, 6 do
+    local last = redis.call('XREVRANGE', KEYS[i], '+', '-', 'COUNT', 1)[1]
+    last = last and last[1]
+    if not last and redis.call('EXISTS', KEYS[i]) == 1 then
+        last = by_name(redis.call('XINFO', 'STREAM', KEYS[i]))['last-generated-id']
+    end
+    if last then ahead = math.max(ahead, milliseconds(last) - now) end
+end
+local deliveries = by_name(redis.call('HGETALL', KEYS[10]))
 
 local lengths = {}
 for i = 1, 6 do
@@ -33,10 +44,16 @@ if group then
         oldest = oldest and math.min(oldest, taken) or taken
     end
     for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
-        if by_name(consumer)['idle'] < tonumber(ARGV[3]) then
+        consumer = by_name(consumer)
+        if consumer['idle'] < tonumber(ARGV[3]) and consumer['name'] ~= RESCUER then
             workers = workers + 1
         end
     end
+end
+-- The time in an id is wrong if the clock has gone back; the last trimming knows since when an entry was the oldest.
+local waiting_since = oldest
+if oldest and oldest > now and deliveries[DELIVERIES_OLDEST] and milliseconds(deliveries[DELIVERIES_OLDEST]) == oldest then
+    waiting_since = tonumber(deliveries[DELIVERIES_OLDEST_SINCE])
 end
 local unrecorded = -1
 for _, stream in ipairs({KEYS[1], KEYS[2], KEYS[3], KEYS[5]}) do
@@ -50,11 +67,13 @@ return cjson.encode({
     lengths = lengths,
     waiting = waiting,
     pending = pending,
-    oldest_ms = age(oldest),
+    oldest_ms = age(waiting_since),
+    ahead_ms = ahead,
     events_waiting = count_after(KEYS[2], position),
     events_oldest_ms = age(first_after(KEYS[2], position)),
     workers = workers,
     unrecorded_ms = unrecorded,
     owned = redis.call('EXISTS', KEYS[9]),
     dropped = by_name(redis.call('HGETALL', KEYS[8])),
+    deliveries = deliveries,
 })
