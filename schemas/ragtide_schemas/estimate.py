@@ -71,6 +71,8 @@ class Estimate(VersionedModel):
     """`mean` of the values, with the inverse sampling probabilities as weights if these differ; `weighted` by the
     inverse of the probability of being chosen; `prediction_powered` from proxy scores of all interactions and reference
     scores of a sample."""
+    proxy: Name | None = None
+    """For `weighted` and `prediction_powered`: the labeler that scored all interactions. None for `mean`."""
     n: Count
     """Number of values in the estimate."""
     n_traffic: Annotated[float, Field(ge=0)] | None = None

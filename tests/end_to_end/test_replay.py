@@ -113,6 +113,12 @@ def test_metric_events_are_replayed_to_the_bit_beside_live_numbers(redis_url: st
     assert compared.returncode == 0, compared.stderr
     assert {one["difference"]["estimate"] for one in json.loads(compared.stdout)} == {0.0}
     assert {one["method"] for one in json.loads(compared.stdout)} == {"unpaired"}
+    assert "--recording" in compared.stderr
+    assert str(place) in compared.stderr.replace("\n", "")
+    by_item = ("--workspace", "again", "--workspace", "floor", "--recording", str(place), "--json")
+    paired = command(redis_url, "compare", "demo", *by_item)
+    assert {one["method"] for one in json.loads(paired.stdout)} == {"paired"}
+    assert paired.stderr == ""
     assert [one["run"] for one in json.loads(command(redis_url, "workspaces", "--json").stdout)] == ["again", "floor"]
     assert command(redis_url, "workspaces", "remove", "floor").returncode == 0
     assert [one["run"] for one in json.loads(command(redis_url, "workspaces", "--json").stdout)] == ["again"]

@@ -167,6 +167,20 @@ async def test_sessions_that_are_closed_too_early_are_warned_about(async_redis: 
     assert "clusters of shop" not in await clusters_of(4)
 
 
+@pytest.mark.parametrize(("closed", "level"), [(0, "warning"), (300, "ok")])
+async def test_interactions_that_wait_in_open_sessions_are_shown(async_redis: Any, closed: int, level: str) -> None:
+    state = AggregatorState(StateOptions(clusters=ClusterOptions(size=2)))
+    for number, one in enumerate(adherence(np.full(closed + 100, 0.5))):
+        session = f"s-{number // 2}" if number < closed else f"open-{number}"
+        state.apply(one.model_copy(update={"session_id": session}))
+    fields: dict[Any, Any] = {**state.take_changes().rows, "version": CHECKPOINT_VERSION}
+    await async_redis.hset(Streams("ragtide", 0).checkpoint, mapping=fields)
+    found = (await findings(async_redis))["open clusters of shop"]
+    assert found.level == level
+    assert found.found.startswith(f"100 of {closed + 100:,} interactions")
+    assert ("clusters.quiet_s" in found.advice) == (level == "warning")
+
+
 async def test_an_aggregator_that_is_silent_is_not_shown_as_one_that_runs(async_redis: Any) -> None:
     await async_redis.hset(
         Streams("ragtide", 0).aggregators, mapping={"dead-1:abc": "1 3", "host-1:abc": "99999999999999 1"}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +105,21 @@ def test_a_fall_of_one_segment_names_it_and_json_has_every_number(redis: Any, ru
     assert by_channel["change"]["spread"] == "all"
 
 
+def alert_of(alert_id: str, began: datetime, **changes: Any) -> Alert:
+    fields: dict[str, Any] = {
+        "status": "firing", "rule": "adherence", "kind": "drift", "pipeline": "shop", "metric": METRIC,
+        "profile": "ragbench", "labeler": "test", "labeler_version": "1", "direction": "fall", "fired_at": began,
+        "began_at": began, "baseline": 0.88, "baseline_source": "learned", "observed": 0.75, "observed_n": 100,
+        "observed_lower": 0.7, "observed_upper": 0.8, "log_evidence": 9.3, "run_length": 10_000, "n": 4_000,
+        "message": "It fell.",
+    }  # fmt: skip
+    return Alert(alert_id=alert_id, **{**fields, **changes})
+
+
 def test_an_alert_states_the_time_and_the_metric(redis: Any, run: Callable[..., Result]) -> None:
     store(redis, traffic(1, BEFORE, MEANS), traffic(2, MIX, MEANS, first=2))
     began = START + timedelta(hours=2, minutes=5)
-    one = Alert(
-        alert_id="a-1", status="firing", rule="adherence", kind="drift", pipeline="shop", metric=METRIC,
-        profile="ragbench", labeler="test", labeler_version="1", direction="fall", fired_at=began, began_at=began,
-        baseline=0.88, baseline_source="learned", observed=0.75, observed_n=100, observed_lower=0.7, observed_upper=0.8,
-        log_evidence=9.3, run_length=10_000, n=4_000, message="It fell.",
-    )  # fmt: skip
+    one = alert_of("a-1", began)
     others = [
         one.model_copy(update={"alert_id": "a-2", "segment": "lang=de", "fired_at": began + timedelta(hours=1)}),
         one.model_copy(update={"alert_id": "a-3", "quantity": "rmse", "fired_at": began + timedelta(hours=1)}),
@@ -124,7 +130,6 @@ def test_an_alert_states_the_time_and_the_metric(redis: Any, run: Callable[..., 
         found = json.loads(run("explain-drift", "shop", *options, "--json").output)
         assert (found["alert_id"], found["metric"], found["change"]["verdict"]) == ("a-1", METRIC, "mix")
     for options, said in (
-        (["--alert", "a-2"], "is about lang=de alone"),
         (["--alert", "a-3"], "is about the rmse"),
         (["--alert", "a-4"], "there is no alert 'a-4'"),
         (["--alert", "a-1", "--metric", "trace.completeness"], "name these"),
@@ -138,7 +143,7 @@ def test_an_alert_states_the_time_and_the_metric(redis: Any, run: Callable[..., 
     ("options", "said"),
     [
         (["shop", "--metric", METRIC, "--since", "2026-11-21T09:00"], "has no scores since"),
-        (["shop", "--metric", METRIC, "--since", "2026-11-20"], "has no scores before"),
+        (["shop", "--metric", METRIC, "--since", "2026-11-20"], "from 2026-11-21 01:00 UTC to 2026-11-21 04:00 UTC"),
         (["shop", "--metric", METRIC, "--since", SINCE, "--by", "language"], "there is no segment 'language'"),
         (["shop", "--metric", "trace.adherance", "--since", SINCE], "did you mean 'trace.adherence'"),
         (["shop", "--metric", METRIC, "--since", SINCE, "--labeler", "judge"], "there is no labeler 'judge'"),
@@ -173,6 +178,38 @@ def test_the_stretch_before_may_be_shorter(redis: Any, run: Callable[..., Result
     short = json.loads(run(*options, "--before", "1h").output)
     assert short["change"]["n"] == [400, 600]
     assert short["before_since"] == "2026-11-21T01:00:00+00:00"
+    # No more is kept than the first hours, so no more is said.
+    assert json.loads(run(*options, "--before", "7d").output)["before_since"] == "2026-11-21T00:00:00+00:00"
+
+
+def test_an_alert_about_a_segment_value_states_the_time_for_the_whole_pipeline(
+    redis: Any, run: Callable[..., Result]
+) -> None:
+    store(redis, traffic(1, BEFORE, MEANS), traffic(2, MIX, MEANS, first=2))
+    began = START + timedelta(hours=2, minutes=5)
+    redis.xadd(Streams("ragtide", 0).alerts, {DATA_FIELD: alert_of("a-2", began, segment="lang=de").encode()})
+    for options in ([], ["--alert", "a-2"]):
+        found = json.loads(run("explain-drift", "shop", *options, "--json").output)
+        assert (found["alert_id"], found["segment"], found["change"]["verdict"]) == ("a-2", "lang", "mix")
+
+
+def test_a_segment_value_that_ended_long_ago_is_no_part_of_the_mix_before(
+    redis: Any, run: Callable[..., Result]
+) -> None:
+    days = 24 * 2
+    store(
+        redis,
+        traffic(1, {"fr": 1.0}, {"fr": 0.1}, hours=1, n=200),
+        traffic(2, BEFORE, MEANS, first=days, n=300),
+        traffic(3, MIX, MEANS, first=days + 2, n=300),
+    )
+    since = f"{START + timedelta(hours=days + 2):%Y-%m-%dT%H:%M:%S}"
+    found = json.loads(
+        run("explain-drift", "shop", "--metric", METRIC, "--since", since, "--by", "lang", "--json").output
+    )
+    kept = {one["name"]: one for one in found["change"]["segments"]}
+    assert found["before_since"] >= "2026-11-22"
+    assert "lang=fr" not in kept or kept["lang=fr"]["share_before"] == 0
 
 
 def test_moments_by_value_are_those_of_the_interactions(redis: Any) -> None:

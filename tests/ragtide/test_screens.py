@@ -80,6 +80,16 @@ def test_a_wide_table_states_the_direction_and_the_limit_of_good_values() -> Non
     assert "lower is better; good up to 0.05" in text
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_estimates_of_one_reference_by_two_proxies_name_them(width: int) -> None:
+    gold = {"labeler": "gold", "labeler_version": "1", "estimator": "prediction_powered"}
+    two = [estimate("trace.adherence", proxy="local", **gold), estimate("trace.adherence", proxy="judge", n=8, **gold)]
+    text = drawn(estimates_table(two, width), width)
+    assert "(local)" in text
+    assert "(judge)" in text
+    assert "(local)" not in drawn(estimates_table(two[:1], width), width)
+
+
 def test_two_versions_of_a_labeler_are_told_apart() -> None:
     two = [estimate("trace.adherence"), estimate("trace.adherence", labeler_version="3-s", n=8)]
     text = drawn(estimates_table(two, 120), 120)

@@ -1,10 +1,11 @@
-"""Pipelines whose clusters are closed before their interactions have come. No clock, no I/O."""
+"""Pipelines whose clusters are closed too early, or not yet. No clock, no I/O."""
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from ..state.state import AggregatorState
+from .view import View
 
 LEAST_CLUSTERS: Final = 100
 """Fewest clusters of a pipeline from which the share is shown."""
@@ -44,3 +45,24 @@ def continued_pipelines(state: AggregatorState) -> list[ContinuedPipeline]:
     found = [ContinuedPipeline(*scope, wanted[scope][0], count + wanted[scope][1]) for scope, count in clusters.items()]
     found = [one for one in found if one.clusters >= LEAST_CLUSTERS and one.share > MOST_CONTINUED]
     return sorted(found, key=lambda one: (one.pipeline, one.run or ""))
+
+
+class WaitingPipeline(NamedTuple):
+    """A live pipeline with interactions in open clusters, which no interval and no alert rule counts yet."""
+
+    pipeline: str
+    waiting: int
+    interactions: int
+    """Number of values of the most frequent metric, those that wait included."""
+
+
+def waiting_pipelines(state: AggregatorState) -> list[WaitingPipeline]:
+    """Return the live pipelines with open clusters, sorted by name."""
+    found = []
+    for (pipeline, run), waiting in state.waiting.items():
+        rows = [
+            row for row, key in enumerate(state.keys) if (key.pipeline, key.run, key.segment) == (pipeline, None, None)
+        ]
+        if run is None and waiting and rows:
+            found.append(WaitingPipeline(pipeline, waiting, int(View(state).moments(rows).n.max())))
+    return sorted(found)

@@ -47,6 +47,7 @@ def of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[E
                     labeler=key.labeler,
                     labeler_version=key.labeler_version,
                     estimator=name,
+                    proxy=state.keys[row].labeler,
                     n_effective=float(pairs.n_effective[0]),
                     design_effect=None if isnan(effect) else effect,
                     n_clusters=None if isnan(clusters) else int(clusters),

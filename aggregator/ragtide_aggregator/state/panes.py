@@ -116,6 +116,10 @@ class PaneTable(PaneRows):
         end_ms = time_ms // self._panes.pane_ms * self._panes.pane_ms
         return self.covered(rows, min(first * self._panes.pane_ms, end_ms), end_ms).moments
 
+    def first_ms(self, row: int) -> int | None:
+        """Return the start of the oldest pane that is kept of a row; None without one."""
+        return min(self._of[row]) * self._panes.pane_ms if self._of[row] else None
+
     def windows(self) -> tuple[Window, ...]:
         """Return the windows of the panes."""
         return self._panes.windows

@@ -146,6 +146,16 @@ class AggregatorState:
         return () if clusters is None else clusters.scopes.keys()
 
     @property
+    def waiting(self) -> Mapping[Scope, int]:
+        """By pipeline and run the number of interactions in open clusters, which no interval and no rule counts yet."""
+        clusters = self._applied.clusters
+        if clusters is None:
+            return {}
+        return {
+            scope: sum(cluster.interactions for cluster in one.open.values()) for scope, one in clusters.scopes.items()
+        }
+
+    @property
     def continued(self) -> Mapping[Scope, tuple[int, int]]:
         """By pipeline and run the number of clusters that go on with a closed cluster, and of open clusters.
 

@@ -113,7 +113,7 @@ class Board:
     executed: int = 0
     """All executions."""
     share_of_work: float = 0.0
-    """Executions divided by those of running every config on every item."""
+    """Executions of the shown configs, divided by those of running each of them on every item."""
     cost_usd: float = 0.0
     tokens: int = 0
     margin: float | None = None
@@ -210,7 +210,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         completed=state.completed,
         rows=rows,
         executed=executed,
-        share_of_work=executed / (len(plan.configs) * plan.population_size),
+        share_of_work=sum(row.n_executed for row in rows) / max(len(rows) * plan.population_size, 1),
         cost_usd=state.results.cost_usd,
         tokens=state.results.tokens,
         margin=plan.race.margin if plan.race.enabled else None,

@@ -25,7 +25,7 @@ def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], s
         stated: purposes of labelers that the settings state.
     """
     return [
-        *_unfinished(board),
+        *unfinished(board),
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),
@@ -45,15 +45,20 @@ def labeler_ids(state: ExperimentState, metric: str | None = None) -> list[str]:
     )
 
 
-def _unfinished(board: Board) -> list[str]:
+def unfinished(board: Board) -> list[str]:
+    """Return sentences about what is missing until the experiment is complete."""
     found = []
     if board.paused is not None:
         found.append(f"The experiment is paused: {board.paused}.")
     if not board.completed:
-        found.append(
-            f"The experiment is not complete: {board.compared:,} of {board.population_size:,} items have been "
-            "compared, and the numbers may change."
-        )
+        running = [row.label for row in board.rows if row.status == "running"]
+        if board.compared < board.population_size:
+            left = f"{board.compared:,} of {board.population_size:,} items have been compared"
+        elif running:
+            left = f"{', '.join(running)} still run"
+        else:
+            left = "all items have been compared, and its end is not written yet"
+        found.append(f"The experiment is not complete: {left}, and the numbers may change.")
     if board.leader is None:
         found.append(f"No answer has a score of {board.metric} yet.")
     return found

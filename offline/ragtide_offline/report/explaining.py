@@ -40,8 +40,8 @@ class ExplainedDrift:
     """Name of the segment, such as `lang`."""
     since: datetime
     """Start of the pane that holds the time of the change."""
-    before_since: datetime | None
-    """Start of the stretch before; None for everything that is kept."""
+    before_since: datetime
+    """Start of the stretch before; no earlier than the oldest pane that is kept."""
     alert_id: str | None
     change: ExplainedChange
     others: Mapping[str, str]
@@ -61,7 +61,7 @@ class ExplainedDrift:
         return {
             **asdict(self),
             "since": self.since.isoformat(),
-            "before_since": None if self.before_since is None else self.before_since.isoformat(),
+            "before_since": self.before_since.isoformat(),
             "others": dict(self.others),
             **change_as_dict(self.change),
             "sentence": self.sentence,
@@ -84,10 +84,11 @@ async def moment_of_alert(
         deployment: of the alert.
         pipeline: of the change.
         metric: of the change; that of the alert unless given.
-        alert_id: the alert; the latest one of the pipeline and metric that can be explained, unless given.
+        alert_id: the alert; unless given, the latest one of the pipeline and metric, first of those about the whole
+            pipeline, then of those about one segment value, whose time is used for the whole pipeline.
 
     Raises:
-        NotExplainable: there is no such alert, or it is not about the mean of a whole pipeline.
+        NotExplainable: there is no such alert, or it is not about a mean.
     """
     alerts = await deployment.alerts()
     if alert_id is None:
@@ -95,8 +96,8 @@ async def moment_of_alert(
             one for one in alerts if one.pipeline == pipeline and metric in (None, one.metric) and not _obstacle(one)
         ]
         if not own:
-            raise NotExplainable(f"no alert of {pipeline} says when the change began: give --since TIME")
-        latest = max(own, key=lambda one: (one.status != "resolved", one.fired_at))
+            raise NotExplainable(f"no alert about a mean of {pipeline} says when a change began: give --since TIME")
+        latest = max(own, key=lambda one: (one.segment is None, one.status != "resolved", one.fired_at))
         return Moment(latest.began_at or latest.fired_at, latest)
     named = [one for one in alerts if one.alert_id == alert_id]
     if not named:
@@ -115,8 +116,6 @@ def _obstacle(alert: Alert) -> str | None:
         return "is not about scores: only a change of a mean is split"
     if alert.quantity != "mean":
         return f"is about the {alert.quantity}: only a change of a mean is split"
-    if alert.segment is not None:
-        return f"is about {alert.segment} alone: give --since, and the whole pipeline is split by every segment"
     return None
 
 
@@ -153,16 +152,19 @@ async def explain_drift(
     level = deployment.settings.confidence if confidence is None else confidence
     state, pane_ms = _with_panes(await deployment.states(pipeline))
     since_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
-    start_ms = 0 if before_ms is None else max((since_ms - before_ms) // pane_ms * pane_ms, 0)
     scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
     wholes = _measured(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
     whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
+    kept_ms, newest_ms = _kept(state, whole, pane_ms)
+    # A segment value without new scores holds older panes than the whole pipeline: they are no part of its mix.
+    start_ms = max(kept_ms, 0 if before_ms is None else (since_ms - before_ms) // pane_ms * pane_ms)
     views = View(state, span=WindowSpan(start_ms, since_ms, 0)), _since(state, whole, since_ms, pane_ms)
     for view, name in zip(views, ("before", "since"), strict=True):
         if not _count(view, whole):
             raise NotExplainable(
-                f"{metric} of {pipeline} has no scores {name} {from_milliseconds(since_ms):%Y-%m-%d %H:%M} UTC: choose "
-                "another time; panes of twice the longest window are kept"
+                f"{metric} of {pipeline} has no scores {name} {_minute(since_ms)}: give --since with a time from "
+                f"{_minute(kept_ms + pane_ms)} to {_minute(newest_ms)}; older scores are gone (twice the longest "
+                "window is kept)"
             )
     blocks = deployment.settings.clusters.by == BLOCKS
     names = _wanted(segment_names(state, whole), by)
@@ -185,7 +187,7 @@ async def explain_drift(
         profile=whole.profile,
         segment=best,
         since=from_milliseconds(since_ms),
-        before_since=None if before_ms is None else from_milliseconds(start_ms),
+        before_since=from_milliseconds(start_ms),
         alert_id=None if moment.alert is None else moment.alert.alert_id,
         change=found[best],
         others={name: in_words(one) for name, one in found.items() if name != best},
@@ -215,6 +217,18 @@ def _measured(
     if not by_labeler:
         raise NotExplainable(unknown("labeler", str(labeler), {key.labeler for key in own}))
     return by_labeler
+
+
+def _kept(state: AggregatorState, key: EstimateKey, pane_ms: int) -> tuple[int, int]:
+    """Return the start of the oldest pane that is kept of a key, and the end of the newest."""
+    row = state.index(key)
+    first_ms = None if row is None or state.panes is None else state.panes.first_ms(row)
+    end_ms = (state.newest_ms(key) // pane_ms + 1) * pane_ms
+    return (end_ms if first_ms is None else first_ms), end_ms
+
+
+def _minute(time_ms: int) -> str:
+    return f"{from_milliseconds(time_ms):%Y-%m-%d %H:%M} UTC"
 
 
 def _since(state: AggregatorState, key: EstimateKey, since_ms: int, pane_ms: int) -> View:

@@ -148,7 +148,7 @@ async def read_scores(
         by: which interactions are a cluster (`clustered_by`).
     """
     scores = Scores(by=by)
-    if info.kind == "replay" and info.options.get("replays") == "metric events":
+    if needs_recording(info):
         if recording is None:
             return None
         for one in streams:
@@ -162,6 +162,11 @@ async def read_scores(
             )
         return scores
     return await read_kept(redis, streams, pipeline, by=by)
+
+
+def needs_recording(info: Workspace) -> bool:
+    """Return whether a workspace keeps no scores of single interactions, so that its recording is read for them."""
+    return info.kind == "replay" and info.options.get("replays") == "metric events"
 
 
 async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str, *, by: str | None = None) -> Scores:
@@ -223,7 +228,7 @@ def named_recording(settings: Settings, info: Workspace, given: str | None) -> R
         UnreadableRecordingError: the recording that the caller names cannot be read.
     """
     named = settings.recorder.url if given is None else given
-    if named is None or info.options.get("replays") != "metric events":
+    if named is None or not needs_recording(info):
         return None
     place = named if "://" in named else str(Path(named).expanduser().absolute())
     if place != info.source:

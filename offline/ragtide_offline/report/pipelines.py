@@ -21,7 +21,16 @@ from ragtide_schemas import METRICS, Workspace
 from ragtide_schemas.suggestions import unknown
 
 from .comparing import ROUNDING, clusters_of
-from .labelings import LabelingDifference, clustered_by, is_complete, of_labeler, paired, read_kept, read_scores
+from .labelings import (
+    LabelingDifference,
+    clustered_by,
+    is_complete,
+    needs_recording,
+    of_labeler,
+    paired,
+    read_kept,
+    read_scores,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +119,14 @@ async def read_comparison(
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
     unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
     return sorted(by_id + unmatched, key=reading_order)
+
+
+def unnamed_recording(first: PipelineSide, second: PipelineSide) -> str | None:
+    """Return the recording that both sides replay, if naming it would pair their interactions; None otherwise."""
+    if first.info is None or second.info is None or first.info.source != second.info.source:
+        return None
+    unnamed = any(side.recording is None and needs_recording(side.info) for side in (first, second) if side.info)
+    return first.info.source if unnamed else None
 
 
 async def read_labelers(

@@ -15,12 +15,20 @@ from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.report.explained_pipelines import ExplainedDifference, read_explained_differences
 from ragtide_offline.report.labelings import named_recording
-from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers, unknown_side
+from ragtide_offline.report.pipelines import (
+    Compared,
+    PipelineSide,
+    read_comparison,
+    read_labelers,
+    unknown_side,
+    unnamed_recording,
+)
 from ragtide_offline.report.split_answers import SplitUnit, TrafficSplit
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas.estimate import shown_metric
+from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, SegmentsOption, given
@@ -142,6 +150,13 @@ def compare(
             found = await read_labelers(redis, both[0], (labelers[0], labelers[1]), confidence=confidence)
         else:
             found = await read_comparison(redis, both, window=window, confidence=confidence, ongoing=ongoing)
+            source = unnamed_recording(*both) if window == ALL_TIME else None
+            if source is not None:
+                # Redis does not decide which files are opened: the user does.
+                warn(
+                    f"the workspaces are compared by their means, although both replay {printable(source)}: give "
+                    "--recording with it, so that they are compared interaction by interaction"
+                )
         return found, None if found else await unknown_side(both, labelers)
 
     found, missing = with_redis(settings, body)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ragtide_aggregator.events.clusters import BLOCKS
 from ragtide_offline.replay.plan import rules_of
 from ragtide_roles.rule_findings import rule_findings
 from ragtide_roles.rule_templates import TEMPLATES, about, filled
@@ -35,8 +36,8 @@ def check(
     A rule is wrong if a field is wrong, or if its metric does not exist. A rule has a warning if the labeler of the
     settings never publishes its metric, or if no setting declares it.
     """
-    found = rules_of(file)
-    findings = rule_findings(found, given(context).settings())
+    found, settings = rules_of(file), given(context).settings()
+    findings = rule_findings(found, settings)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -47,6 +48,14 @@ def check(
         wrong = {finding.rule for finding in findings}
         fine = sum(rule.name not in wrong for rule in found)
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
+        if settings.clusters.by not in ("none", BLOCKS):
+            out.print(
+                f"A session counts in rules when it has {settings.clusters.size:,} interactions, or none for "
+                f"{settings.clusters.quiet_s:g} s: no alert comes sooner (clusters.size, clusters.quiet_s).",
+                style="bright_black",
+                highlight=False,
+                soft_wrap=True,
+            )
     if any(finding.level == "error" or strict for finding in findings):
         raise typer.Exit(1)
 

@@ -1,6 +1,7 @@
 """Renders estimates as tables; reads and prints nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -47,7 +48,7 @@ TOO_MANY: Final = 10.0
 EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
 
 TrendKey = tuple[object, ...]
-"""Scope, labeler, metric and its version."""
+"""Scope, labeler, metric and its version, proxy and estimator."""
 
 Trends = Mapping[TrendKey, Sequence[float]]
 """Means of the most recent values at earlier looks, the oldest first."""
@@ -55,7 +56,7 @@ Trends = Mapping[TrendKey, Sequence[float]]
 
 def estimate_key(estimate: Estimate) -> TrendKey:
     """Return the key of an estimate's trend."""
-    return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.estimator)
+    return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.proxy, estimate.estimator)
 
 
 def estimates_table(
@@ -129,12 +130,22 @@ def _bars(rows: Sequence[Estimate]) -> Column:
 
 def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the column that names the estimators, if any row is not a mean."""
-    several = {estimate_key(one)[:-1] for one in rows if one.estimator != "mean"}
-    if not several:
+    proxies: defaultdict[TrendKey, set[str]] = defaultdict(set)
+    for one in rows:
+        if one.estimator != "mean":
+            proxies[estimate_key(one)[:-2]].add(one.proxy or "")
+    if not proxies:
         return []
-    names = [ESTIMATOR_NAMES[one.estimator] if estimate_key(one)[:-1] in several else "" for one in rows]
+    names = [_estimator_name(one, proxies.get(estimate_key(one)[:-2])) for one in rows]
     short = [name.replace("prediction-", "pred.-") for name in names]
     return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
+
+
+def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
+    """Return the estimator, with its proxy if there are several; empty for a metric with a mean only."""
+    if proxies is None:
+        return ""
+    return f"{ESTIMATOR_NAMES[one.estimator]}{f' ({one.proxy})' if one.proxy and len(proxies) > 1 else ''}"
 
 
 def _counts(rows: Sequence[Estimate]) -> list[str]:

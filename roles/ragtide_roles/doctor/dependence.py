@@ -1,18 +1,24 @@
 """Findings of `ragtide doctor` about interactions that depend on each other although they count as independent."""
 
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.estimates.continued import continued_pipelines
+from ragtide_aggregator.estimates.continued import WaitingPipeline, continued_pipelines, waiting_pipelines
 from ragtide_aggregator.estimates.dependent import dependent_pipelines
 from ragtide_aggregator.reading.deployment import Deployment
 
 from .finding import Finding
+
+MANY_WAIT = 0.5
+"""Share of a pipeline's interactions in open clusters, above which there is a warning."""
 
 MOST_SHOWN = 5
 """Most pipelines with a finding of their own."""
 
 
 async def dependence_findings(deployment: Deployment) -> list[Finding]:
-    """Return a warning for each pipeline whose intervals are too narrow because of dependent interactions."""
+    """Return findings about pipelines with dependent interactions.
+
+    Their intervals may be too narrow, and open clusters keep interactions from alert rules.
+    """
     try:
         states = await deployment.states()
     except CheckpointError:
@@ -22,7 +28,7 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
     dependent.sort(key=lambda one: -one.design_effect)
     continued = [one for state in states for one in continued_pipelines(state)]
     continued.sort(key=lambda one: -one.share)
-    return [
+    findings = [
         Finding(
             "warning",
             f"pipeline {one.pipeline}",
@@ -31,7 +37,8 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
             "set clusters.by to session_id, user_id or blocks (ragtide docs clusters)",
         )
         for one in dependent[:MOST_SHOWN]
-    ] + [
+    ]
+    findings += [
         Finding(
             "warning",
             f"clusters of {one.pipeline}",
@@ -41,3 +48,18 @@ async def dependence_findings(deployment: Deployment) -> list[Finding]:
         )
         for one in continued[:MOST_SHOWN]
     ]
+    waiting = [one for state in states for one in waiting_pipelines(state)]
+    waiting.sort(key=lambda one: -one.waiting)
+    return findings + [_waiting_finding(one, deployment.settings.clusters.quiet_s) for one in waiting[:MOST_SHOWN]]
+
+
+def _waiting_finding(one: WaitingPipeline, quiet_s: float) -> Finding:
+    many = one.waiting > MANY_WAIT * one.interactions
+    advice = "lower clusters.quiet_s to little more than the pauses in your sessions, so that alerts come sooner"
+    return Finding(
+        "warning" if many else "ok",
+        f"open clusters of {one.pipeline}",
+        f"{one.waiting:,} of {one.interactions:,} interactions wait in open sessions or other clusters; intervals and "
+        f"alert rules count them when their cluster closes, at the latest {quiet_s:g} s after its last interaction",
+        f"{advice} (ragtide docs clusters)" if many else "",
+    )

@@ -1,5 +1,7 @@
 """The items on which a config counts, and its results."""
 
+from dataclasses import replace
+
 import pytest
 from tests.offline.experiments.scores import METRIC, event, executed, filled, raced, scored
 from tests.support.experiment_plans import plan
@@ -9,6 +11,8 @@ from ragtide_offline.experiments.decisions import race_decision
 from ragtide_offline.experiments.projections import paired_differences
 from ragtide_offline.experiments.results import ResultsTable, item_of
 from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.experiments.verdict import verdict_of
+from ragtide_offline.report.cautions import unfinished
 from ragtide_schemas import (
     DeadLetter,
     RagInteraction,
@@ -150,3 +154,27 @@ def test_the_pareto_front_is_of_configs_that_no_other_beats_in_both() -> None:
     assert {row.name for row in found.rows if row.pareto} == {"c0", "c1"}
     assert found.cost_usd == pytest.approx(0.8)
     assert found.share_of_work == 1.0
+
+
+def test_calls_and_saved_calls_add_up_to_all_even_with_clones() -> None:
+    state = ExperimentState(plan(2, size=10, race={"enabled": False}))
+    state.apply(Command(op="clone", config="c0", clone="copy"))
+    state.apply(Command(op="stop", config="c1"))
+    for config, items in (("c0", 10), ("copy", 10), ("c1", 4)):
+        for item in range(items):
+            state.results.add_execution(executed(config, item))
+            state.results.add_event(event(config, item, 0.5))
+    raced(state)
+    found = board(state)
+    assert found.completed
+    assert found.share_of_work == pytest.approx(24 / 30)
+    assert found.share_of_work + verdict_of(found).calls_saved == pytest.approx(1)
+
+
+def test_an_experiment_that_has_compared_all_items_does_not_say_that_some_are_left() -> None:
+    found = board(ExperimentState(plan(2, size=10)))
+    done = replace(found, compared=10, rows=[replace(row, status="complete") for row in found.rows])
+    first, second = (" ".join(unfinished(one)) for one in (found, done))
+    assert "0 of 10 items" in first
+    assert "10 of 10" not in second
+    assert "not complete" in second

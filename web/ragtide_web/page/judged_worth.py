@@ -18,6 +18,8 @@ class AgreementRow:
     metric: str
     labeler: str
     """Reference labeler: a judge, or `gold` for people."""
+    proxy: str
+    """Labeler of all interactions, whose scores the reference corrects."""
     n: int
     """Interactions with a reference score."""
     n_effective: float | None
@@ -39,6 +41,7 @@ def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
             one.pipeline,
             one.metric_name,
             one.labeler,
+            one.proxy or "",
             one.n,
             one.n_effective if one.has_interval else None,
             one.estimate if one.has_interval else None,
@@ -48,7 +51,7 @@ def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
         for one in estimates
         if one.segment is None and one.run is None and one.window == "all" and one.estimator == "prediction_powered"
     ]
-    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler))[:ROWS]
+    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler, one.proxy))[:ROWS]
 
 
 def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
