@@ -44,7 +44,7 @@ async def serve(
     aggregator: bool,
     recorder: bool = False,
     notifier: bool = False,
-    others: Sequence[Callable[[Settings], Coroutine[Any, Any, None]]] = (),
+    others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
 ) -> None:
     """Check that this process fits the deployment, then run its roles until told to stop.
@@ -57,7 +57,7 @@ async def serve(
         aggregator: whether to aggregate metric events.
         recorder: whether to record the streams.
         notifier: whether to tell destinations of alerts.
-        others: roles that other packages define.
+        others: roles that other packages define; each gets the settings, and the watch of the alert rules.
         process: health and metrics.
 
     Raises:
@@ -82,10 +82,10 @@ async def serve(
     rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
     roles += [aggregate(settings, url, stop, process, rules=rules)] if aggregator else []
-    roles += [rules.run(stop)] if rules is not None and (worker or aggregator) else []
+    roles += [rules.run(stop)] if rules is not None and (worker or aggregator or others) else []
     roles += [record(settings, url, stop, process, prepared)] if prepared else []
     roles += [notify(settings, url, stop, process)] if notifier else []
-    roles += [other(settings) for other in others]
+    roles += [other(settings, rules) for other in others]
     await together(*roles, stop=stop)
 
 

@@ -62,7 +62,7 @@ def in_front(kind: str, configuration: str, service: PageService, folder: Path) 
         yield site
 
 
-CASES = {
+CASES: dict[str, tuple[str, str, dict[str, str]]] = {
     "nginx strips": ("nginx", STRIPPING, {}),
     "nginx keeps": ("nginx", KEEPING, {"RAGTIDE_SERVE_ROOT_PATH": PREFIX}),
     "haproxy strips": ("haproxy", BALANCER, {}),
@@ -82,7 +82,7 @@ async def screen(
     kind, configuration, environment = CASES[request.param]
     tokens = f'[{{"name": "ann", "token": "{TOKEN}", "access": ["read", "operate"]}}]'
     with (
-        PageService(redis_url, tmp_path, RAGTIDE_SERVE_TOKENS=tokens, **environment) as service,
+        PageService(redis_url, tmp_path, supervised=False, RAGTIDE_SERVE_TOKENS=tokens, **environment) as service,
         in_front(kind, configuration, service, tmp_path) as site,
     ):
         async with opened(browser, site, ignore_https_errors=True) as found:

@@ -10,6 +10,7 @@ import aiohttp
 from tests.support.conditions import until
 
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_runtime.telemetry.health import Health
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -55,7 +56,12 @@ async def _content(reply: aiohttp.ClientResponse) -> Any:
 
 @asynccontextmanager
 async def http_service(
-    url: str, *, serve: Mapping[str, Any] | None = None, wait_ready: bool = True, **settings: Any
+    url: str,
+    *,
+    serve: Mapping[str, Any] | None = None,
+    wait_ready: bool = True,
+    rules: RulesWatch | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Service]:
     """Run the service for the body of an `async with`."""
     found = Settings(**{"serve": ServeSettings(**{"port": 0, **(serve or {})}), **settings})
@@ -65,7 +71,7 @@ async def http_service(
     async with observing(found, url, process) as endpoints, aiohttp.ClientSession(cookie_jar=jar) as session:
         port = listening.getsockname()[1]
         task = asyncio.create_task(
-            serve_http(found, url, stop, endpoints=endpoints, process=process, listening=listening)
+            serve_http(found, url, stop, endpoints=endpoints, process=process, listening=listening, rules=rules)
         )
         service = Service(port, session, process, stop, task)
         try:

@@ -33,11 +33,12 @@ from .page.trends import Trends
 from .telemetry import HttpTelemetry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Context:
     """The objects that the routes share, for the life of the service."""
 
     settings: Settings
+    """With the alert rules that are in force."""
     redis: Redis
     clients: Clients
     routing: Routing
@@ -65,6 +66,11 @@ class Context:
     """Limits attempts to guess a token on the login page."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One large body is decoded at a time, because decoded it takes several times its bytes."""
+
+    def take_rules(self, settings: Settings) -> None:
+        """Go on with the alert rules of other settings, and their budget."""
+        self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
+        self.deployment.take_rules(settings)
 
 
 # FastAPI calls a dependency that is no coroutine in a thread. The thread costs more than the dependency itself, and the

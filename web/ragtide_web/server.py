@@ -27,6 +27,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.logs import say_role
@@ -103,6 +104,7 @@ async def serve_http(
     process: ProcessTelemetry,
     listening: socket.socket,
     capture: Capture | None = None,
+    rules: RulesWatch | None = None,
 ) -> None:
     """Answer requests, and turn traces into interactions, until told to stop.
 
@@ -114,6 +116,7 @@ async def serve_http(
         process: health and metrics.
         listening: socket of `listen`; the role closes it.
         capture: writes requests of traces to files.
+        rules: gives new alert rules; None leaves them as they are in the settings.
     """
     say_role(ROLE)
     async with connect_async(url, connections=CONNECTIONS + settings.serve.connections // 10) as redis:
@@ -123,7 +126,8 @@ async def serve_http(
         hub = LiveHub(deployment, redis, settings)
         hiding = TextHiding(settings)
         thread = ReadingThread(url, settings)
-        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, settings, redact(url))))
+        # The deployment has the alert rules that are in force.
+        checks = BackgroundRead("checks", partial(thread.run, partial(_checked, deployment, redact(url))))
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
@@ -156,6 +160,8 @@ async def serve_http(
         async with AsyncExitStack() as stack:
             stack.callback(listening.close)
             stack.callback(hiding.close)
+            if rules is not None:
+                stack.enter_context(rules.giving(context.take_rules))
             for one in (thread, trends, experiments, rule_replays, checks, paired, kappas):
                 stack.push_async_callback(one.aclose)
             if settings.serve.grpc_port is not None:
@@ -186,9 +192,9 @@ async def serve_http(
             task.result()
 
 
-async def _checked(settings: Settings, description: str, redis: Redis, _: Deployment) -> list[Finding]:
+async def _checked(shown: Deployment, description: str, redis: Redis, _: Deployment) -> list[Finding]:
     """Return the findings of all checks, problems first, without those that load the labeler."""
-    found = await examine(redis, settings, description, check_labeler=False)
+    found = await examine(redis, shown.settings, description, check_labeler=False)
     return sorted(found, key=lambda one: LEVELS.index(one.level))
 
 

@@ -68,6 +68,11 @@ class Deployment:
         """Dead letters that were skipped by the last `dead_letters`."""
         self._unreadable_workspaces = Unreadable("workspace")
 
+    def take_rules(self, settings: Settings) -> None:
+        """Go on with the alert rules of other settings, and their budget."""
+        self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
+        self._suspicions.take_rules(settings.alerts)
+
     def _overview_of(self, segment: str | None) -> Overview:
         return Overview(
             self._redis,

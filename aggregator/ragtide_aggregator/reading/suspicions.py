@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
-from ragtide_schemas.alert_rule import Movement
+from ragtide_schemas.alert_rule import AlertRule, Movement
 
 from ..errors import DamagedFieldError
 from ..events.keys import HIDDEN
@@ -71,6 +71,10 @@ class Suspicions:
         self._clock = clock
         self._reading = asyncio.Lock()
         self._known: tuple[float, list[Suspicion]] | None = None
+
+    def take_rules(self, rules: Sequence[AlertRule]) -> None:
+        """Read the evidence of other rules from now on."""
+        self._options, self._known = replace(self._options, rules=tuple(rules)), None
 
     async def read(self) -> list[Suspicion]:
         """Return the evidence, the strongest first; at most every few seconds anew.

@@ -258,7 +258,8 @@ class NotificationOutbox:
 
     def _url(self, alert: Alert) -> str | None:
         base = self._limits.public_url
-        return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id, safe='')}"
+        # A slash of a rule's name stays: many proxies do not hand on an encoded one.
+        return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id)}"
 
     def told(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
         """Record that a destination was told a message."""

@@ -28,6 +28,7 @@ from .with_redis import with_redis
 from .workspace_option import WorkspaceOption, settings_with
 
 if TYPE_CHECKING:
+    from ragtide_runtime.settings.rules_watch import RulesWatch
     from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 
@@ -183,7 +184,7 @@ def run_until_signal(settings: Settings, *names: Role, capture: Path | None = No
 
 def _http_role(
     url: str, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry, folder: Path | None
-) -> Callable[[Settings], Coroutine[Any, Any, None]]:
+) -> Callable[[Settings, "RulesWatch | None"], Coroutine[Any, Any, None]]:
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import address_of, listen, serve_http  # noqa: PLC0415
@@ -191,11 +192,11 @@ def _http_role(
         raise needs_web(error) from None
     capture = None if folder is None else Capture(folder)
 
-    def serve_page(settings: Settings) -> Coroutine[Any, Any, None]:
+    def serve_page(settings: Settings, rules: "RulesWatch | None") -> Coroutine[Any, Any, None]:
         listening = listen(settings.serve)
         say_page(address_of(listening, settings.serve.root_path))
         return serve_http(
-            settings, url, stop, endpoints=endpoints, process=process, listening=listening, capture=capture
+            settings, url, stop, endpoints=endpoints, process=process, listening=listening, capture=capture, rules=rules
         )
 
     return serve_page

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from html import unescape
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
@@ -15,7 +15,9 @@ from yarl import URL
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.serve import ServeSettings
+from ragtide_web.page.live import CHECK_S, HEARTBEAT_S
 from ragtide_web.proxy import BehindProxy
+from ragtide_web.server import address_of, listen
 
 PREFIX = "/apps/ragtide"
 SITE = "http://ragtide.example"
@@ -178,6 +180,18 @@ async def test_a_prefix_with_two_meanings_is_refused_by_name(redis_url: str) -> 
         for prefix, root in (("/", ""), ("/r/", "/r"), ("r", "/r"), ("/one, /two", "/one/two"), ("/p2", "/p2")):
             async with service.session.get(f"{service.url}/", headers={"X-Forwarded-Prefix": prefix}) as reply:
                 assert f'data-root="{root}"' in await reply.text(), prefix
+
+
+def test_the_printed_address_is_that_of_the_page() -> None:
+    settings = ServeSettings(port=0, root_path=PREFIX)
+    with closing(listen(settings)) as listening:
+        assert address_of(listening, settings.root_path).endswith(f":{listening.getsockname()[1]}{PREFIX}/")
+        assert address_of(listening).endswith(f":{listening.getsockname()[1]}/")
+
+
+@pytest.mark.pure
+def test_an_open_screen_is_never_idle_for_as_long_as_a_proxy_waits() -> None:
+    assert min(CHECK_S, HEARTBEAT_S) <= 20  # HAProxy often waits 50 s, nginx and load balancers of clouds 60 s
 
 
 @pytest.mark.pure

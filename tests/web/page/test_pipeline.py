@@ -15,7 +15,7 @@ from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent, utc_now
 
-SETTINGS = Settings(history=HistorySettings(segments=("version",)))
+SETTINGS = Settings(history=HistorySettings(segments=("version",)), lease_s=600)
 
 
 def traffic(pipeline: str = "shop", first: int = 0, mean: float = 0.8, **segments: str) -> list[MetricEvent]:

@@ -1,6 +1,7 @@
 """The screen of the system: owners, workers, streams, Redis, checks, notifications, and orders with pages."""
 
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,14 +9,16 @@ from tests.support.http_service import http_service
 from tests.support.metric_events import START, adherence
 from tests.support.owners import owners
 from tests.web.page.test_page import SCRIPT, page
+from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.failing import failing_alert
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
-from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
+from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_web.page.order_log import read_orders
 from ragtide_web.page.orders import PageOrder
 from ragtide_web.page.outbox_reading import told_destinations
@@ -154,3 +157,26 @@ async def test_settings_are_for_operators_and_the_screen_for_tokens_of_all_pipel
         for path in ("/system", "/system/orders"):
             status, text = await page(service, path, Authorization="Bearer shop-0123456789")
             assert (status, "is for some pipelines" in text) == (403, True)
+
+
+async def test_new_rules_are_shown_when_they_are_in_force(
+    async_redis: Any, redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
+    file = tmp_path / "ragtide.toml"
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(file))
+    await commit(async_redis, *traffic())
+    file.write_text(rule.format(0.512))
+    settings = load_settings()
+    watch = RulesWatch(settings)
+    async with http_service(redis_url, alerts=settings.alerts, history=SETTINGS.history, rules=watch) as service:
+        for target, other in ((0.512, 0.634), (0.634, 0.512)):
+            file.write_text(rule.format(target))
+            await watch.read()
+            for path in ("/system", "/p/shop"):
+                _, text = await page(service, path)
+                assert f"{target}" in text, path
+                assert f"{other}" not in text, path
+        file.write_text(rule.format(0.777) + "[[alerts]\n")
+        assert await watch.read() == "refused"
+        assert "0.634" in (await page(service, "/system"))[1]

@@ -241,7 +241,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
         return await _shown(request, shared, viewer, alert_id, status=422, problem=problem.detail)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return RedirectResponse(f"/a/{quote(alert_id, safe='')}?done={quote(say(done))}", 303, headers=HEADERS)
+    return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(say(done))}", 303, headers=HEADERS)
 
 
 async def _begin_replay(shared: Context, viewer: Viewer, alert: Alert, length: str) -> str:
