@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -41,6 +41,9 @@ test-fast: .venv/.dev ## run the tests that need neither Redis nor another proce
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
+
+stateful: .venv/.dev ## drawn steps on a whole deployment, lost groups and repartitions among them; then check every number
+	$(BIN)/python -m tests.chaos.stateful $(ARGS)
 
 fuzz: .venv/.dev ## read 100,000 generated inputs of each kind, and compare with what they were made from
 	$(BIN)/python -m tests.fuzz.run $(ARGS)
@@ -112,7 +115,7 @@ specimens: .venv/.dev ## measure what specimens cost a worker
 safety: .venv/.dev ## measure what the scripts and the checkpoints cost
 	$(BIN)/python benchmarks/safety.py $(ARGS)
 
-soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and look at memory
+soak: .venv/.dev ## half an hour at the highest rate, and memory; ARGS=--live: an hour of an application's traffic, and all that could grow
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 speed: .venv/.dev ## measure the local labeler on one core

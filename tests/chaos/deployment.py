@@ -20,7 +20,7 @@ READY = re.compile(rb"worker started|owner of the partition|standing by")
 START_S = 60.0
 """Seconds a role may take to start, with all others at work on the same machine."""
 
-RoleName = Literal["worker", "aggregator"]
+RoleName = Literal["worker", "aggregator", "notify"]
 
 COUNTED = (
     "partition lost",
@@ -95,12 +95,20 @@ class Deployment:
     """All roles of a run. A role that ends by itself is noted, and started again as a supervisor would."""
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str], *, workers: int, aggregators: int, plant: str | None
+        self,
+        folder: Path,
+        settings: Mapping[str, str],
+        *,
+        workers: int,
+        aggregators: int,
+        plant: str | None,
+        notifiers: int = 0,
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGTIDE_", "OPENAI_"))}
         environment = {**inherited, "PYTHONPATH": str(ROOT), **settings}
         self.roles = [Role("worker", number + 1, folder, environment, plant) for number in range(workers)]
         self.roles += [Role("aggregator", number + 1, folder, environment, plant) for number in range(aggregators)]
+        self.roles += [Role("notify", number + 1, folder, environment, plant) for number in range(notifiers)]
         self.ended_by_themselves: list[str] = []
         self.ended_while_starting: list[str] = []
         """Roles that lost Redis while they started and ended, for a supervisor to start them again; the last words."""

@@ -11,11 +11,17 @@ from ragtide_runtime.redis.scripts import Lua
 
 
 def emit() -> None:
-    """Emit whatever XACK returns: two workers that finish the same entry both emit its event."""
-    looks = """if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then
-    return 'finished_before'
-end"""
-    _replace(results.DELIVER, lambda script: script.replace(looks, "redis.call('XACK', KEYS[1], ARGV[1], ARGV[2])"))
+    """Emit whether an entry is finished or not: two workers that finish the same entry both emit its event."""
+    looks = re.compile(r"^if not finish\(.*?^end\n.*?^end\n", re.MULTILINE | re.DOTALL)
+    _replace(results.DELIVER, lambda script: looks.sub("finish(ARGV[1], ARGV[2], 3, 4)\n", script))
+
+
+def xack() -> None:
+    """Take XACK alone as the proof that an entry was not finished: a group that is set back emits again."""
+    looks = re.compile(r"^if not finish\(.*?^end\n.*?^end\n", re.MULTILINE | re.DOTALL)
+    trusts = "if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 'finished_before' end\n"
+    marks = "redis.call('ZADD', KEYS[3], string.match(ARGV[2], '^%d+'), ARGV[2])\n"
+    _replace(results.DELIVER, lambda script: looks.sub(lambda _: trusts + marks, script))
 
 
 def fencing() -> None:
@@ -27,7 +33,7 @@ def fencing() -> None:
     vars(owner)["rebalance"] = lambda me, owned, partitions: rebalance(me, owned, partitions)._replace(release=0)
 
 
-PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "fencing": fencing}
+PLANTS: dict[str, Callable[[], None]] = {"emit": emit, "xack": xack, "fencing": fencing}
 """Each bug by its name."""
 
 

@@ -13,7 +13,7 @@ def main() -> None:
     # First of all, because a signal to a process that does not listen yet would end it.
     clock.listen()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("role", choices=("worker", "aggregator"))
+    parser.add_argument("role", choices=("worker", "aggregator", "notify"))
     parser.add_argument("--plant")
     arguments = parser.parse_args()
 

@@ -26,7 +26,8 @@ def repartition(
     settings = given(context).settings()
     splits = dict(_split(text) for text in split or [])
     wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})
-    Settings.model_validate(wanted.model_dump())  # check that they fit together
+    # Check that they fit together. Fields that were not given are left out: a destination takes those of its kind only.
+    Settings.model_validate(wanted.model_dump(exclude_unset=True))
     moved = with_redis(settings, lambda redis, _: Repartition(redis, settings, wanted.layout).run(), any_layout=True)
     err.print(
         f"{partitions} partitions now, {moved:,} metric events moved: set RAGTIDE_PARTITIONS={partitions}"
