@@ -117,7 +117,8 @@ def _with_next_step(found: Assembly, tree: Tree, due: Sequence[int], newest_ms: 
 
 
 def _span_ids(group: SpanGroup) -> list[str]:
-    found = [reading.span.span_id for reading in (*group.retrievals, *group.calls)]
+    # A span that retrieves and answers is in both.
+    found = list(dict.fromkeys(reading.span.span_id for reading in (*group.retrievals, *group.calls)))
     anchor = group.anchor.reading
     return [*found, anchor.span.span_id] if anchor is not None and anchor.is_explicit else found
 

@@ -19,11 +19,15 @@ AUTHORS: Final[Mapping[str, Author]] = {
 
 _AUTHOR_KEYS: Final = ("role", "_role", "type", "_type", "author", CLASS)
 _CONTENT_KEYS: Final = ("content", "_content", "parts", "contents", "blocks", "text", "message")
-_WRAPPERS: Final = ("message", "kwargs", "data")
+_WRAPPERS: Final = ("message", "kwargs", "data", "content")
 _CALL_KEYS: Final = ("tool_calls", "function_call", "toolCalls", "tool_call_id")
 _CALL_PARTS: Final = ("tool_call", "tool_use", "tool-call", "function_call", "tool_call_response")
 
 _RESULT_PARTS: Final = ("tool_call_response", "tool_result", "tool-result", "function_call_output")
+_CALL_BLOCKS: Final = ("toolUse", "functionCall", "function_call")
+"""Keys of blocks that ask for a tool: Bedrock and Strands, Gemini."""
+_RESULT_BLOCKS: Final = ("toolResult", "functionResponse", "function_response")
+_CALL_IDS: Final = ("id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "call_id")
 
 
 class Message(NamedTuple):
@@ -87,7 +91,10 @@ def _author(word: Any) -> Author | None:
 
 def _has_call(content: Any) -> bool:
     parts = content if isinstance(content, list) else []
-    return any(isinstance(part, dict) and part.get("type") in _CALL_PARTS for part in parts)
+    return any(
+        isinstance(part, dict) and (part.get("type") in _CALL_PARTS or any(key in part for key in _CALL_BLOCKS))
+        for part in parts
+    )
 
 
 def text_of_content(content: Any) -> str:
@@ -96,6 +103,8 @@ def text_of_content(content: Any) -> str:
         return content
     if isinstance(content, dict):
         if content.get("type") in _CALL_PARTS or content.get("type") in ("reasoning", "thinking", "image_url"):
+            return ""
+        if any(key in content for key in (*_CALL_BLOCKS, *_RESULT_BLOCKS)) or content.get("thought") is True:
             return ""
         inner = next((content[key] for key in ("text", "content", "value") if content.get(key)), "")
         return text_of_content(inner) if isinstance(inner, str | dict) else ""
@@ -126,16 +135,51 @@ def _results_in(item: Any, message: Message | None) -> list[Any]:
     inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), None)
     content = next((item[key] for key in _CONTENT_KEYS if item.get(key)), None)
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    found = [result for part in parts if part.get("type") in _RESULT_PARTS and (result := _result(part)) is not None]
+    found = [result for part in parts if (result := _result(part)) is not None]
     if found or message is None or message.author != "tool":
         return found
     if content is None:
         return _results_in(inner, message)
+    if isinstance(content, list) and not message.text.strip():
+        return [content]
     return [message.text] if message.text.strip() else []
 
 
 def _result(part: Mapping[str, Any]) -> Any:
-    return next((part[key] for key in ("result", "response", "content", "output") if part.get(key)), None)
+    """Return the result of a tool in a part of a message; None for another part."""
+    block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), None)
+    if block is not None:
+        return block if block.get("status") == "error" else _value(block)
+    return _value(part) if part.get("type") in _RESULT_PARTS else None
+
+
+def _value(part: Mapping[str, Any]) -> Any:
+    given = [part[key] for key in ("result", "response", "content", "output") if part.get(key) is not None]
+    return next((value for value in given if value), given[0] if given else None)
+
+
+def results_by_call(value: Any) -> dict[str, Any]:
+    """Return the results of tools in a list of messages, by the id of the call."""
+    found: dict[str, Any] = {}
+    for item in value if isinstance(value, list) else []:
+        if not isinstance(item, dict):
+            continue
+        inner = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
+        content: list[Any] = next((inner[key] for key in _CONTENT_KEYS if isinstance(inner.get(key), list)), [])
+        for part in (part for part in content if isinstance(part, dict)):
+            block = next((part[key] for key in _RESULT_BLOCKS if isinstance(part.get(key), dict)), part)
+            result, call = _result(part), _call_id(block)
+            if call and result is not None:
+                found.setdefault(call, result)
+        call = _call_id({key: inner.get(key) for key in _CALL_IDS[1:]})
+        if call:
+            for result in _results_in(item, message_of(item)):
+                found.setdefault(call, result)
+    return found
+
+
+def _call_id(part: Mapping[str, Any]) -> str | None:
+    return next((part[key] for key in _CALL_IDS if isinstance(part.get(key), str) and part[key]), None)
 
 
 def last_of(messages: Sequence[Message], author: Author) -> str | None:

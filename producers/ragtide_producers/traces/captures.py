@@ -1,8 +1,8 @@
 """Requests of traces in files: bodies as an exporter sends them, and lines as the Collector's file exporter writes."""
 
+import codecs
 import gzip
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -32,20 +32,10 @@ def read_capture(path: Path) -> list[Span]:
     if len(body) > CAPTURE_MAX_BYTES:
         raise UnreadableFileError(f"{path} has more than {CAPTURE_MAX_BYTES} bytes: split it")
     try:
-        return list(_spans(body))
+        return list(spans_of(decode_request(body, "json" if _is_json(body) else "protobuf")))
     except InvalidTracesError as error:
         raise UnreadableFileError(f"{path}: {error}") from None
 
 
-def _spans(body: bytes) -> Iterator[Span]:
-    if body.lstrip()[:1] != b"{":
-        yield from spans_of(decode_request(body, "protobuf"))
-        return
-    try:
-        yield from spans_of(decode_request(body, "json"))
-    except InvalidTracesError:
-        lines = [line for line in body.splitlines() if line.strip()]
-        if len(lines) == 1:
-            raise
-        for line in lines:
-            yield from spans_of(decode_request(line, "json"))
+def _is_json(body: bytes) -> bool:
+    return body.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")

@@ -1,10 +1,19 @@
 """The table of dialects by columns: the names of all dialects for one content, and the roles that words tell."""
 
 from dataclasses import fields
-from typing import Final
+from typing import Final, get_type_hints
 
 from .attributes import Prefixes
-from .conventions import CONVENTIONS, DECISIVE, PREPARING_WORDS, RERANK_WORDS, RETRIEVAL_WORDS, Convention, Role
+from .conventions import (
+    CONVENTIONS,
+    DECISIVE,
+    PREPARING_WORDS,
+    RERANK_WORDS,
+    RETRIEVAL_WORDS,
+    Convention,
+    EventContent,
+    Role,
+)
 
 OWN: Final = "ragtide."
 """Beginning of the attributes that always win, such as `ragtide.question`."""
@@ -17,10 +26,17 @@ def _names_of(which: str) -> list[str]:
 COLUMNS: Final = {
     column.name: _names_of(column.name)
     for column in fields(Convention)
-    if column.name not in ("name", "kinds", "roles", "switch", "marks")
+    if get_type_hints(Convention)[column.name] == tuple[str, ...]
+    and column.name not in ("kinds", "marks", "result_events")
 }
 """For each column of contents in the table the names of all dialects, the preferred first."""
-
+EVENTS: Final[dict[str, list[EventContent]]] = {}
+"""The contents of events by the name of the event."""
+for _row in CONVENTIONS:
+    for _event in _row.events:
+        EVENTS.setdefault(_event.name, []).append(_event)
+RESULT_EVENTS: Final = frozenset(name for row in CONVENTIONS for name in row.result_events)
+"""Events of which each is a found document."""
 
 PREFIXES: Final = Prefixes({OWN, *(name for names in COLUMNS.values() for name in names if name.endswith("."))})
 """Beginnings of all flattened names, and of ragtide's own."""

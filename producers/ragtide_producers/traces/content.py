@@ -5,6 +5,7 @@ from itertools import chain
 
 from ..shapes.documents import Found, documents_of
 from ..shapes.prompts import context_after_instructions, context_in, parts_of
+from ..shapes.replies import reply_documents
 from .grouping import SpanGroup
 from .reading import SpanReading
 
@@ -90,7 +91,7 @@ def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | Non
     They are in the variables of the prompt, in the results of tools, or, if ids are listed, in the text of the prompt.
     """
     for call in reversed(group.calls):
-        found = call.prompt_documents or [one for result in call.tool_results for one in documents_of(result) or ()]
+        found = call.prompt_documents or [one for result in call.tool_results for one in reply_documents(result) or ()]
         if not found and listed:
             told = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
             counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)

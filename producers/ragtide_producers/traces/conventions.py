@@ -1,18 +1,32 @@
-"""The dialects of traces as one table: which attribute has the role, the question, the documents and the answer.
+"""The dialects of traces as one table: which attribute or event has the role, the question, the documents, the answer.
 
-Sources: OpenInference (spec/semantic_conventions.md), OpenTelemetry GenAI (gen-ai-spans.md), OpenLLMetry, Langfuse,
-MLflow, LangSmith, Vercel's AI SDK, Haystack, PydanticAI. A new dialect is a new row.
+Each row names the version of its project whose source or documentation was read. A new dialect is a new row.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ..shapes.messages import Author
+
 Role = Literal["retrieval", "rerank", "llm", "embedding", "tool", "guard", "other"]
 """The part of a span in an interaction. A guard (guardrail, evaluator) neither retrieves nor answers."""
 
 REDACTED: Final = frozenset({"__REDACTED__", "[REDACTED]", "<redacted>", "<masked>", "***"})
 """Values that stand for a content which the sender hides: the content is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventContent:
+    """An event of a span that holds a content, which is read as if the span had it under `attribute`."""
+
+    name: str
+    """Name of the event."""
+    keys: tuple[str, ...]
+    """Attributes of the event that have the content; the first that is present counts."""
+    attribute: str
+    author: Author | None = None
+    """Author, if the event is one message; the messages of a span make one list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +37,9 @@ class Convention:
     """
 
     name: str
-    kinds: tuple[str, ...]
+    version: str
+    """Version of the project, or of its package, whose names these are."""
+    kinds: tuple[str, ...] = ()
     """Attributes that name the role of a span."""
     roles: Mapping[str, Role] = field(default_factory=dict)
     """The role by the value of such an attribute, in lower case."""
@@ -33,6 +49,16 @@ class Convention:
     """The query of a retrieval, as text."""
     documents: tuple[str, ...] = ()
     """The documents of a retrieval."""
+    found: tuple[str, ...] = ()
+    """The number of the found documents."""
+    no_list_is_empty: bool = False
+    """Whether a retrieval with a visible input and no output found nothing: flattened names tell no empty list."""
+    events: tuple[EventContent, ...] = ()
+    result_events: tuple[str, ...] = ()
+    """Events of which each is a found document."""
+    tool_name: tuple[str, ...] = ()
+    call_id: tuple[str, ...] = ()
+    """The id of the call of a tool, which the messages repeat with its result."""
     reranked: tuple[str, ...] = ()
     """The documents after a reranking."""
     rerank_inputs: tuple[str, ...] = ()
@@ -77,6 +103,7 @@ _KINDS: Final[Mapping[str, Role]] = {
 
 OPENINFERENCE: Final = Convention(
     name="OpenInference",
+    version="semantic conventions 0.1.32",
     kinds=("openinference.span.kind",),
     roles=_KINDS,
     inputs=("input.value",),
@@ -99,10 +126,14 @@ OPENINFERENCE: Final = Convention(
     user=("user.id",),
     switch="OPENINFERENCE_HIDE_INPUTS=false, OPENINFERENCE_HIDE_OUTPUTS=false",
     marks=("openinference.", "retrieval.documents.", "reranker.", "llm."),
+    no_list_is_empty=True,
+    tool_name=("tool.name",),
+    call_id=("tool.id", "tool_call.id"),
 )
 
 LANGFUSE: Final = Convention(
     name="Langfuse",
+    version="Python SDK 5.0",
     kinds=("langfuse.observation.type",),
     roles=_KINDS,
     inputs=("langfuse.observation.input", "langfuse.trace.input"),
@@ -121,6 +152,7 @@ LANGFUSE: Final = Convention(
 
 OPENLLMETRY: Final = Convention(
     name="OpenLLMetry",
+    version="0.62.1",
     kinds=("gen_ai.operation.name", "llm.request.type", "traceloop.span.kind", "db.operation"),
     roles={
         "vector_db_retrieve": "retrieval",
@@ -145,10 +177,14 @@ OPENLLMETRY: Final = Convention(
     user=("traceloop.association.properties.user_id",),
     switch="TRACELOOP_TRACE_CONTENT=true",
     marks=("traceloop.", "db.vector", "db.system"),
+    found=("db.vector.query.result_count",),
+    result_events=("db.query.result", "db.search.result"),
+    tool_name=("traceloop.entity.name",),
 )
 
 MLFLOW: Final = Convention(
     name="MLflow",
+    version="documentation of 2026",
     kinds=("mlflow.spanType",),
     roles={**_KINDS, "chat_model": "llm", "parser": "other"},
     inputs=("mlflow.spanInputs",),
@@ -162,6 +198,7 @@ MLFLOW: Final = Convention(
 
 LANGSMITH: Final = Convention(
     name="LangSmith",
+    version="documentation of 2026",
     kinds=("langsmith.span.kind",),
     roles=_KINDS,
     inputs=("gen_ai.prompt", "langsmith.inputs", "inputs"),
@@ -175,6 +212,7 @@ LANGSMITH: Final = Convention(
 
 VERCEL: Final = Convention(
     name="AI SDK",
+    version="6.0.326, and 7.0 with @ai-sdk/otel 1.0",
     kinds=("ai.operationId", "operation.name"),
     roles={
         "ai.generatetext.dogenerate": "llm",
@@ -202,10 +240,13 @@ VERCEL: Final = Convention(
     user=("ai.telemetry.metadata.userId",),
     switch="experimental_telemetry: { recordInputs: true, recordOutputs: true }",
     marks=("ai.",),
+    tool_name=("ai.toolCall.name",),
+    call_id=("ai.toolCall.id",),
 )
 
 HAYSTACK: Final = Convention(
     name="Haystack",
+    version="3.0",
     kinds=("haystack.component.type",),
     inputs=("haystack.component.input", "haystack.pipeline.input_data"),
     outputs=("haystack.component.output", "haystack.pipeline.output_data"),
@@ -214,8 +255,13 @@ HAYSTACK: Final = Convention(
     marks=("haystack.",),
 )
 
+MESSAGE_KEYS: Final = ("gen_ai.event.content", "message", "content", "body")
+"""Attributes of an event that have a message."""
+MESSAGE_AUTHORS: Final[tuple[Author, ...]] = ("system", "user", "assistant", "tool")
+
 GENAI: Final = Convention(
     name="OpenTelemetry GenAI",
+    version="semantic conventions 1.44",
     kinds=("gen_ai.operation.name",),
     roles={
         "chat": "llm",
@@ -232,6 +278,7 @@ GENAI: Final = Convention(
     },
     inputs=("gen_ai.tool.call.arguments", "gen_ai.task.input", "tool_arguments"),
     outputs=("gen_ai.tool.call.result", "gen_ai.task.output", "tool_response", "final_result"),
+    found=("gen_ai.retrieval.document_count",),
     query=("gen_ai.retrieval.query.text", "gen_ai.retrieval.query"),
     documents=("gen_ai.retrieval.documents", "gen_ai.retrieval.documents."),
     input_messages=(
@@ -255,16 +302,108 @@ GENAI: Final = Convention(
     user=("user.id", "enduser.id"),
     switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true",
     marks=("gen_ai.",),
+    tool_name=("gen_ai.tool.name", "mcp.tool.name"),
+    call_id=("gen_ai.tool.call.id",),
+    events=(
+        EventContent("gen_ai.client.inference.operation.details", ("gen_ai.input.messages",), "gen_ai.input.messages"),
+        EventContent(
+            "gen_ai.client.inference.operation.details", ("gen_ai.output.messages",), "gen_ai.output.messages"
+        ),
+        *(
+            EventContent(f"gen_ai.{author}.message", MESSAGE_KEYS, "gen_ai.input.messages", author)
+            for author in MESSAGE_AUTHORS
+        ),
+        EventContent("gen_ai.choice", MESSAGE_KEYS, "gen_ai.output.messages", "assistant"),
+        EventContent("gen_ai.content.prompt", ("gen_ai.prompt", "gen_ai.event.content"), "gen_ai.prompt"),
+        EventContent("gen_ai.content.completion", ("gen_ai.completion", "gen_ai.event.content"), "gen_ai.completion"),
+    ),
+)
+
+SPRING_AI: Final = Convention(
+    name="Spring AI",
+    version="1.0.0-M8; 2.0.1 sends no documents of its own",
+    kinds=("spring.ai.kind",),
+    roles={"vector_store": "retrieval", "tool_call": "tool", "advisor": "other", "chat_client": "other"},
+    inputs=("spring.ai.tool.call.arguments",),
+    outputs=("spring.ai.tool.call.result",),
+    query=("db.vector.query.content",),
+    documents=("db.vector.query.response.documents",),
+    session=("spring.ai.chat.client.conversation.id",),
+    tool_name=("spring.ai.tool.definition.name",),
+    call_id=("spring.ai.tool.call.id",),
+    events=(
+        EventContent(
+            "db.vector.content.query.response",
+            ("db.vector.query.response.documents",),
+            "db.vector.query.response.documents",
+        ),
+    ),
+    switch="1.0 and later write documents, prompt and completion into the log only: add an ObservationFilter that sets "
+    "db.vector.query.response.documents, gen_ai.prompt and gen_ai.completion; before, "
+    "spring.ai.vectorstore.observations.include-query-response=true",
+    marks=("spring.ai.",),
+)
+
+SEMANTIC_KERNEL: Final = Convention(
+    name="Semantic Kernel",
+    version="Python 1.45, .NET 1.80",
+    kinds=("gen_ai.operation.name",),
+    roles={"chat.completions": "llm", "text.completions": "llm", "text_completions": "llm"},
+    switch="SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true",
+    marks=("sk.",),
+)
+
+GOOGLE_ADK: Final = Convention(
+    name="Google ADK",
+    version="2.13, and its schema 1 (1.x)",
+    inputs=("gcp.vertex.agent.tool_call_args",),
+    outputs=("gcp.vertex.agent.tool_response", "gcp.vertex.agent.llm_response"),
+    input_messages=("gcp.vertex.agent.llm_request",),
+    output_messages=("gcp.vertex.agent.llm_response",),
+    session=("gcp.vertex.agent.session_id",),
+    switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY, "
+    "OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental",
+    marks=("gcp.vertex.agent.",),
+)
+
+STRANDS: Final = Convention(
+    name="Strands Agents",
+    version="1.62",
+    kinds=("gen_ai.operation.name",),
+    roles={"execute_event_loop_cycle": "other"},
+    marks=("event_loop.",),
+)
+
+LANGCHAIN4J: Final = Convention(
+    name="LangChain4j",
+    version="1.20 with OpenInference 0.1.8, or Quarkus",
+    outputs=("gen_ai.content.completion",),
+    switch="quarkus.langchain4j.tracing.include-prompt=true, quarkus.langchain4j.tracing.include-completion=true, "
+    "quarkus.langchain4j.tracing.include-tool-result=true",
+    marks=("langchain4j.", "gen_ai.content."),
+)
+
+MCP: Final = Convention(
+    name="MCP",
+    version="Python SDK 2.1.1, OpenLIT 1.45",
+    kinds=("mcp.method.name", "gen_ai.operation.name"),
+    roles={"tools/call": "tool", "mcp_tool_call": "tool"},
+    inputs=("mcp.tool.arguments",),
+    outputs=("mcp.tool.result", "mcp.response.value"),
+    marks=("mcp.",),
 )
 
 BY_HAND: Final = Convention(
     name="names by hand",
-    kinds=(),
+    version="-",
     inputs=("input", "inputs", "question", "query", "user_query", "request"),
     outputs=("output", "outputs", "documents", "retrieved_documents", "context", "answer", "response", "result"),
 )
 
-CONVENTIONS: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL, HAYSTACK, OPENLLMETRY, GENAI, BY_HAND)
+CONVENTIONS: Final = (
+    OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL, HAYSTACK, SPRING_AI, GOOGLE_ADK, OPENLLMETRY, SEMANTIC_KERNEL,
+    STRANDS, LANGCHAIN4J, GENAI, MCP, BY_HAND,
+)  # fmt: skip
 """The dialects, the preferred first: a span may have names of two."""
 DECISIVE: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL)
 """Dialects that name the role of every span: a name tells nothing more."""
@@ -287,3 +426,57 @@ TOOL_WORDS: Final = (
 RERANK_WORDS: Final = ("rerank", "ranker")
 LLM_WORDS: Final = ("generator", "chatcompletion", "chat_completion", "llm")
 """Parts of the type of a Haystack component that tell a model call."""
+WRITING_OPERATIONS: Final = frozenset({"add", "delete", "insert", "update", "upsert", "create", "remove", "write"})
+"""Operations of a vector store that retrieve nothing."""
+OPERATIONS: Final = ("db.operation.name", "db.operation")
+"""Attributes with the operation of a vector store."""
+WRITING_WORDS: Final = (
+    "delet", "updat", "save", "clear", "remov", "insert", "upsert", "writ", "store", "log", "config", "enable",
+    "disable", "cancel", "submit", "send", "reindex", "research",
+)  # fmt: skip
+"""Parts of the name of a tool whose empty reply does not say that it found nothing."""
+AGENT_OPERATIONS: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent"})
+"""Operations whose messages are those of the application: the question as it was asked, and the answer."""
+RAG_WORDS: Final = ("retrieve_and_generate", "retrieveandgenerate", "retrieve-and-generate", "retrieve and generate")
+"""Parts of a name that tell a retrieval which answers, too (Bedrock's knowledge bases)."""
+SERVED_MODEL: Final = "llm.model_name"
+"""Attribute that a retrieval has only if it answers, too (OpenInference's instrumentation of Bedrock)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredShape:
+    """Where the reply of a service that retrieves and answers has its documents."""
+
+    name: str
+    version: str
+    keys: tuple[str, ...]
+    """Keys of the list of documents, in an object anywhere in the reply."""
+    kind: str = ""
+    """Value of `type` in the object with the list; empty for any object."""
+    inner: tuple[str, ...] = ()
+    """Keys of the document in an item of the list; an item without one has no text."""
+    switch: str = ""
+    """The remedy when the service leaves its documents out of the reply."""
+
+
+ANSWERED_SHAPES: Final = (
+    AnsweredShape(
+        "file search of OpenAI's Responses API",
+        "openai 3.57",
+        keys=("results",),
+        kind="file_search_call",
+        switch='include=["file_search_call.results"] in the call of the Responses API',
+    ),
+    AnsweredShape(
+        "Bedrock RetrieveAndGenerate, agents of Bedrock",
+        "boto3 1.44, OpenInference 0.1.45",
+        keys=("retrievedReferences",),
+    ),
+    AnsweredShape(
+        "Vertex AI Search and RAG Engine (grounding)",
+        "google-genai 2.34",
+        keys=("groundingChunks", "grounding_chunks"),
+        inner=("retrievedContext", "retrieved_context"),
+    ),
+)
+"""Services that retrieve inside a model call: their documents stand in its reply."""

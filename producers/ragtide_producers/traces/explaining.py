@@ -2,13 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from .grouping import SpanGroup, groups_of
+from ragtide_schemas.printable import printable
+
+from .conventions import GENAI
+from .grouping import SpanGroup, calls_of, groups_of, retrievals_of
 from .interactions import Mapped, interaction_of
 from .options import MappingOptions
 from .reading import SpanReading, TruncatedError
 from .span import Span
 from .tree import Node, Tree
+
+NO_RETRIEVAL: Final = (
+    "instrument the retriever, or set the attributes ragtide.question, ragtide.documents and ragtide.response on one "
+    "span"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +109,20 @@ def _part(node: Node, parts: dict[str, list[str]], outer: set[Node]) -> str:
         return ", ".join(given or [])
     if reading.role not in ("retrieval", "rerank", "llm"):
         return ""
-    if reading.span.failed:
-        return "unused: it failed"
+    return f"unused: {_why_unused(node, reading, parts, outer)}"
+
+
+def _why_unused(node: Node, reading: SpanReading, parts: dict[str, list[str]], outer: set[Node]) -> str:
     around = _around(node)
+    if reading.span.failed:
+        return "it failed"
     if around is not None:
-        return f"unused: inside a {around}"
+        return f"inside a {around}"
     if node in outer:
-        return "unused: another model call is inside it"
-    return "unused: follows no retrieval" if reading.role == "llm" else "unused: no model call follows"
+        return "another model call is inside it"
+    if reading.role == "llm" and reading.is_blank and _is_in_used_call(node, parts):
+        return "the call around it has the texts"
+    return "follows no retrieval" if reading.role == "llm" else "no model call follows"
 
 
 def _around(node: Node) -> str | None:
@@ -118,6 +133,13 @@ def _around(node: Node) -> str | None:
             return at.reading.role
         at = at.parent
     return None
+
+
+def _is_in_used_call(node: Node, parts: dict[str, list[str]]) -> bool:
+    at = node.parent
+    while at is not None and not (at.reading is not None and at.reading.role == "llm"):
+        at = at.parent
+    return at is not None and at.span_id in parts
 
 
 def _outer_calls(tree: Tree) -> set[Node]:
@@ -133,12 +155,43 @@ def _outer_calls(tree: Tree) -> set[Node]:
 
 
 def _reason(tree: Tree) -> str:
-    roles = [node.reading.role for node in tree.nodes if node.reading and not node.reading.span.failed]
-    if "retrieval" not in roles and "rerank" not in roles:
-        return (
-            "no span is a retrieval that succeeded: instrument the retriever, or set the attributes ragtide.question, "
-            "ragtide.documents and ragtide.response on one span"
-        )
-    if "llm" not in roles:
-        return "no span is a model call that succeeded"
+    if not retrievals_of(tree):
+        return f"no span is a retrieval that succeeded: {_no_retrieval(tree)}"
+    if not calls_of(tree):
+        failed = _first_name(node for node in tree.nodes if _is_failed(node, ("llm",)))
+        return f"no span is a model call that succeeded{f': {failed} failed' if failed else ''}"
     return "no model call began after a retrieval"
+
+
+def _no_retrieval(tree: Tree) -> str:
+    """Return the nearest cause: a failed search, one without result, an error, no documents, or no search at all."""
+    failed = _first_name(node for node in tree.nodes if _is_failed(node, ("retrieval", "rerank", "tool")))
+    if failed:
+        return f"{failed} failed"
+    tools = [node.reading for node in tree.nodes if node.reading and node.reading.role == "tool"]
+    searches = [reading for reading in tools if reading.searches]
+    if not searches:
+        names = ", ".join(dict.fromkeys(_shown(reading.tool_name) for reading in tools))
+        hint = f"the names of its tools tell no search ({names[:200]}): if one is, name it in ingest.retrieval_names"
+        return hint if names else NO_RETRIEVAL
+    name = _shown(searches[0].tool_name)
+    if not searches[0].has_output:
+        switch = (searches[0].convention or GENAI).switch or GENAI.switch
+        return f"{name} has no result on its span: let the instrumentation capture content ({switch})"
+    if searches[0].is_error:
+        return f"the reply of {name} is an error"
+    return f"the reply of {name} has no documents: give it a list of texts, or of objects with a text"
+
+
+def _is_failed(node: Node, roles: Sequence[str]) -> bool:
+    reading = node.reading
+    is_search = reading is not None and (reading.role != "tool" or reading.searches)
+    return reading is not None and is_search and reading.span.failed and reading.role in roles
+
+
+def _first_name(nodes: Iterable[Node]) -> str | None:
+    return next((_shown(node.reading.span.name) for node in nodes if node.reading), None)
+
+
+def _shown(name: str) -> str:
+    return printable(name[:60])

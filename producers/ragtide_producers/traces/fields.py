@@ -11,7 +11,7 @@ from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import NAME_PATTERN
 
 from ..shapes.documents import Found
-from .attributes import first
+from .attributes import first, whole
 from .content import answer_of, documents_in, question_of
 from .conventions import GENAI
 from .costs import costs_of
@@ -114,7 +114,8 @@ def _check_content(
     ]
     if missing:
         rows = [reading.convention for reading in readings if reading.convention and reading.convention.switch]
-        switch = (rows[0] if rows else GENAI).switch
+        hidden = (remedy for reading in readings if "documents" in missing if (remedy := reading.hidden_documents))
+        switch = next(hidden, (rows[0] if rows else GENAI).switch)
         detail = f"the spans have no {' and no '.join(missing)}: let the instrumentation capture content ({switch})"
         raise RefusedError(Refusal.NO_CONTENT, f"{detail}, or set the attributes ragtide.{missing[0]} and so on")
 
@@ -212,13 +213,6 @@ def short(text: Any) -> str | None:
         return None
     found = str(text)
     return found if _is_name(found) else hashlib.sha256(found.encode("utf-8", "replace")).hexdigest()
-
-
-def whole(text: Any) -> Any:
-    """Return a text that is writable as UTF-8: a half of a pair of surrogates becomes the replacement character."""
-    if not isinstance(text, str):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def without_absent(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,17 +32,47 @@ def groups_of(tree: Tree) -> list[SpanGroup]:
     model is none. The time is linear in the number of spans, but for a sort.
     """
     explicit = _highest([node for node in tree.nodes if node.reading and node.reading.is_explicit])
-    calls = _calls(tree)
-    anchors = _anchors(tree, _retrievals(tree), explicit, _latest_starts(tree, calls))
+    calls = calls_of(tree)
+    _tell_results(tree, calls)
+    retrievals = retrievals_of(tree)
+    answering = [call for call in calls if call.reading and _answers(call.reading)]
+    anchors = _anchors(tree, [*retrievals, *answering], explicit, _latest_starts(tree, calls))
     anchors = _climbed(tree, anchors, calls, explicit)
     nearest = _nearest(tree, anchors)
-    calls_of: dict[Node, list[Node]] = {anchor: [] for anchor in anchors}
+    own: dict[Node, list[Node]] = {anchor: [] for anchor in anchors}
     for call in calls:
         anchor = nearest[call]
         if anchor is not None:
-            calls_of[anchor].append(call)
-    found = [group for anchor, below in anchors.items() for group in _turns(anchor, below, calls_of[anchor])]
+            own[anchor].append(call)
+    for anchor, below in anchors.items():
+        own[anchor] = own[anchor] or [node for node in below if node.reading and node.reading.answers_itself]
+    found = [group for anchor, below in anchors.items() for group in _turns(anchor, below, own[anchor])]
     return sorted(found, key=lambda group: (group.anchor.first, group.turn or 0))
+
+
+def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
+    """Give the tools whose spans have no result that which the messages of a model call repeat."""
+    silent = {
+        call_id: node.reading
+        for node in tree.nodes
+        if node.reading and node.reading.role == "tool" and not node.reading.has_output
+        if (call_id := node.reading.text("call_id")) is not None
+    }
+    for call in calls if silent else ():
+        if call.reading is None:
+            continue
+        with suppress(TruncatedError):
+            for call_id, result in call.reading.results_by_call.items():
+                if call_id in silent and silent[call_id].told_result is None:
+                    silent[call_id].told_result = result
+
+
+def _answers(reading: SpanReading) -> bool:
+    """Whether a model call has the documents of a service that retrieved inside the call, or tells that it did."""
+    try:
+        return reading.documents is not None or reading.hidden_documents is not None
+    except TruncatedError:
+        return False
 
 
 def _highest(nodes: Sequence[Node]) -> set[Node]:
@@ -71,6 +102,7 @@ def _anchors(
     anchors: dict[Node, list[Node]] = {node: [] for node in tree.nodes if node in explicit}
     named = _nearest(tree, explicit)
     waiting = set(retrievals)
+    telling: dict[Node, Node | None] = {}
     path: list[
         Node
     ] = []  # the nodes from the root to this node; a call below each of them begins the later, the higher
@@ -80,10 +112,18 @@ def _anchors(
             start = node.reading.span.start_ns
             height = bisect_right(path, -start, key=lambda above: -latest.get(above, -1))
             anchor = named[node] or (path[height - 1] if height else None)
+            if named[node] is None and _ends_there(node.reading, anchor):
+                telling = telling or _telling(tree)
+                anchor = (telling[node.parent] if node.parent else None) or node
             if anchor is not None:
                 anchors.setdefault(anchor, []).append(node)
         path.append(node)
     return anchors
+
+
+def _ends_there(reading: SpanReading, anchor: Node | None) -> bool:
+    """Whether a span that retrieves and answers is an interaction of its own: nothing after it answers."""
+    return reading.is_final if reading.role == "llm" else anchor is None and reading.answers_itself
 
 
 def _readings(nodes: Sequence[Node]) -> tuple[SpanReading, ...]:
@@ -91,7 +131,7 @@ def _readings(nodes: Sequence[Node]) -> tuple[SpanReading, ...]:
     return tuple(sorted(readings, key=lambda reading: (reading.span.start_ns, reading.span.end_ns)))
 
 
-def _retrievals(tree: Tree) -> list[Node]:
+def retrievals_of(tree: Tree) -> list[Node]:
     """Return the retrievals and rerankings that are not a part of another which has documents.
 
     A tool counts as a retrieval if its reply reads as documents with ids or scores, and no retrieval is below it. So
@@ -135,17 +175,19 @@ def _has_documents(reading: SpanReading) -> bool:
 
 
 def _finds_documents(node: Node) -> bool:
-    """Whether the reply of a tool reads as found documents, or its name tells a search."""
+    """Whether the reply of a tool reads as found documents, or its name tells a search, which may find nothing."""
     try:
         found = node.reading.documents if node.reading else None
     except TruncatedError:
         return False
-    if not found or not node.reading:
+    if found is None or not node.reading:
         return False
+    if not found:
+        return node.reading.searches and node.reading.only_reads
     return node.reading.searches or all(document.id is not None or document.score is not None for document in found)
 
 
-def _calls(tree: Tree) -> list[Node]:
+def calls_of(tree: Tree) -> list[Node]:
     """Return the model calls that succeeded and are no part of a retrieval, a guard or another model call."""
     found: list[Node] = []
     covered_until = -1
@@ -158,7 +200,30 @@ def _calls(tree: Tree) -> list[Node]:
         elif role == "llm" and not node.reading.span.failed:
             found.append(node)
     # In the order of a walk, the node after a call with calls below it is one of these.
-    return [call for call, after in pairwise([*found, tree.root]) if after not in call]
+    inner = [call for call, after in pairwise([*found, tree.root]) if after not in call]
+    return _with_content(found, inner)
+
+
+def _with_content(found: Sequence[Node], inner: Sequence[Node]) -> list[Node]:
+    """Return the innermost calls; for those without content the call around them that has it, if it is no agent."""
+    blank = {call for call in inner if call.reading and call.reading.is_blank}
+    if not blank:
+        return list(inner)
+    full = [call.first for call in inner if call not in blank]
+    kept: dict[Node, None] = {}
+    around: list[Node] = []
+    outer = iter([call for call in found if call.reading and not call.reading.is_blank and not call.reading.is_agent])
+    coming = next(outer, None)
+    for call in inner:
+        while coming is not None and coming.first < call.first:
+            around.append(coming)
+            coming = next(outer, None)
+        while around and call not in around[-1]:
+            around.pop()
+        # If the nearest has another call with content in it, so have those around it.
+        use = call in blank and around and _none_in(full, around[-1])
+        kept[around[-1] if use else call] = None
+    return list(kept)
 
 
 def _latest_starts(tree: Tree, calls: Sequence[Node]) -> dict[Node, int]:
@@ -179,20 +244,31 @@ def _climbed(
     """Return the anchors, those moved up whose model calls only prepare the answer of a node above.
 
     An example is a retrieval whose documents a model grades: the answer comes from a later call, and the node above has
-    the question and the answer.
+    the question and the answer. Another is an agent whose model calls have no texts (Semantic Kernel): its span has.
     """
     nearest = _nearest(tree, anchors)
     outside = [call for call in calls if nearest[call] is None]
-    if not outside:
+    speaking = {nearest[call] for call in calls if call.reading and not call.reading.is_blank}
+    silent = {anchor for anchor, below in anchors.items() if anchor not in speaking and not _answered_by(below)}
+    if not outside and not silent:
         return dict(anchors)
     latest, free = _latest_starts(tree, calls), _latest_starts(tree, outside)
-    telling = _nearest(tree, {node for node in tree.nodes if _tells_both(node)})
+    telling = _telling(tree)
     moved: dict[Node, list[Node]] = {}
     for anchor, below in anchors.items():
         place = telling[anchor]
-        stays = anchor in explicit or place is None or free.get(place, -1) <= latest.get(anchor, -1)
-        moved.setdefault(anchor if stays or place is None else place, []).extend(below)
+        stays = anchor not in silent and (place is None or free.get(place, -1) <= latest.get(anchor, -1))
+        moved.setdefault(anchor if stays or place is None or anchor in explicit else place, []).extend(below)
     return moved
+
+
+def _answered_by(retrievals: Sequence[Node]) -> bool:
+    return any(node.reading and node.reading.answers_itself for node in retrievals)
+
+
+def _telling(tree: Tree) -> dict[Node, Node | None]:
+    """Return for each node the nearest at or above it that has a question and an answer."""
+    return _nearest(tree, {node for node in tree.nodes if _tells_both(node)})
 
 
 def _tells_both(node: Node) -> bool:
@@ -209,17 +285,15 @@ def _turns(anchor: Node, retrievals: Sequence[Node], calls: Sequence[Node]) -> l
     if len(retrievals) < 2 or len(calls) < 2 or _tells_both(anchor):
         return [whole]
     turns: list[tuple[list[SpanReading], list[SpanReading]]] = [([], [])]
-    steps = sorted(
-        [(reading.span.start_ns, reading) for reading in (*whole.retrievals, *whole.calls)], key=lambda step: step[0]
-    )
-    for _, reading in steps:
-        found, answers = turns[-1]
-        if reading.role == "llm":
-            answers.append(reading)
-        elif answers and found and _answered(answers[-1]):
-            turns.append(([reading], []))
-        else:
-            found.append(reading)
+    retrieving, calling = set(map(id, whole.retrievals)), set(map(id, whole.calls))
+    steps = {id(reading): reading for reading in (*whole.retrievals, *whole.calls)}
+    for reading in sorted(steps.values(), key=lambda reading: reading.span.start_ns):
+        if id(reading) in retrieving:
+            if turns[-1][1] and turns[-1][0] and _answered(turns[-1][1][-1]):
+                turns.append(([], []))
+            turns[-1][0].append(reading)
+        if id(reading) in calling:
+            turns[-1][1].append(reading)
     if not turns[-1][1] or len({_asked(answers[-1]) for _, answers in turns}) < len(turns):
         return [whole]
     return [SpanGroup(anchor, tuple(found), tuple(answers), number) for number, (found, answers) in enumerate(turns)]

@@ -11,7 +11,7 @@ from .attributes import first
 from .fields import Refusal, RefusedError, fields_of
 from .grouping import SpanGroup, groups_of
 from .options import MappingOptions
-from .reading import SpanReading, TruncatedError
+from .reading import AmbiguousError, SpanReading, TruncatedError
 from .sampling import sampling_probability
 from .span import Span
 from .tree import Node, Tree
@@ -54,6 +54,8 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         interaction = RagInteraction.from_fields({"interaction_id": mapped.interaction_id, **known, **fields})
     except RefusedError as refused:
         return replace(mapped, refusal=refused.reason, detail=str(refused))
+    except AmbiguousError as error:
+        return replace(mapped, refusal=Refusal.INVALID, detail=f"{error}: let the application send it as JSON")
     except TruncatedError as error:
         return replace(mapped, refusal=Refusal.TRUNCATED, detail=TRUNCATED_REMEDY.format(error=error))
     except InvalidEntryError as error:

@@ -1,8 +1,5 @@
 """Requests of the OTLP become spans (opentelemetry-proto, `ExportTraceServiceRequest`)."""
 
-import base64
-import binascii
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
@@ -19,6 +16,8 @@ try:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1 import trace_pb2
+
+    from .envelopes import json_request, mended_wire, old_scopes
 except ModuleNotFoundError:
     raise ConfigurationError("reading traces needs opentelemetry-proto: pip install 'ragtide[web]'") from None
 
@@ -31,7 +30,6 @@ VECTOR_MIN: Final = 16
 
 REMEDY: Final = "send the body that an OpenTelemetry exporter sends, with its Content-Type"
 
-_IDS: Final = ("traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id")
 _TRACE_ID_BYTES: Final = 16
 _SPAN_ID_BYTES: Final = 8
 _REMOTE_PARENT: Final = 0x300
@@ -42,22 +40,39 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
     """Return the request in a body.
 
     In OTLP's JSON the ids are hexadecimal, where protobuf's own JSON has base64, and unknown fields are ignored
-    (OTLP specification, "JSON Protobuf Encoding").
+    (OTLP specification, "JSON Protobuf Encoding"). The same spans under older names, in other envelopes (`batches` of
+    Tempo) or one on a line are read, too. A text that is no UTF-8 is mended.
 
     Raises:
-        InvalidTracesError: the body is not such a request.
+        InvalidTracesError: the body is not such a request; the message names another format that is known.
     """
+    return _protobuf_request(body) if encoding == "protobuf" else _json_request(body)
+
+
+def _json_request(body: bytes) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     try:
-        if encoding == "protobuf":
-            request.ParseFromString(body)
-        else:
-            ParseDict(_with_base64_ids(json.loads(body)), request, ignore_unknown_fields=True)
-    except DecodeError:
-        raise InvalidTracesError(f"the body is not a request of traces in protobuf: {REMEDY}") from None
+        ParseDict(json_request(body), request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         detail = printable(str(error)[:200])
         raise InvalidTracesError(f"the body is not a request of traces in JSON ({detail}): {REMEDY}") from None
+    return request
+
+
+def _protobuf_request(body: bytes) -> ExportTraceServiceRequest:
+    request = ExportTraceServiceRequest()
+    try:
+        try:
+            request.ParseFromString(body)
+        except DecodeError:
+            request.ParseFromString(mended_wire(body))
+        for of_resource in request.resource_spans:
+            if not of_resource.scope_spans:
+                of_resource.scope_spans.extend(old_scopes(of_resource))
+    except DecodeError:
+        raise InvalidTracesError(f"the body is not a request of traces in protobuf: {REMEDY}") from None
+    if body and not request.resource_spans:
+        raise InvalidTracesError(f"the body is not a request of traces in protobuf (it has no spans): {REMEDY}")
     return request
 
 
@@ -147,30 +162,3 @@ def _list(value: AnyValue, depth: int) -> list[Any] | None:
     if len(items) >= VECTOR_MIN and all(numbers):
         return None
     return [_value(item, depth + 1) for item in items]
-
-
-def _with_base64_ids(body: Any) -> Any:
-    """Return the body with its ids in base64, as protobuf's JSON has them."""
-    for of_resource in _members(body, "resourceSpans"):
-        for of_scope in _members(of_resource, "scopeSpans"):
-            for span in _members(of_scope, "spans"):
-                for item in (span, *_members(span, "links")):
-                    for key in _IDS:
-                        if key in item:
-                            item[key] = _base64_id(item[key])
-    return body
-
-
-def _members(value: Any, key: str) -> list[dict[str, Any]]:
-    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
-    found = value.get(key, value.get(snake)) or []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise ValueError(f"{key} is not a list of objects")
-    return found
-
-
-def _base64_id(text: Any) -> str:
-    try:
-        return base64.b64encode(bytes.fromhex(text or "")).decode()
-    except (ValueError, TypeError, binascii.Error):
-        raise ValueError(f"the id {str(text)[:40]!r} is not hexadecimal") from None

@@ -1,22 +1,39 @@
 """The content of one span: its role, its question, documents and answer, by the table of dialects."""
 
+import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final
 
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
-from ..shapes.messages import Message, last_of, messages_of, tool_results_of
+from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
+from ..shapes.replies import is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
+from .answered import answered_documents, hidden_documents, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
-from .columns import COLUMNS, DECISIVE_KINDS, OWN, PREFIXES, ROLES, role_by_words
-from .conventions import CONVENTIONS, DOCUMENT_KEYS, HAYSTACK, LLM_WORDS, TOOL_WORDS, Convention, Role
-from .span import Span
+from .columns import COLUMNS, DECISIVE_KINDS, EVENTS, OWN, PREFIXES, RESULT_EVENTS, ROLES, role_by_words
+from .conventions import (
+    AGENT_OPERATIONS,
+    CONVENTIONS,
+    DOCUMENT_KEYS,
+    GENAI,
+    HAYSTACK,
+    LLM_WORDS,
+    OPERATIONS,
+    RAG_WORDS,
+    SERVED_MODEL,
+    TOOL_WORDS,
+    WRITING_OPERATIONS,
+    WRITING_WORDS,
+    Convention,
+    Role,
+)
+from .span import Span, SpanEvent
 
-QUERY_RESULT: Final = "db.query.result"
-"""Name of the event that the clients of vector stores write for a found document (OpenLLMetry)."""
-TOOL_NAMES: Final = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
-"""Attributes with the name of a tool."""
+_MESSAGE_KEYS: Final = ("messages", "choices", "contents", "candidates")
+"""Keys of the messages in the request or reply of a model service."""
 NUMBER_MAX: Final = 1e15
 """Largest number of tokens or dollars that is read: JSON has numbers that no float can hold."""
 
@@ -29,6 +46,10 @@ class TruncatedError(Exception):
     """Attributes of a span are missing or cut, so its content is not whole."""
 
 
+class AmbiguousError(TruncatedError):
+    """A content can be read in more than one way, so it is not read."""
+
+
 class SpanReading:
     """The content of one span, read when it is asked for.
 
@@ -39,8 +60,11 @@ class SpanReading:
 
     def __init__(self, span: Span, retrieval_names: frozenset[str] = frozenset()) -> None:
         self.span = span
+        self.told_result: Any = None
+        """The result of a tool whose span has none, as the messages of a later model call repeat it."""
         self._retrieval_names = retrieval_names
-        self._attributes = span.attributes
+        self._events_cut = False
+        self._attributes = self._with_events() if span.events else span.attributes
 
     @cached_property
     def own(self) -> dict[str, Any]:
@@ -72,10 +96,16 @@ class SpanReading:
             kind = self._attributes.get(name)
             role = roles.get(kind.lower()) if isinstance(kind, str) else None
             if role is not None:
-                return role
-        if self._flattened("documents").items or any(event.name == QUERY_RESULT for event in self.span.events):
+                return "other" if role == "retrieval" and self._writes else role
+        if self._flattened("documents").items or any(event.name in RESULT_EVENTS for event in self.span.events):
             return "retrieval"
         return self._role_by_name()
+
+    @property
+    def _writes(self) -> bool:
+        """Whether the operation of a vector store stores or deletes documents."""
+        operation = first(self._attributes, OPERATIONS)
+        return isinstance(operation, str) and operation.lower() in WRITING_OPERATIONS
 
     def _role_by_name(self) -> Role:
         if any(isinstance(self._attributes.get(name), str) for name in DECISIVE_KINDS):
@@ -104,17 +134,86 @@ class SpanReading:
             TruncatedError: documents are missing or cut.
         """
         self._whole()
+        if self.role == "llm":
+            return self._answered
+        told = self._told_documents
+        if told is not None or self.answers_itself:
+            return told if told is not None else self._answered or []
+        if self.has_output:
+            return reply_documents(self._output)
+        return [] if self._found_none else reply_documents(self.told_result) if self.told_result is not None else None
+
+    @cached_property
+    def _told_documents(self) -> list[Found] | None:
+        """The documents in the attributes and events that have nothing else."""
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
             raise TruncatedError("a document is missing among its attributes")
         if flat.items:
             return self._with_ids(documents_of(flat.items))
-        events = [event.attributes for event in self.span.events if event.name == QUERY_RESULT]
+        events = [_fields(event) for event in self.span.events if event.name in RESULT_EVENTS]
         if events:
-            return documents_of([under(attributes, f"{QUERY_RESULT}.") for attributes in events])
-        given = self._value("documents")
-        found = documents_of(given) if given is not None else None
-        return found if found is not None else documents_of(self._output)
+            return documents_of(events)
+        given = self._first("documents")
+        return None if given is None else reply_documents(_spelled(given))
+
+    @cached_property
+    def _answered(self) -> list[Found] | None:
+        """The documents in the reply of a service that retrieves and answers; None if the reply tells none."""
+        given = [self._attributes[name] for name in _REPLIES if name in self._attributes]
+        found = [answered_documents(_spelled(value)) for value in given if may_be_answered(value)]
+        return next((documents for documents in found if documents is not None), None)
+
+    @property
+    def hidden_documents(self) -> str | None:
+        """The remedy if the reply of a service tells that it retrieved, without the documents."""
+        given = (self._attributes[name] for name in _REPLIES if name in self._attributes)
+        try:
+            found = (hidden_documents(_spelled(value)) for value in given if may_be_answered(value))
+            return next((remedy for remedy in found if remedy), None)
+        except TruncatedError:
+            return None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether an attribute has the output of the span."""
+        return self._first("outputs") is not None or (self.role != "llm" and self._event_output is not None)
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the reply of a tool is an error."""
+        try:
+            return is_error(self._output if self.has_output else self.told_result)
+        except TruncatedError:
+            return False
+
+    @property
+    def _found_none(self) -> bool:
+        """Whether a number of found documents is 0, or a dialect says so by the absence of documents."""
+        if any(self._attributes.get(name) == 0 for name in COLUMNS["found"]):
+            return True
+        silent = (row for row in CONVENTIONS if row.no_list_is_empty)
+        return self.role == "retrieval" and any(
+            any(name in self._attributes for name in row.kinds)
+            and first(self._attributes, row.inputs) is not None
+            and not any(self._attributes.get(name) for name in row.outputs)
+            for row in silent
+        )
+
+    @cached_property
+    def answers_itself(self) -> bool:
+        """Whether a retrieval has the answer as its output, beside its documents or by its name.
+
+        A text that repeats the documents is no answer.
+        """
+        if self.role != "retrieval" or not isinstance(self._first("outputs"), str):
+            return False
+        named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
+        if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
+            return answer_in(self._output, ANSWER_KEYS) is not None
+        if not isinstance(self._output, str) or not self._told_documents:
+            return False
+        return not all((document.text or "") in self._output for document in self._told_documents)
 
     @cached_property
     def rerank_inputs(self) -> list[Found]:
@@ -127,6 +226,16 @@ class SpanReading:
         return role_by_words(self.span.name) == "retrieval" and self._first("outputs") is not None
 
     @property
+    def only_reads(self) -> bool:
+        """Whether no name of the span or of its tool tells that something is stored, sent or deleted."""
+        return not any(word in name.lower() for name in self._names for word in WRITING_WORDS)
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether the messages of the span are those of the application."""
+        return self._attributes.get(GENAI.kinds[0]) in AGENT_OPERATIONS
+
+    @property
     def searches(self) -> bool:
         """Whether the name of the span or of its tool tells a search."""
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
@@ -134,7 +243,13 @@ class SpanReading:
     @property
     def _names(self) -> tuple[str, ...]:
         """The name of the span, and that of its tool."""
-        return (self.span.name, *(str(self._attributes[key]) for key in TOOL_NAMES if key in self._attributes))
+        tools = (str(self._attributes[key]) for key in COLUMNS["tool_name"] if key in self._attributes)
+        return (self.span.name, *tools)
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool, or else of the span."""
+        return self._names[-1]
 
     @cached_property
     def tells_both(self) -> bool:
@@ -159,16 +274,20 @@ class SpanReading:
         """Return the question in the input of the span, or the last of the user in the messages of an agent."""
         self._whole()
         found = question_in(self.inputs, keys)
-        if found is not None or self.role != "other":
+        if found is not None or (self.role != "other" and not self.is_agent):
             return found
         # The message may be the input of a chain as JSON, without a text if the input is streamed (LangChain).
         text = last_of(self.input_messages, "user")
         return None if text is None else question_in(_spelled(text), keys)
 
     def answer(self, keys: tuple[str, ...]) -> str | None:
-        """Return the answer in the output of the span."""
+        """Return the answer in the output of the span, or the last of the assistant in the messages of an agent."""
         self._whole()
-        return answer_in(self._output, keys)
+        found = answer_in(self._output, keys)
+        if found is None and (self.role == "other" or self.is_agent):
+            messages = [message for message in self._messages("output_messages") if not message.calls_tools]
+            found = last_of(messages, "assistant")
+        return found
 
     @cached_property
     def last_question(self) -> str | None:
@@ -180,7 +299,7 @@ class SpanReading:
     def generated(self) -> str | None:
         """The text that a model call returned; None for a call that only asks for tools."""
         self._whole()
-        found = last_of(self._messages("output_messages"), "assistant") or self._chosen()
+        found = last_of(self._messages("output_messages"), "assistant")
         if found is None and not self.calls_tools:
             found = answer_in(self._output, ANSWER_KEYS)
         return found
@@ -193,11 +312,23 @@ class SpanReading:
     @cached_property
     def input_messages(self) -> list[Message]:
         """The messages that went into a model call, oldest first."""
-        return self._messages("input_messages") or [
-            Message("user", text, False)
-            for event in self.span.events
-            if event.name == "gen_ai.user.message" and isinstance(text := event.attributes.get("content"), str)
-        ]
+        return self._messages("input_messages")
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the reply of a model call ends with a text, and asks for nothing more."""
+        messages = self._messages("output_messages")
+        return self.generated is not None and not (messages and messages[-1].calls_tools)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether a model call has no text that went in or came out."""
+        return all(self._first(which) is None for which in ("input_messages", "output_messages", "outputs"))
+
+    @property
+    def results_by_call(self) -> dict[str, Any]:
+        """The results of tools in the messages that went into a model call, by the id of the call."""
+        return results_by_call(self._raw_messages("input_messages"))
 
     @cached_property
     def prompt_documents(self) -> list[Found] | None:
@@ -248,10 +379,26 @@ class SpanReading:
     def _whole(self) -> None:
         if self.span.dropped_attributes:
             raise TruncatedError(f"{self.span.dropped_attributes} of its attributes were dropped")
+        if self._events_cut:
+            raise TruncatedError("a message among its events is cut")
 
     @cached_property
     def _output(self) -> Any:
-        return self._value("outputs")
+        given = self._first("outputs")
+        return _spelled(given) if given is not None else self._event_output
+
+    @cached_property
+    def _event_output(self) -> Any:
+        """The result of a tool or of a retrieval in the messages that it wrote (Strands); None without one."""
+        if self.role not in ("tool", "retrieval", "rerank"):
+            return None
+        for value in self._given("output_messages"):
+            given = value if isinstance(value, list) else [value]
+            found = [result for item in given if isinstance(item, dict) for result in tool_results_of([item])]
+            contents = [item["content"] for item in given if isinstance(item, dict) and "content" in item]
+            if found or contents:
+                return (found or contents)[0]
+        return None
 
     @cached_property
     def _variables(self) -> dict[str, Any]:
@@ -271,8 +418,8 @@ class SpanReading:
     def _raw_messages(self, which: str) -> Any:
         for given in self._given(which):
             if _messages_in(given):
-                inner = given.get("messages") if isinstance(given, Mapping) else None
-                return given if inner is None else inner
+                lists = (given.get(key) for key in _MESSAGE_KEYS) if isinstance(given, Mapping) else ()
+                return next((inner for inner in lists if isinstance(inner, list)), given)
         return None
 
     def _given(self, which: str) -> Iterator[Any]:
@@ -284,15 +431,31 @@ class SpanReading:
             elif name in self._attributes and not hidden(self._attributes[name]):
                 yield _spelled(self._attributes[name])
 
-    def _chosen(self) -> str | None:
-        """Return the text in the events `gen_ai.choice`, which older instrumentations write."""
-        for event in reversed(self.span.events):
-            given = event.attributes.get("message") or event.attributes.get("content")
-            if event.name in ("gen_ai.choice", "gen_ai.assistant.message") and isinstance(given, str):
-                found = answer_in(_spelled(given), ANSWER_KEYS)
-                if found:
-                    return found
-        return None
+    def _with_events(self) -> dict[str, Any]:
+        """Return the attributes with the contents of events; an attribute of the span wins."""
+        found: dict[str, Any] = {}
+        messages: dict[str, list[Any]] = {}
+        for event in self.span.events:
+            for row in EVENTS.get(event.name, ()):
+                given = first(event.attributes, row.keys)
+                if given is None:
+                    continue
+                if row.author is None:
+                    found.setdefault(row.attribute, given)
+                else:
+                    messages.setdefault(row.attribute, []).append(self._message(given, row.author))
+        return {**messages, **found, **self.span.attributes}
+
+    def _message(self, given: Any, author: str) -> Any:
+        try:
+            value = value_of(given) if isinstance(given, str) else given
+        except BrokenTextError:
+            self._events_cut = True
+            return {"role": author, "content": ""}
+        if isinstance(value, dict) and not value.keys().isdisjoint(("role", "message", "tool_calls")):
+            return {"role": author, **value}
+        is_blocks = isinstance(value, list) and value and all(isinstance(part, dict) for part in value)
+        return {"role": author, "content": value if is_blocks else given}
 
     def _with_ids(self, found: list[Found] | None) -> list[Found] | None:
         """Return the documents with the ids of the output, where the attributes have none (LangChain)."""
@@ -327,15 +490,46 @@ class SpanReading:
         return Flattened([], gap=False)
 
 
+_REPLIES: Final = tuple(
+    name for which in ("outputs", "output_messages") for name in COLUMNS[which] if not name.endswith(".")
+)
+"""Attributes that may have the reply of a service."""
+
+
+def _fields(event: SpanEvent) -> dict[str, Any]:
+    """Return the fields of a found document in an event: its attributes without the name of the event."""
+    return {key: _spelled(value) for key, value in under(event.attributes, f"{event.name}.").items()}
+
+
 def _spelled(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
+        return _texts(value)
     try:
         return value_of(value) if isinstance(value, str) else value
     except BrokenTextError as error:
         raise TruncatedError(str(error)) from None
 
 
+def _texts(text: str) -> Any:
+    """Return the value of a list that begins with a text; its texts may stand between quotes as they are (Spring AI).
+
+    Raises:
+        AmbiguousError: a quote in a text makes the end of the text uncertain.
+    """
+    with suppress(BrokenTextError):
+        value = value_of(text)
+        if not isinstance(value, str):
+            return value
+    with suppress(ValueError, RecursionError):
+        return json.loads(text, strict=False)
+    texts = text[2:-2].split('", "')
+    if any(one.count('"') % 2 for one in texts):
+        raise AmbiguousError("the texts of a list are not escaped, and a quote in one hides where it ends")
+    return texts
+
+
 def _messages_in(value: Any) -> list[Message]:
     found = messages_of(value)
     if not found and isinstance(value, Mapping):
-        found = next((inner for key in ("messages", "choices") if (inner := messages_of(value.get(key)))), [])
+        found = next((inner for key in _MESSAGE_KEYS if (inner := messages_of(value.get(key)))), [])
     return found

@@ -1,4 +1,4 @@
-"""Real requests of six instrumentations hold the interactions that are written beside them, and no others."""
+"""Real requests of instrumentations and frameworks hold the interactions written beside them, and no others."""
 
 import gzip
 import json
@@ -100,10 +100,9 @@ def test_a_trace_without_its_model_call_is_no_interaction(name: str) -> None:
     assert mapped(without) == []
 
 
+OPERATIONS = {"chat", "generate_content", "ai.generateText.doGenerate", "generation", "LLM"}
+
+
 def _is_call(span: Span) -> bool:
-    attributes = span.attributes
-    return (
-        attributes.get("openinference.span.kind") == "LLM"
-        or attributes.get("gen_ai.operation.name") == "chat"
-        or attributes.get("langfuse.observation.type") == "generation"
-    )
+    kinds = ("openinference.span.kind", "gen_ai.operation.name", "langfuse.observation.type", "ai.operationId")
+    return span.name == "call_llm" or any(span.attributes.get(kind) in OPERATIONS for kind in kinds)

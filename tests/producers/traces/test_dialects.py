@@ -1,10 +1,12 @@
 """Traces of further instrumentations, as their documentation describes them, written by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.traces import Branch, branch, event, spans
 
+from ragtide_producers.traces.conventions import CONVENTIONS
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
 
@@ -170,3 +172,19 @@ def test_a_dialect_is_read(root: Branch) -> None:
     assert found.interaction is not None, found.detail
     documents = [document.text for document in found.interaction.documents]
     assert (found.interaction.question, documents, found.interaction.response) == (QUESTION, TEXTS, ANSWER)
+
+
+def test_the_page_names_every_dialect_with_its_version_and_its_names() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "traces.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    table = {row[0]: row for row in rows if len(row) == len(("dialect", "version", "role", "tested"))}
+    for dialect in CONVENTIONS:
+        if dialect.kinds or dialect.marks:
+            assert table[dialect.name][1] == dialect.version
+            assert dialect.kinds == () or any(f"`{kind}`" in table[dialect.name][2] for kind in dialect.kinds)
+    events = {
+        one.name for dialect in CONVENTIONS for one in dialect.events if one.author in (None, "user", "assistant")
+    }
+    assert [
+        name for name in events - {"gen_ai.assistant.message", "gen_ai.content.completion"} if f"`{name}`" not in page
+    ] == []

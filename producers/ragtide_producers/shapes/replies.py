@@ -1,0 +1,218 @@
+"""The documents in the reply of a search: results of MCP, content blocks, replies that found nothing, and errors.
+
+Sources: Model Context Protocol 2025-06-18 ("Tools", "Structured Content"), Bedrock's Converse API and Strands (content
+blocks), Google ADK (`result`), and how search tools write that they found nothing.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from .documents import Found, documents_of
+from .literals import BrokenTextError, value_of
+
+DEPTH_MAX: Final = 6
+"""Levels of a reply that wrap another reply."""
+NOTHING_CHARS: Final = 300
+"""Most characters of a text that says that nothing was found."""
+
+_NOTHING_WORDS: Final = frozenset({"none", "null", "nil", "n/a", "empty", "[]", "{}", "nothing", "not found"})
+_NOUNS: Final = (
+    r"(?:results?|match(?:es)?|matching|hits?|documents?|docs?|passages?|chunks?|articles?|entries|entry|records?|"
+    r"pages?|items?|files?|sources?|contexts?|information|info|data|content|knowledge|answers?|snippets?|memories)"
+)
+_NOTHING: Final = re.compile(
+    r"(?:(?:i(?:'m| am)? )?(?:sorry|unfortunately)[,.:!]? (?:but )?)?"
+    r"(?:"
+    rf"(?:there (?:is|are|was|were) )?(?:no|0|zero|not any)(?: [a-z-]{{1,20}}){{0,3}}? {_NOUNS}"
+    r"(?:$| (?:(?:was|were|is|are|have been|has been|could be) )?"
+    r"(?:found|returned|retrieved|available|matched|match|matches|matching|for|in the|with the config)\b.*)"
+    rf"|(?:i |we |it )?(?:found nothing|(?:could not|couldn't|did not|didn't|unable to|cannot|can't) (?:find|retrieve|"
+    rf"locate)(?: [a-z-]{{1,20}}){{0,3}}? {_NOUNS}\b.*)"
+    r"|nothing (?:was )?(?:found|matched|retrieved|relevant)\b.*"
+    r"|(?:the )?(?:search|query|lookup|retrieval) (?:returned|found|gave|yielded) (?:nothing|no|0|zero)\b.*"
+    r"|(?:keine (?:ergebnisse|treffer|dokumente)|nichts) gefunden\b.*"
+    r"|aucun(?:e)? (?:résultat|document)s?(?: trouvée?s?)?\b.*"
+    r"|no se (?:encontraron|encontró) .*"
+    r"|(?:没有|未)(?:找到|检索到|查到).*"
+    r")",
+    re.IGNORECASE,
+)
+"""A sentence of a tool that found nothing. It is matched against the whole of a short line, without its full stop."""
+_SUMMARY: Final = re.compile(
+    rf"(?:i |we )?(?:found |retrieved |returned |got )?\d{{1,6}}(?: [a-z-]{{1,20}}){{0,2}}? {_NOUNS}"
+    r"(?: (?:(?:was|were) )?(?:found|returned|retrieved|matched))?[.:!]?",
+    re.IGNORECASE,
+)
+"""A line such as `2 passages found.`: it counts the documents, and is none."""
+_FAILURES: Final = ("error executing tool", "error calling tool", "traceback (most recent call last)")
+_LISTS: Final = (
+    "documents", "results", "result", "matches", "hits", "items", "data", "passages", "chunks", "sources", "records",
+    "content", "contexts", "context", "nodes", "output", "response", "articles", "entries", "retrievalResults",
+)  # fmt: skip
+"""Keys of which an empty value tells that nothing was found."""
+_COUNTS: Final = ("total", "count", "total_results", "totalResults", "num_results", "total_count", "totalCount", "n")
+_SAID: Final = ("message", "detail", "text", "result", "output", "response", "content", "answer", "info")
+"""Keys under which a reply says in words that nothing was found."""
+_PART_TYPES: Final = frozenset({"text", "resource", "resource_link", "image", "audio", "json"})
+_PART_KEYS: Final = (frozenset({"text"}), frozenset({"json"}))
+_STRUCTURED: Final = ("structuredContent", "structured_content")
+_WRAPPERS: Final = ("toolResult", "functionResponse", "function_response", "result", "response", "output", "value")
+_MCP_KEYS: Final = frozenset({"content", *_STRUCTURED, "isError", "is_error", "_meta", "meta", "status", "toolUseId"})
+_FAILED: Final = frozenset({"error", "failed", "failure"})
+
+
+def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
+    """Return the documents in the reply of a search, best first; None if the reply tells none, or is an error.
+
+    An empty list means that nothing was found. Structured content of MCP wins over its text. JSON inside a text is
+    read; a line that only counts the results is no document.
+
+    >>> reply_documents({"content": [{"type": "text", "text": "No results found."}], "isError": False})
+    []
+    >>> reply_documents({"content": [{"type": "text", "text": "timeout"}], "isError": True})
+    """
+    if depth > DEPTH_MAX or is_error(value):
+        return None
+    if tells_nothing(value):
+        return []
+    if isinstance(value, str):
+        return _in_text(value, depth)
+    if isinstance(value, Mapping):
+        return _in_mapping(value, depth)
+    if isinstance(value, list) and value and all(_is_part(item) for item in value):
+        return _in_parts(value, depth)
+    return _told(documents_of(value))
+
+
+def is_error(value: Any) -> bool:
+    """Whether the reply of a tool is an error: no text in it is a document."""
+    if isinstance(value, str):
+        return value[:60].strip().lower().startswith(_FAILURES)
+    if not isinstance(value, Mapping):
+        return False
+    if value.get("isError") is True or value.get("is_error") is True or value.get("success") is False:
+        return True
+    inner = next((value[key] for key in _WRAPPERS[:3] if isinstance(value.get(key), Mapping)), None)
+    if inner is not None and is_error(inner):
+        return True
+    status = value.get("status")
+    if isinstance(status, str) and status.strip().lower() in _FAILED:
+        return True
+    return bool(value.get("error")) and not any(isinstance(value.get(key), list) and value[key] for key in _LISTS)
+
+
+def tells_nothing(value: Any) -> bool:
+    """Whether a reply says that nothing was found: an empty list, `null`, a count of 0, or a sentence.
+
+    An empty object tells nothing, not even that: some senders write it for a content that they hide.
+    """
+    if isinstance(value, str):
+        return _says_nothing(value)
+    if isinstance(value, list):
+        return not value or all(item is None or item == [] for item in value)
+    if not isinstance(value, Mapping) or not value:
+        return value is None
+    lists = [value[key] for key in _LISTS if key in value]
+    if any(isinstance(item, Mapping | list) and item for item in value.values()):
+        return False
+    said = [value[key] for key in _SAID if isinstance(value.get(key), str) and value[key].strip()]
+    if said:
+        return all(_says_nothing(text) for text in said)
+    counts = [value[key] for key in _COUNTS if isinstance(value.get(key), int)]
+    return bool(lists or counts) and not any(lists) and not any(counts)
+
+
+def _says_nothing(text: str) -> bool:
+    stripped = text.strip()
+    if len(stripped) > NOTHING_CHARS or "\n" in stripped:
+        return False
+    bare = stripped.rstrip(".!… 。")
+    return bare.lower() in _NOTHING_WORDS or bool(_NOTHING.fullmatch(bare))
+
+
+def _in_text(text: str, depth: int) -> list[Found] | None:
+    try:
+        value = value_of(text)
+    except BrokenTextError:
+        return None
+    if isinstance(value, Mapping | list):
+        return reply_documents(value, depth + 1)
+    return _told(documents_of(text))
+
+
+def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
+    for key in _STRUCTURED:
+        if isinstance(value.get(key), Mapping | list):
+            found = reply_documents(value[key], depth + 1)
+            if found is not None:
+                return found
+    content = value.get("content")
+    if isinstance(content, list) and value.keys() <= _MCP_KEYS:
+        return reply_documents(content, depth + 1)
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        if key in _WRAPPERS and isinstance(inner, Mapping | list | str):
+            return reply_documents(inner, depth + 1)
+    return _told(documents_of(dict(value)))
+
+
+def _is_part(item: Any) -> bool:
+    """Whether an item is a part of a content: `{"type": "text", "text": ...}`, or a block with nothing but its text."""
+    return isinstance(item, Mapping) and (
+        (item.get("type") in _PART_TYPES and bool({"text", "resource", "uri", "data", "json"} & item.keys()))
+        or item.keys() in _PART_KEYS
+    )
+
+
+def _in_parts(parts: Iterable[Mapping[str, Any]], depth: int) -> list[Found] | None:
+    """Return the documents in the parts of a content: plain texts only if no part has documents with a form."""
+    formed: list[list[Found]] = []
+    plain: list[Found] = []
+    for part in parts:
+        if "resource" in part or part.get("type") == "resource_link":
+            found = _resource(part.get("resource", part), depth)
+        elif "json" in part:
+            found = reply_documents(part["json"], depth + 1)
+        else:
+            text = part.get("text")
+            if not isinstance(text, str) or not text.strip():
+                continue
+            if not _is_json(text):
+                plain.extend(() if tells_nothing(text) or _SUMMARY.fullmatch(text.strip()) else (Found(text),))
+                if tells_nothing(text):
+                    formed.append([])
+                continue
+            found = _in_text(text, depth)
+        if found is not None:
+            formed.append(found)
+    if any(formed) or (formed and not plain):
+        return [document for found in formed for document in found]
+    return plain or None
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[") and text.rstrip()[-1:] in ("}", "]")
+
+
+def _resource(resource: Any, depth: int) -> list[Found] | None:
+    if not isinstance(resource, Mapping):
+        return None
+    uri = resource.get("uri")
+    key = uri if isinstance(uri, str) and uri else None
+    text = resource.get("text")
+    if not isinstance(text, str) or not text.strip():
+        return None if key is None or "blob" in resource else [Found(None, key)]
+    found = _in_text(text, depth) if _is_json(text) else None
+    return found if found is not None else [Found(text, key)]
+
+
+def _told(found: list[Found] | None) -> list[Found] | None:
+    """Return documents without bare texts that only say that nothing was found, or how many were."""
+    if not found or any(one.id is not None or one.score is not None or one.text is None for one in found):
+        return found
+    texts = [(one.text or "").strip() for one in found]
+    if all(_says_nothing(text) for text in texts):
+        return []
+    is_summary = all(len(text) <= NOTHING_CHARS and _SUMMARY.fullmatch(text) for text in texts)
+    return None if is_summary else found

@@ -1,0 +1,241 @@
+"""Bodies that hold spans under another name or with broken texts, and bodies of other formats, which are named.
+
+Sources: OpenTelemetry protocol (old names until 0.15), Grafana Tempo (`batches`), Jaeger and Zipkin (their JSON).
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+from opentelemetry.proto.common.v1 import common_pb2
+from opentelemetry.proto.resource.v1 import resource_pb2
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from ragtide_schemas.printable import printable
+
+from .attributes import whole
+
+Json = dict[str, Any]
+
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+_IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8, "trace_id": 16, "span_id": 8, "parent_span_id": 8}
+"""Fields with ids, and the bytes of each."""
+_REQUESTS: Final = ("resourceSpans", "resource_spans", "batches")
+_SCOPES: Final = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+_SCOPE: Final = ("scope", "instrumentationLibrary", "instrumentation_library")
+_OLD_SCOPES: Final = 1000
+"""Number of the field `instrumentation_library_spans` in resource spans of OTLP 0.15 to 0.18."""
+_KEYS_SHOWN: Final = 6
+
+_FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
+    "a request of logs": ("resourceLogs", "resource_logs"),
+    "a request of metrics": ("resourceMetrics", "resource_metrics"),
+    "the JSON of Jaeger": ("traceID", "processes", "operationName"),
+    "the JSON of Zipkin": ("localEndpoint", "remoteEndpoint"),
+    "an export of LangSmith": ("run_type",),
+    "an export of Langfuse": ("observations", "parentObservationId", "traceId", "projectId"),
+    "the output of a console exporter": ("context",),
+}
+"""Other formats, by keys of which one is enough to know the format."""
+
+
+def json_request(body: bytes) -> Json:
+    """Return the fields of an OTLP request: `resourceSpans`, with its ids in base64 as protobuf's JSON has them.
+
+    In OTLP's JSON the ids are hexadecimal, in that of Tempo base64. A body may have a JSON value a line. Half a pair of
+    surrogates and bytes that are not UTF-8 become the replacement character.
+
+    Raises:
+        ValueError: the body is no JSON, or holds no spans of OTLP; the message names the format if it is known.
+        RecursionError: the JSON is too deep.
+    """
+    text = _decoded(body)
+    value = _loaded(text)
+    if _SURROGATE.search(text):
+        value = _mended(value)
+    spans = [one for item in value for one in _resource_spans(item)] if isinstance(value, list) else None
+    if spans is None:
+        spans = _resource_spans(value)
+    elif not value:
+        raise ValueError("it is an empty list")
+    for of_resource in spans:
+        _renew(of_resource)
+    return {"resourceSpans": spans}
+
+
+def _decoded(body: bytes) -> str:
+    encoding = json.detect_encoding(body)
+    try:
+        return body.decode(encoding, "surrogatepass")
+    except UnicodeDecodeError:
+        return body.decode(encoding, "replace")
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        return [json.loads(line) for line in lines]
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return whole(value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        return {whole(key): _mended(item) for key, item in value.items()}
+    return value
+
+
+def _resource_spans(value: Any) -> list[Json]:
+    """Return the resource spans that a value holds: a request, resource spans, scope spans, or a span."""
+    if not isinstance(value, dict):
+        raise TypeError(f"a {type(value).__name__} is no request")
+    for key in _REQUESTS:
+        if key in value:
+            return _objects(value, key)
+    if isinstance(value.get("trace"), dict) and any(key in value["trace"] for key in _REQUESTS):  # Tempo
+        return _resource_spans(value["trace"])
+    if any(key in value for key in _SCOPES):
+        return [value]
+    if isinstance(value.get("spans"), list) and all(_is_span(item) for item in value["spans"]):
+        return [{"scopeSpans": [value]}]
+    if _is_span(value):
+        resource = {"resource": value["resource"]} if isinstance(value.get("resource"), dict) else {}
+        return [{**resource, "scopeSpans": [{"spans": [value]}]}]
+    if value:
+        raise ValueError(_named(value))
+    return []
+
+
+def _is_span(value: Any) -> bool:
+    return isinstance(value, dict) and "name" in value and bool({"spanId", "span_id"} & value.keys())
+
+
+def _named(value: Json) -> str:
+    """Return a sentence about a JSON object without spans of OTLP."""
+    inner = next((item for item in value.values() if isinstance(item, list) and item), None)
+    first = inner[0] if inner and isinstance(inner[0], dict) else {}
+    body = first.get("body")
+    keys = {*value, *first, *(body if isinstance(body, dict) else ())}
+    known = next((name for name, marks in _FORMATS.items() if not keys.isdisjoint(marks)), None)
+    if known:
+        return f"it is {known}, without resourceSpans"
+    shown = ", ".join(repr(printable(key[:40])) for key in list(value)[:_KEYS_SHOWN])
+    return f"it has no resourceSpans; its keys are {shown}"
+
+
+def _renew(of_resource: Json) -> None:
+    """Give resource spans today's names, and base64 to their ids."""
+    scopes: list[Json] = []
+    for key in _SCOPES:
+        scopes.extend(_objects(of_resource, key))
+        of_resource.pop(key, None)
+    others = of_resource.keys() - {"resource", "schemaUrl", "schema_url"}
+    if not scopes and others:
+        raise ValueError(f"resource spans have no scopeSpans, but {printable(min(others)[:40])!r}")
+    of_resource["scopeSpans"] = scopes
+    for of_scope in scopes:
+        for old in _SCOPE[1:]:
+            if old in of_scope:
+                of_scope.setdefault("scope", of_scope.pop(old))
+        for span in _objects(of_scope, "spans"):
+            for item in (span, *_objects(span, "links")):
+                for key in _IDS:
+                    if key in item:
+                        item[key] = _base64_id(item[key], _IDS[key])
+
+
+def _objects(value: Json, key: str) -> list[Json]:
+    found = value.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ValueError(f"{key} is not a list of objects")
+    return found
+
+
+def _base64_id(text: Any, size: int) -> str:
+    try:
+        if isinstance(text, str) and len(text) == len(base64.b64encode(bytes(size))):
+            with_base64 = base64.b64decode(text, validate=True)
+            if len(with_base64) == size:
+                return text
+        return base64.b64encode(bytes.fromhex(text or "")).decode()
+    except (ValueError, TypeError, binascii.Error):
+        raise ValueError(f"the id {str(text)[:40]!r} is not hexadecimal") from None
+
+
+def mended_wire(body: bytes) -> bytes:
+    """Return a request in protobuf whose texts are UTF-8: half a surrogate and a cut character are replaced.
+
+    JavaScript writes half a pair of surrogates as three bytes, and some SDKs cut a text inside a character. Protobuf
+    refuses the whole body for either. The texts are decoded as bytes, and mended.
+
+    Raises:
+        google.protobuf.message.DecodeError: the body is not such a request.
+    """
+    request = _of_bytes().FromString(body)
+    _mend(request, trace_service_pb2.ExportTraceServiceRequest.DESCRIPTOR)
+    wire: bytes = request.SerializeToString()
+    return wire
+
+
+@cache
+def _of_bytes() -> type[Message]:
+    """Return the class of requests whose texts are bytes: on the wire both are the same."""
+    pool = descriptor_pool.DescriptorPool()
+    for module in (common_pb2, resource_pb2, trace_pb2, trace_service_pb2):
+        file = descriptor_pb2.FileDescriptorProto()
+        module.DESCRIPTOR.CopyToProto(file)
+        waiting = list(file.message_type)
+        while waiting:
+            message = waiting.pop()
+            waiting.extend(message.nested_type)
+            for field in message.field:
+                if field.type == FieldDescriptor.TYPE_STRING:
+                    field.type = FieldDescriptor.TYPE_BYTES
+        pool.Add(file)
+    name = trace_service_pb2.ExportTraceServiceRequest.DESCRIPTOR.full_name
+    found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    return found
+
+
+def _mend(message: Any, wanted: Descriptor) -> None:
+    for field, value in message.ListFields():
+        known = wanted.fields_by_name[field.name]
+        is_list = not hasattr(value, "ListFields") and not isinstance(value, bytes | int | float | bool)
+        if known.type == FieldDescriptor.TYPE_MESSAGE:
+            for item in value if is_list else (value,):
+                _mend(item, known.message_type)
+        elif known.type == FieldDescriptor.TYPE_STRING and is_list:
+            value[:] = [_utf8(item) for item in value]
+        elif known.type == FieldDescriptor.TYPE_STRING:
+            setattr(message, field.name, _utf8(value))
+
+
+def _utf8(text: bytes) -> bytes:
+    try:
+        found = text.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        found = text.decode("utf-8", "replace")
+    mended: str = whole(found)
+    return mended.encode()
+
+
+def old_scopes(of_resource: trace_pb2.ResourceSpans) -> Iterator[trace_pb2.ScopeSpans]:
+    """Yield the scope spans that stand under their old number, with their old name."""
+    for field in UnknownFieldSet(of_resource):
+        if field.field_number == _OLD_SCOPES and isinstance(field.data, bytes):
+            yield trace_pb2.ScopeSpans.FromString(field.data)

@@ -1,0 +1,92 @@
+"""Replies of searches: results of MCP, content blocks, and the ways to say that nothing was found."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ragtide_producers.shapes.replies import reply_documents
+
+pytestmark = pytest.mark.pure
+
+FOUND = [{"id": "a", "text": "It opens."}, {"id": "b", "text": "It is lent."}]
+BOTH = ["It opens.", "It is lent."]
+SUMMARY = {"type": "text", "text": "2 passages found."}
+
+
+def part(text: Any) -> dict[str, str]:
+    return {"type": "text", "text": text if isinstance(text, str) else json.dumps(text)}
+
+
+DOCUMENTS: dict[str, Any] = {
+    "JSON in the text part": {"content": [part({"results": FOUND})], "isError": False},
+    "a text part for each document": {"content": [part(one) for one in FOUND]},
+    "structured content and a summary": {"content": [SUMMARY], "structuredContent": {"result": FOUND}},
+    "structured content in names of Python": {"content": [SUMMARY], "structured_content": {"hits": FOUND}},
+    "structured content that repeats the text": {"content": [part(FOUND)], "structuredContent": {"result": FOUND}},
+    "resources and a summary": {
+        "content": [SUMMARY, *({"type": "resource", "resource": {"uri": one, "text": one}} for one in BOTH)]
+    },
+    "a resource that is JSON": {"content": [{"type": "resource", "resource": {"uri": "r", "text": json.dumps(FOUND)}}]},
+    "plain text parts": {"content": [part(one) for one in BOTH]},
+    "blocks of Bedrock": [{"json": {"documents": FOUND}}],
+    "a result of Strands": {"toolResult": {"status": "success", "content": [{"text": one} for one in BOTH]}},
+    "a result of ADK": {"result": json.dumps(FOUND)},
+    "a result of MCP in a result": {"result": {"content": [part(FOUND)], "isError": False}},
+    "Bedrock's Retrieve": {"retrievalResults": [{"content": {"text": one, "type": "TEXT"}} for one in BOTH]},
+    "a text that is JSON": json.dumps({"documents": FOUND}),
+}
+
+
+@pytest.mark.parametrize("reply", DOCUMENTS.values(), ids=DOCUMENTS)
+def test_the_documents_of_a_reply_are_those_that_were_found(reply: Any) -> None:
+    assert [one.text for one in reply_documents(reply) or ()] == BOTH
+
+
+NOTHING: tuple[Any, ...] = (
+    None, [], [[]], [None], "[]", "null", "None", {"results": []}, {"results": None}, {"documents": [], "total": 0},
+    {"hits": {"total": 0, "hits": []}}, {"ids": [[]], "documents": [[]]}, {"count": 0}, {"result": "[]"},
+    {"content": [], "isError": False}, {"content": [part([])]}, {"content": [part("No results found.")]},
+    {"structuredContent": {"result": []}, "content": []}, [{"json": {"documents": []}}], [{"text": "No matches."}],
+    {"retrievalResults": []}, {"status": "ok", "message": "No documents found for 'x'."}, "0 results",
+    "No results found.", "No relevant documents were found.", "There is no information available about that.",
+    "Sorry, I could not find any relevant passages.", "Nothing found.", "No matching result found with the config: x",
+    "The search returned no results.", "Keine Treffer gefunden.", "Aucun résultat trouvé.",
+    "No se encontraron resultados.", "未找到相关结果。",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", NOTHING, ids=str)
+def test_a_reply_that_says_nothing_was_found_has_no_documents(reply: Any) -> None:
+    assert reply_documents(reply) == []
+
+
+UNKNOWN: tuple[Any, ...] = (
+    {}, {"isError": True, "content": [part("No results found.")]}, {"isError": True, "content": [part(FOUND)]},
+    {"toolResult": {"status": "error", "content": [{"text": "timeout"}]}}, {"error": "timeout"},
+    {"result": {"isError": True, "content": [part("timeout")]}}, {"success": False, "message": "No access."},
+    {"content": [SUMMARY]}, "2 passages found.", "Found 12 matching documents", {"temperature": 21},
+    {"content": [{"type": "image", "data": "aa", "mimeType": "image/png"}]}, {"status": "stored"},
+    "Error executing tool search_docs: timeout", "Traceback (most recent call last):\n  File",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", UNKNOWN, ids=str)
+def test_an_error_or_a_summary_is_no_document_and_does_not_say_that_nothing_was_found(reply: Any) -> None:
+    assert reply_documents(reply) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No documents are needed to register.",
+        "No information is stored about visitors.",
+        "No data plan is needed for roaming.",
+        "Nothing may be parked here.",
+        "Found objects are kept for 30 days.",
+        "12 passages lead to the old town.",
+        "Error: E12 means that the lock is jammed.",
+    ],
+)
+def test_a_document_that_begins_like_such_a_sentence_is_one(text: str) -> None:
+    assert [one.text for one in reply_documents(text) or ()] == [text]
