@@ -11,8 +11,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtide_runtime.settings.serve import is_loopback
+from ragtide_schemas.printable import printable
 
-from .proxy import is_own_origin, other_origin, seen
+from .proxy import KEEP_HOST, is_own_origin, other_origin, seen
 from .telemetry import HttpTelemetry
 
 UNKNOWN_ROUTE: Final = "unknown"
@@ -96,7 +97,10 @@ def foreign_site(method: str, headers: Mapping[str, str], forwarded_host: str | 
         host = urlsplit(f"//{named}").hostname
         if host is None or is_loopback(host):
             continue
-        return "without tokens this service answers only to localhost: use that name, or set serve.tokens"
+        return (
+            f"without tokens this service answers only to localhost, and the request names the host "
+            f"{printable(host)[:200]}: use localhost, or set serve.tokens; {KEEP_HOST}"
+        )
     origin = headers.get("origin")
     if method in ("GET", "HEAD", "OPTIONS") or origin is None:
         return None

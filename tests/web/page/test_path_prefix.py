@@ -169,6 +169,7 @@ async def test_a_page_that_names_this_machine_as_its_own_stays_out_with_any_head
         for headers in ({"Host": "evil.example", "X-Forwarded-Host": "localhost"}, {"X-Forwarded-Host": "r.example"}):
             async with service.session.get(f"{service.url}/", headers=headers) as reply:
                 assert reply.status == 403, headers
+                assert "keep the header Host" in await reply.text()
 
 
 async def test_a_prefix_with_two_meanings_is_refused_by_name(redis_url: str) -> None:
