@@ -58,6 +58,8 @@ class OutboxStore:
         self._streams = streams
         self._token = token
         self._revision = 0
+        self.position: str | None = None
+        """The last alert of the stream that is in the outbox, once written; None before the first."""
 
     async def read(self) -> dict[bytes, bytes]:
         """Return the stored fields.
@@ -67,6 +69,8 @@ class OutboxStore:
         """
         stored = cast("dict[bytes, bytes]", await self._redis.hgetall(self._streams.outbox))
         self._revision = int(stored.pop(OutboxField.REVISION.encode(), b"0"))
+        position = stored.pop(OutboxField.POSITION.encode(), None)
+        self.position = None if position is None else position.decode()
         return stored
 
     async def write(self, changes: OutboxChanges, read: Sequence[str] = ()) -> None:
@@ -79,6 +83,8 @@ class OutboxStore:
         """
         if not (read or changes):
             return
+        if read and self.position is not None:
+            changes.fields[OutboxField.POSITION] = self.position.encode()
         call = write_outbox(self._streams, self._token, self._revision, changes, read)
         backoff = Backoff()
         for left in reversed(range(TRIES)):

@@ -1,6 +1,8 @@
 """One ownership session of a notifier: its work on a partition, while it owns the partition.
 
 1. Alerts are read from the consumer group `notify`. One script makes them entries of the outbox and acknowledges them.
+   The outbox has its own position in the stream, so a group that is lost or set back repeats no alert, and alerts that
+   a group skips are read all the same.
 2. The outbox says which messages are due. They are marked as tried by the same script, which checks the lease.
 3. Each destination is told its message, each in a task of its own, so that none delays another.
 4. The answers are written by the same script.
@@ -24,9 +26,9 @@ from redis.asyncio import Redis
 from ragtide_runtime.breaker import Breaker
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.entry_ids import START, Entry, order
 from ragtide_runtime.redis.keys import NOTIFY_GROUP
-from ragtide_runtime.redis.log import pin
+from ragtide_runtime.redis.log import last_id, pin, read_range
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.settings.notify import NotifySettings
 from ragtide_schemas import Alert
@@ -176,12 +178,43 @@ class NotifySession:
     async def _read(self, start: str, block_ms: int | None) -> list[Entry]:
         streams: dict[Any, Any] = {self._streams.alerts: start}
         reply: Any = await self._redis.xreadgroup(NOTIFY_GROUP, CONSUMER, streams, count=READ, block=block_ms)
-        return [Entry(entry_id.decode(), fields or {}) for _, entries in reply or [] for entry_id, fields in entries]
+        read = [Entry(entry_id.decode(), fields or {}) for _, entries in reply or [] for entry_id, fields in entries]
+        return await self._with_skipped(read)
+
+    async def _with_skipped(self, read: list[Entry]) -> list[Entry]:
+        """Return entries with those before them that the group has skipped, because another client set it forward."""
+        position = self._store.position
+        if position is None:
+            return read
+        stream = self._streams.alerts
+        if any(order(entry.entry_id) <= order(position) for entry in read) or not read:
+            last = await last_id(self._redis, stream)
+            if order(last) < order(position):
+                log.warning(
+                    "the stream of alerts was deleted or replaced: it is read from its beginning", stream=stream
+                )
+                self._store.position = position = START
+        if not read:
+            # The blocking read has just found nothing new for the group.
+            return await read_range(self._redis, stream, first=f"({position}", count=READ)
+        ids = {entry.entry_id for entry in read}
+        most = max(ids, key=order)
+        if order(most) <= order(position):
+            return read
+        skipped = await read_range(self._redis, stream, first=f"({position}", last=f"({most}", count=READ)
+        missed = [entry for entry in skipped if entry.entry_id not in ids]
+        if missed:
+            log.warning("another client set the group notify forward: its alerts are read", alerts=len(missed))
+        return sorted([*read, *missed], key=lambda entry: order(entry.entry_id))
 
     def _take(self, entries: list[Entry]) -> list[str]:
         """Take alerts into the outbox, and return the ids to acknowledge."""
         now_ms = _now_ms()
         for entry in entries:
+            position = self._store.position
+            if position is not None and order(entry.entry_id) <= order(position):
+                continue  # another client set the group back
+            self._store.position = entry.entry_id
             alert = self._unreadable.decode(Alert, self._streams.alerts, entry) if entry.fields else None
             if alert is not None:
                 self._outbox.take(PendingChange(status=alert.status, alert=alert, entry_id=entry.entry_id), now_ms)

@@ -352,6 +352,8 @@ class OutboxField(StrEnum):
     """Fields of the hash `outbox`, besides those of groups and destinations."""
 
     REVISION = "revision"
+    POSITION = "position"
+    """The last alert that was taken from the stream."""
 
 
 @unique

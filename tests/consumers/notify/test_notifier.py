@@ -78,7 +78,37 @@ async def test_what_waited_before_the_first_start_is_told_unless_it_resolved(
     assert ids(server) == ["a:firing", "a:resolved"]
     assert Alert.model_validate(server.received[0].json["data"]).alert_id == "a"
     assert redis.xpending(STREAMS.alerts, NOTIFY_GROUP)["pending"] == 0
-    assert set(redis.hgetall(STREAMS.outbox)) == {b"revision"}
+    assert set(redis.hgetall(STREAMS.outbox)) == {b"revision", b"position"}
+
+
+async def test_whatever_an_operator_does_to_the_group_each_alert_is_sent_once(
+    redis: Any, redis_url: str, server: Receiver
+) -> None:
+    """The group is set back, removed and set forward, and then the stream is deleted."""
+    sent = []
+
+    async def arrives(alert_id: str) -> None:
+        add(redis, alert_id)
+        sent.append(f"{alert_id}:firing")
+        await until(lambda: ids(server) == sent)
+
+    async with notifier(redis_url, settings_for(server.url)):
+        await arrives("a")
+        redis.xgroup_setid(STREAMS.alerts, NOTIFY_GROUP, "0")
+        await arrives("b")
+        redis.xgroup_destroy(STREAMS.alerts, NOTIFY_GROUP)
+        await arrives("c")
+    add(redis, "d")
+    redis.xgroup_setid(STREAMS.alerts, NOTIFY_GROUP, "$")
+    sent.append("d:firing")
+    async with notifier(redis_url, settings_for(server.url)):
+        await until(lambda: ids(server) == sent)
+        redis.delete(STREAMS.alerts)
+        # The clock has gone back, too.
+        redis.xadd(STREAMS.alerts, {"data": alert("e").encode()}, id="1-0")
+        sent.append("e:firing")
+        await until(lambda: ids(server) == sent)
+        await arrives("f")
 
 
 async def test_a_server_that_asks_to_wait_or_fails_gets_everything_once_and_in_order(
