@@ -11,8 +11,10 @@ from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
+from ragtide_runtime.forks import NOT_FORKING, begin_anew_in_children
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
+from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.scripts import run_scripts, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
@@ -23,7 +25,7 @@ from ragtide_schemas import Feedback, RagInteraction
 from .publishing.background import Background
 from .publishing.batch_publisher import BatchPublisher
 from .publishing.counts import ProducerCounts
-from .publishing.publish_command import Publication, Routing
+from .publishing.publish_command import Publication, PublishCommand, Routing
 from .publishing.routes import FeedbackRoute, InteractionRoute, batches
 from .publishing.sampling import Sample, Sampling
 
@@ -77,10 +79,12 @@ class InteractionProducer:
             "dedupe_window_s": dedupe_window_s,
             "producer": policy and {"policy": policy},
         }
-        self._settings = settings or settings_of_application(
-            **{name: value for name, value in given.items() if value is not None}
-        )
-        self._routing = Routing.of(self._settings)
+        with NOT_FORKING:
+            self._settings = settings or settings_of_application(
+                **{name: value for name, value in given.items() if value is not None}
+            )
+            self._routing = Routing.of(self._settings)
+        self._strict = strict
         self._sampling = Sampling.of(self._settings.producer, sample, sample_by)
         self._background = Background(
             self._settings, InteractionRoute(self._routing, self._sampling), strict=strict, at_exit=self._finish
@@ -88,10 +92,25 @@ class InteractionProducer:
         self._feedback = Background(
             self._settings, FeedbackRoute(self._routing.layout), strict=strict, at_exit=self._finish
         )
+        self._reset()
+        begin_anew_in_children(self)
+
+    def _reset(self) -> None:
         self._handle: RedisHandle | None = None
         self._client: Redis | None = None
         self._async_client: AsyncRedis | None = None
         self._opening = asyncio.Lock()
+
+    def in_child(self) -> None:
+        """Begin anew in a forked process: it opens connections of its own, and has none of its parent's items."""
+        # Kept, so that nothing is closed: the parent uses the same sockets.
+        self._of_parent = (self._handle, self._client, self._async_client)
+        self._reset()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a process that multiprocessing spawns makes a producer with the same settings."""
+        sampling = self._sampling
+        return _with_settings, (self._settings, sampling.probability, sampling.by, self._strict)
 
     def submit(self, interaction: RagInteraction | Mapping[str, Any] | None = None, /, **fields: Any) -> bool:
         """Queue an interaction to be published in the background, and return at once whether nothing went wrong.
@@ -253,8 +272,11 @@ class InteractionProducer:
         return sent
 
     def _batch_publisher(self, interactions: Iterable[RagInteraction]) -> BatchPublisher:
-        commands = (self._routing.command(one, trace_publishing(one)) for one in interactions)
-        return BatchPublisher(commands, self._settings.producer.block_s)
+        return BatchPublisher((self._command(one) for one in interactions), self._settings.producer.block_s)
+
+    def _command(self, interaction: RagInteraction) -> PublishCommand:
+        with NOT_FORKING:
+            return self._routing.command(interaction, trace_publishing(interaction))
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
@@ -288,7 +310,7 @@ class InteractionProducer:
 
     def _unavailable(self, error: RedisError) -> RedisUnavailable:
         url = redact(self._handle.url) if self._handle else "Redis"
-        return RedisUnavailable(f"publishing to {url} failed ({error}): check that Redis runs, then publish again")
+        return RedisUnavailable(f"publishing to {url} failed ({explained(error)}): publish again when Redis works")
 
     def close(self) -> None:
         """Flush submitted items, close the blocking connection, and stop a Redis that only this producer used.
@@ -333,3 +355,7 @@ class InteractionProducer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _with_settings(settings: Settings, sample: float, sample_by: SampleBy, strict: bool) -> InteractionProducer:
+    return InteractionProducer(settings=settings, sample=sample, sample_by=sample_by, strict=strict)

@@ -7,13 +7,13 @@ The application is instrumented by OpenInference, OpenLLMetry, or the convention
 import atexit
 import logging
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.forks import NOT_FORKING
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.settings.serve import DEFAULT_PORT
 from ragtide_schemas.base import Name
@@ -45,7 +45,6 @@ class _Configured:
 
 
 _configured: "WeakKeyDictionary[trace.TracerProvider, _Configured]" = WeakKeyDictionary()
-_lock = RLock()
 
 
 def configure(
@@ -77,7 +76,7 @@ def configure(
     except ValidationError as error:
         raise ValueError(f"pipeline is no name: {error.errors()[0]['msg']}") from None
     settings = _settings()
-    with _lock:
+    with NOT_FORKING:
         chosen = provider or _provider(pipeline)
         known = _configured.get(chosen)
         if known is not None:
@@ -90,7 +89,7 @@ def configure(
 
 def flush(timeout_s: float = 5.0) -> bool:
     """Send the spans that wait, and return whether all were taken, such as before a function in a cloud is frozen."""
-    with _lock:
+    with NOT_FORKING:
         found = list(_configured.values())
     taken = [one.batches.force_flush(int(timeout_s * 1000)) for one in found]
     return all(taken)
@@ -98,7 +97,7 @@ def flush(timeout_s: float = 5.0) -> bool:
 
 def shutdown() -> None:
     """Send the spans that wait, for at most five seconds, and send no more. The end of the process does the same."""
-    with _lock:
+    with NOT_FORKING:
         found = list(_configured.values())
     for one in found:
         one.batches.shutdown()

@@ -1,21 +1,38 @@
 """Runs coroutines together until a signal comes or one of them fails."""
 
 import asyncio
+import os
 import signal
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Final
+
+import structlog
 
 from ragtide_runtime.cancellation import end
+
+END_S: Final = 17.0
+"""Seconds after a signal at which the process ends in any case, before an orchestrator kills it (20 to 30 s).
+
+An outage of Redis may hold up several commands of a role, each for the time limit of a reply.
+"""
+
+log = structlog.get_logger("ragtide")
 
 
 @contextmanager
 def on_signal(action: Callable[[], object]) -> Iterator[None]:
-    """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once."""
+    """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once, and so does `END_S`."""
     loop = asyncio.get_running_loop()
+    limit = threading.Timer(END_S, _end_at_once)
+    limit.daemon = True
 
     def act(number: signal.Signals) -> None:
         loop.remove_signal_handler(number)
+        if not limit.is_alive():
+            limit.start()
         action()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -23,8 +40,16 @@ def on_signal(action: Callable[[], object]) -> Iterator[None]:
     try:
         yield
     finally:
+        limit.cancel()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _end_at_once() -> None:
+    # Whatever is unfinished is done again by another process, as after a power cut.
+    log.warning(f"ending now: a role did not end within {END_S:g} s, because Redis or a labeler does not answer")
+    sys.stderr.flush()
+    os._exit(0)
 
 
 async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:

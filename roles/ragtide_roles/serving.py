@@ -1,22 +1,28 @@
 """Starts the roles of a process: label worker, aggregator, recorder and notifier, alone or together."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
+from redis import RedisError
 
 from ragtide_consumers.metrics.custom import CustomMetric
+from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.ownership.lease import process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
+from ragtide_runtime.redis.failures import explained, is_misconfigured
 from ragtide_runtime.redis.keys import workspace_of
+from ragtide_runtime.redis.url import check_answers
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.telemetry.logs import say_role
+from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas.alert_rule import duration_ms
 
 from .experiment_workers import join_experiment, wait_for_workspace
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger("ragtide")
 
+T = TypeVar("T")
+
 
 async def serve(
     settings: Settings,
@@ -47,7 +55,7 @@ async def serve(
     others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
 ) -> None:
-    """Check that this process fits the deployment, then run its roles until told to stop.
+    """Wait for Redis, check that this process fits the deployment, then run its roles until told to stop.
 
     Args:
         settings: of the process.
@@ -63,20 +71,12 @@ async def serve(
     Raises:
         ConfigurationError: the deployment has another number of partitions, or only Redis names the labeler of the
             workspace.
+        RedisUnavailable: a wrong setting, such as the password, so waiting would not help.
     """
-    async with connect_async(url) as redis:
-        await agree_on_layout(redis, settings.layout)
-        await check_eviction(redis)
-        await wait_for_workspace(redis, settings, stop)
-        own, also = await join_experiment(redis, settings)
-        if worker:
-            check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
-        settings = own
-        prepared = None
-        if recorder:
-            from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
-
-            prepared = await prepare_recorder(settings, redis)
+    ready = await _when_redis_answers(lambda: _prepare(settings, url, stop, worker=worker, recorder=recorder), stop)
+    if ready is None:
+        return
+    settings, also, prepared = ready
     _warn_of_rules(settings)
     # The rules of a workspace are in Redis, and stay as they are.
     rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
@@ -87,6 +87,50 @@ async def serve(
     roles += [notify(settings, url, stop, process)] if notifier else []
     roles += [other(settings, rules) for other in others]
     await together(*roles, stop=stop)
+
+
+async def _prepare(
+    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, recorder: bool
+) -> tuple[Settings, Sequence[CustomMetric], "Prepared | None"]:
+    """Return the settings and the further metrics of the roles, and what the recorder needs."""
+    await asyncio.to_thread(check_answers, url)
+    async with connect_async(url) as redis:
+        await agree_on_layout(redis, settings.layout)
+        await check_eviction(redis)
+        await wait_for_workspace(redis, settings, stop)
+        own, also = await join_experiment(redis, settings)
+        if worker:
+            check_labeler(own.labeler, settings, workspace_of(settings.prefix) or "")
+        prepared = None
+        if recorder:
+            from ragtide_consumers.recorder.service import prepare_recorder  # noqa: PLC0415 - see above
+
+            prepared = await prepare_recorder(own, redis)
+    return own, also, prepared
+
+
+async def _when_redis_answers(prepare: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T | None:
+    """Return the result of a preparation, which is tried again while Redis is away; None if told to stop.
+
+    A role that starts waits for Redis as a running role does. A wrong setting ends it at once.
+    """
+    attempt, backoff = Outage("Redis").attempt("starting"), Backoff()
+    while not stop.is_set():
+        try:
+            ready = await prepare()
+        except RedisUnavailable as error:
+            if not error.may_recover:
+                raise
+            attempt.failed(error)
+        except RedisError as error:
+            if is_misconfigured(error):
+                raise RedisUnavailable(explained(error)) from error
+            attempt.failed(error)
+        else:
+            attempt.succeeded()
+            return ready
+        await sleep_or_stop(stop, backoff.pause_s())
+    return None
 
 
 def _rules_watch(settings: Settings, process: ProcessTelemetry) -> RulesWatch:

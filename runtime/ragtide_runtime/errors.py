@@ -13,7 +13,16 @@ class RagtideError(Exception):
 
 
 class RedisUnavailable(RagtideError):  # noqa: N818  # reads as the state it names
-    """No Redis can be started, reached or used: nothing installed, no answer, or a start that failed."""
+    """No Redis can be started, reached or used: nothing installed, no answer, or a start that failed.
+
+    Args:
+        message: the error in one sentence.
+        may_recover: whether a process that starts may wait for it.
+    """
+
+    def __init__(self, message: str, *, may_recover: bool = False) -> None:
+        super().__init__(message)
+        self.may_recover = may_recover
 
 
 class ConfigurationError(RagtideError):

@@ -403,6 +403,111 @@ else:
     assert sorted(ids(redis)) == sorted(f"i-{n}" for n in [*range(400), *range(1000, 1300)])
 
 
+def test_a_child_delivers_whatever_other_threads_did_at_the_fork(redis: Any, redis_url: str) -> None:
+    body = """
+import threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of every fork beside threads
+stop = threading.Event()
+def submitting():
+    while not stop.is_set():
+        producer.submit(interaction(0))
+def making():
+    while not stop.is_set():
+        with InteractionProducer() as another:
+            another.publish(interaction(0))
+for work in (submitting, submitting, making): threading.Thread(target=work, daemon=True).start()
+producer.publish(interaction(0))
+for n in range(20):
+    child = os.fork()
+    if child == 0:
+        assert producer.submit(interaction(1000 + n)) and producer.publish(interaction(2000 + n)).added
+        assert producer.flush(60), producer.counts
+        assert (producer.counts.submitted, producer.counts.published) == (1, 1), producer.counts
+        os._exit(0)
+    for _ in range(6000):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done: break
+        time.sleep(0.01)
+    assert done and status == 0, (n, done, status)
+stop.set()
+"""
+    done = run_script(_script(body), redis_url)
+    assert done.returncode == 0, done.stderr
+    found = ids(redis)
+    assert sorted(found) == sorted({"i-0", *(f"i-{base + n}" for base in (1000, 2000) for n in range(20))})
+
+
+def test_a_child_reads_no_script_lock_of_its_parent(redis: Any, redis_url: str) -> None:
+    """The fork comes while the parent reads its script files for the first time."""
+    body = """
+import pathlib, threading, time, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+real, reading = pathlib.Path.read_text, threading.Event()
+def slow(self, *arguments, **options):
+    if self.suffix == ".lua":
+        reading.set(); time.sleep(0.3)
+    return real(self, *arguments, **options)
+pathlib.Path.read_text = slow
+producer.submit(interaction(1))
+assert reading.wait(60)
+child = os.fork()
+if child == 0:
+    for _ in range(4): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    producer.submit(interaction(2))
+    os._exit(0 if producer.flush(60) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert producer.flush(60)
+"""
+    done = run_script(_script(body), redis_url)
+    assert done.returncode == 0, done.stderr
+    assert sorted(ids(redis)) == ["i-1", "i-2"]
+
+
+MULTIPROCESSING = """
+import multiprocessing, sys, warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+from ragtide import InteractionProducer
+def item(n):
+    return {"interaction_id": f"i-{n}", "pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}
+def work(producer, n):
+    producer.submit(item(n))
+if __name__ == "__main__":
+    producer = InteractionProducer()
+    producer.submit(item(0))
+    assert producer.flush(60)
+    for number, method in enumerate(("fork", "spawn", "forkserver"), 1):
+        child = multiprocessing.get_context(method).Process(target=work, args=(producer, number))
+        child.start()
+        child.join()
+        assert child.exitcode == 0, (method, child.exitcode)
+"""
+
+
+def test_the_end_of_a_child_of_multiprocessing_sends_its_queue(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    script = tmp_path / "children.py"
+    script.write_text(MULTIPROCESSING, encoding="utf-8")
+    environment = {**os.environ, "RAGTIDE_REDIS_URL": redis_url}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(ids(redis)) == ["i-0", "i-1", "i-2", "i-3"]
+
+
+def test_a_child_of_multiprocessing_says_what_it_could_not_send(tmp_path: Path) -> None:
+    script = tmp_path / "children.py"
+    body = MULTIPROCESSING.replace("    assert producer.flush(60)\n", "").replace(
+        '("fork", "spawn", "forkserver")', '("fork",)'
+    )
+    script.write_text(body, encoding="utf-8")
+    environment = {**os.environ, "RAGTIDE_REDIS_URL": NOWHERE, "RAGTIDE_PRODUCER_FLUSH_S": "0.2"}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stderr.count("1 interactions were not sent within 0.2 s and are dropped") == 2
+    assert "s3cret" not in done.stderr
+
+
 def _script(body: str) -> str:
     return f"""
 import os

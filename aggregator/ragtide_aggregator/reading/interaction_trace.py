@@ -10,6 +10,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, RESCUER, CheckpointField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
@@ -159,7 +160,9 @@ class InteractionTrace:
     async def _labeling(self, streams: Streams, entry_id: str, pipeline: str | None) -> PassedStation:
         try:
             groups = await self._redis.xinfo_groups(streams.interactions)
-        except ResponseError:  # there is no such stream
+        except ResponseError as error:
+            if not is_missing(error):
+                raise
             groups = []
         group = next((one for one in groups if one["name"] == LABEL_GROUP.encode()), None)
         here = await read_range(self._redis, streams.interactions, first=entry_id, last=entry_id, count=1)

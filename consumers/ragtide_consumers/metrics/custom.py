@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from inspect import iscoroutinefunction
 
 from ragtide_schemas import Labels, MetricDeclaration, MetricDefinition, RagInteraction, declaration_of
@@ -50,7 +49,7 @@ class CustomMetric:
             raise ValueError(f"{self.definition.name}: compute is async: make it a plain function")
         _ = self.declaration
 
-    @cached_property
+    @property
     def declaration(self) -> MetricDeclaration:
         """Declaration of the metric in metric events."""
         return declaration_of(self.definition, self.version)

@@ -84,6 +84,7 @@ class WorkerApplication(StreamApplication):
             consumer=consumer,
             most=settings.worker_batch,
             grace_s=GRACE_S,
+            outage=outage,
         )
 
         @self.on_startup

@@ -19,11 +19,13 @@ from faststream import AckPolicy, FastStream
 from faststream.redis import RedisBroker, StreamSub
 from faststream.redis.configs import ConnectionState
 from faststream.redis.message import FAKE_CONSUMER, RedisBatchStreamMessage
-from redis import RedisError
+from redis import RedisError, ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.telemetry.outages import Attempt, Outage
 
 from .entries import StreamEntry
 
@@ -35,9 +37,11 @@ LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Remove the stack trace from a log record about a failure of Redis, because such a failure is no bug."""
+    """Drop a log record about a read that failed, which is an outage; show another failure of Redis in one line."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, RedisError | OSError):
+        if record.getMessage().startswith("Message fetch error"):
+            return False
         record.msg, record.args, record.exc_info = f"{record.getMessage()}: {type(error).__name__}: {error}", (), None
     return True
 
@@ -46,29 +50,40 @@ LIBRARY_LOG.addFilter(_in_one_line)
 
 
 class _Reader:
-    """A client whose reads in a group are bounded in bytes."""
+    """A client whose reads in a group are bounded in bytes, and report outages."""
 
-    def __init__(self, redis: Redis, group: str) -> None:
+    def __init__(self, redis: Redis, group: str, reading: Attempt) -> None:
         self._redis = redis
         self._size = ReadSize(redis, group)
+        self._reading = reading
 
     def __getattr__(self, command: str) -> Any:
         return getattr(self._redis, command)
 
     async def xreadgroup(self, *, streams: Any, count: int, **options: Any) -> Any:
-        return await self._redis.xreadgroup(streams=streams, count=await self._size.next(streams, count), **options)
+        try:
+            found = await self._redis.xreadgroup(
+                streams=streams, count=await self._size.next(streams, count), **options
+            )
+        except (RedisError, OSError) as error:
+            if not (isinstance(error, ResponseError) and is_missing(error)):  # a missing group is no outage
+                self._reading.failed(error)
+            raise
+        self._reading.succeeded()
+        return found
 
 
 class _Connection(ConnectionState[Any]):
     """The connection of a broker; `connect` may be called again after `disconnect`."""
 
-    def __init__(self, url: str, group: str, streams: int) -> None:
+    def __init__(self, url: str, group: str, streams: int, reading: Attempt) -> None:
         super().__init__()
-        self._url, self._group, self._connections = url, group, CONNECTIONS + streams
+        self._url, self._group, self._connections, self._reading = url, group, CONNECTIONS + streams, reading
 
     async def connect(self) -> Any:
         if self._client is None:
-            self._client = _Reader(connect_async(self._url, connections=self._connections), self._group)
+            redis = connect_async(self._url, connections=self._connections)
+            self._client = _Reader(redis, self._group, self._reading)
         self._connected = True
         return self._client
 
@@ -103,6 +118,7 @@ class StreamApplication(FastStream):
         consumer: name in the group.
         most: most entries of one read.
         grace_s: seconds that `stop` waits for a handler.
+        outage: of Redis, which reads that fail are reported to.
     """
 
     def __init__(
@@ -114,9 +130,10 @@ class StreamApplication(FastStream):
         consumer: str,
         most: int,
         grace_s: float,
+        outage: Outage,
     ) -> None:
         self._broker = _Broker(
-            _Connection(url, group, len(handlers)),
+            _Connection(url, group, len(handlers), outage.attempt("reading entries")),
             apply_types=False,
             logger=LIBRARY_LOG,
             log_level=logging.DEBUG,  # FastStream would log every read twice at INFO; its errors keep their level

@@ -2,12 +2,11 @@
 
 import atexit
 import logging
-import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from weakref import WeakSet
 
+from ragtide_runtime.forks import NOT_FORKING, at_exit_of_child, begin_anew_in_children
 from ragtide_runtime.redis.server.embedded import CLOSE_TIMEOUT_S
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Reason
@@ -43,7 +42,7 @@ class Background:
         self._strict = strict
         self._at_exit = at_exit
         self._reset()
-        _ALL.add(self)
+        begin_anew_in_children(self)
 
     def _reset(self) -> None:
         self._starting = threading.RLock()
@@ -70,10 +69,11 @@ class Background:
             QueueFullError: in strict mode, if the queue is full.
         """
         try:
-            sampled = self._route.sampled(self._item(given, fields))
-            queued = None if sampled is None else self._route.queued(sampled)
-            if self._strict and queued is not None:
-                self._route.command(queued)
+            with NOT_FORKING:
+                sampled = self._route.sampled(self._item(given, fields))
+                queued = None if sampled is None else self._route.queued(sampled)
+                if self._strict and queued is not None:
+                    self._route.command(queued)
         except Exception as error:  # noqa: BLE001  # the application may submit anything
             if self._strict:
                 raise refused(error) from None
@@ -142,6 +142,7 @@ class Background:
         """Register again, to be called first at exit, before an embedded Redis that was opened meanwhile is stopped."""
         atexit.unregister(self._at_exit)
         atexit.register(self._at_exit)
+        at_exit_of_child(self._at_exit)
 
     def counts(self) -> ProducerCounts:
         """Return the counts of submitted items and their outcomes."""
@@ -179,15 +180,3 @@ class Background:
                 self._route.kind,
                 self._settings.producer.flush_s,
             )
-
-
-_ALL: Final[WeakSet[Background]] = WeakSet()
-
-
-def _after_fork() -> None:
-    for background in list(_ALL):
-        background.in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -9,7 +9,6 @@ Each turn has three steps:
 """
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -21,8 +20,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ragtide_runtime.errors import RagtideError
+from ragtide_runtime.forks import NOT_FORKING
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.deployment import check_layout_blocking
+from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
@@ -47,18 +48,6 @@ LONGEST_WAIT_FOR_ROOM_S = 1.0
 
 SAFE_SHARE = 0.5
 """Share of the dedupe window within which sending again is safe."""
-
-NOT_FORKING: Final = threading.Lock()
-"""Held while an interaction is encoded or modules are imported, and while the process forks.
-
-Pydantic's encoder and Python's imports have locks of their own. A child that is forked while another thread holds these
-locks would wait for ever.
-"""
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=NOT_FORKING.acquire, after_in_parent=NOT_FORKING.release, after_in_child=NOT_FORKING.release
-    )
 
 
 class BackgroundSender:
@@ -254,7 +243,7 @@ class BackgroundSender:
             "unreachable",
             "%s cannot be used (%s); %s are queued, and dropped once the queue is full",
             url,
-            error,
+            explained(error),
             self._route.kind,
         )
         self._pause(self._unreachable)

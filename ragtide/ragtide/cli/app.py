@@ -1,10 +1,11 @@
 """The list of commands, and the options before a command. A command is imported when it is used."""
 
+import errno
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -61,6 +62,9 @@ class Commands(CommandGroup):
         return group.shell_complete(type(ctx)(group, resilient_parsing=True), incomplete)
 
 
+UNWRITABLE: Final = {errno.EACCES, errno.EDQUOT, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
+"""Reasons for which nothing can be written, or read, at a place."""
+
 cli = typer.Typer(
     cls=Commands,
     help="Live scores, honest intervals and drift alerts for RAG pipelines, on Redis Streams.",
@@ -83,8 +87,23 @@ def main() -> None:
     except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.stderr.close()
         sys.exit(0)
+    except RuntimeError as error:
+        if "home directory" not in str(error):  # of a path that begins with ~
+            raise
+        err.print("ragtide: no home directory is known: write a whole path instead of ~", style="red")
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        message = (
+            f"ragtide: {place}{error.strerror}: name a place that you can write to, such as TMPDIR for temporary files"
+        )
+        err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)
     except (RagtideError, redis.RedisError) as error:  # an error alone imports redis here
-        err.print(f"ragtide: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        message = error if isinstance(error, RagtideError) else redis.explained(error)
+        err.print(f"ragtide: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

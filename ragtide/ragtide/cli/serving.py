@@ -174,7 +174,8 @@ def run_until_signal(settings: Settings, *names: Role, capture: Path | None = No
 
     with (
         exporting(names[0] if len(names) == 1 else "up"),
-        resolve_redis(settings.redis_address, settings.data_dir, convert=True) as handle,
+        # The roles wait for a Redis that does not answer yet.
+        resolve_redis(settings.redis_address, settings.data_dir, convert=True, ask=False) as handle,
     ):
         err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
         if Role.AGGREGATOR in names and Role.WORKER in names and Role.SERVE not in names:

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import check_layout
+from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 
@@ -49,4 +50,4 @@ def with_redis(
         try:
             return asyncio.run(run(handle))
         except RedisError as error:
-            raise RedisUnavailable(f"{redact(handle.url)}: {error}; check that Redis runs, then try again") from error
+            raise RedisUnavailable(f"{redact(handle.url)}: {explained(error)}; try again when Redis works") from error

@@ -7,6 +7,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import RECORD_GROUP
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.settings.model import Settings
@@ -57,8 +58,10 @@ async def alert_group_findings(redis: Redis, settings: Settings, now_ms: int) ->
 async def _groups(redis: Redis, stream: str) -> list[dict[str, Any]]:
     try:
         groups = await redis.xinfo_groups(stream)
-    except ResponseError:  # the stream is gone meanwhile
-        return []
+    except ResponseError as error:
+        if not is_missing(error):
+            raise
+        return []  # the stream is gone meanwhile
     return [group for group in groups if group["name"] != RECORD_GROUP.encode()][:MOST]
 
 

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.partitions import PartitionStatus
 from ragtide_runtime.redis.backlog import SEEN_MS
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 
@@ -127,5 +128,7 @@ async def examine_role(redis: Redis, settings: Settings, role: str, host: str) -
 async def _consumers(redis: Redis, streams: Streams) -> list[dict[str, Any]]:
     try:
         return list(await redis.xinfo_consumers(streams.interactions, LABEL_GROUP))
-    except ResponseError:  # no stream or no group yet
+    except ResponseError as error:
+        if not is_missing(error):
+            raise
         return []

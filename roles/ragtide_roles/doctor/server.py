@@ -7,6 +7,7 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from ragtide_runtime.redis.eviction import SAFE, danger_of
+from ragtide_runtime.redis.failures import FAILURES
 from ragtide_runtime.redis.server.binary import MINIMUM_VERSION
 
 from .finding import Finding
@@ -16,7 +17,7 @@ async def server_findings(redis: Redis) -> list[Finding]:
     """Return findings about every server that takes writes: the server, or each master of a cluster by name."""
     found: list[Finding] = []
     for name, info in await servers(redis):
-        about = [_version(info), _durability(info), *_replicas(info), _memory(info)]
+        about = [_version(info), *_refusals(info), _durability(info), *_replicas(info), _memory(info)]
         found += [replace(finding, subject=name + finding.subject) for finding in about]
     return found
 
@@ -36,13 +37,25 @@ def _version(info: dict[str, Any]) -> Finding:
     return Finding("problem", "version", version, "use Redis 6.2 or newer, or Valkey")
 
 
+def _refusals(info: dict[str, Any]) -> list[Finding]:
+    """Return why the server refuses writes now."""
+    found = []
+    if info.get("role") == "slave":
+        found.append(Finding("problem", "writes", "this server is a replica", FAILURES["READONLY"].remedy))
+    if info.get("rdb_last_bgsave_status", "ok") != "ok":
+        found.append(Finding("problem", "writes", "the last snapshot failed", FAILURES["MISCONF"].remedy))
+    if 0 < int(info.get("maxmemory", 0)) <= int(info.get("used_memory", 0)):
+        found.append(Finding("problem", "writes", "the memory is full", FAILURES["OOM"].remedy))
+    return found
+
+
 def _durability(info: dict[str, Any]) -> Finding:
     if not info.get("aof_enabled"):
         found = "no append-only file: a crash of Redis loses everything since its last snapshot"
         return Finding("warning", "durability", found, "set appendonly yes")
     if info.get("aof_last_write_status") != "ok":
         found = "the append-only file cannot be written"
-        return Finding("problem", "durability", found, "look at Redis's log and disk")
+        return Finding("problem", "durability", found, FAILURES["MISCONF"].remedy)
     return Finding("ok", "durability", "append-only file")
 
 

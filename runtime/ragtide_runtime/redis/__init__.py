@@ -7,6 +7,8 @@ from ragtide_schemas.lazy_imports import late
 if TYPE_CHECKING:
     from redis import RedisError
 
-__all__ = ["RedisError"]
+    from .failures import explained
 
-__getattr__ = late(__name__, {"RedisError": "redis"})
+__all__ = ["RedisError", "explained"]
+
+__getattr__ = late(__name__, {"RedisError": "redis", "explained": ".failures"})

@@ -23,7 +23,14 @@ SENTINEL_TIMEOUT_S: Final = 2.0
 SENTINEL_PORT: Final = 26379
 REDIS_PORT: Final = 6379
 
+ENCODED: Final = "characters such as @ / # ? : % in a password are percent-encoded in a URL (@ is %40)"
+"""The hint for a password in a URL."""
+
 Node = tuple[str, int]
+
+
+class AddressError(ValueError):
+    """A URL is not the address of a Redis; the message quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +45,17 @@ class Address:
     master: str = ""
     """Name by which the sentinels know the master."""
 
+    @property
+    def uses_tls(self) -> bool:
+        """Whether connections use TLS."""
+        return self.url.startswith("rediss://")
+
     def tls_options(self) -> dict[str, Any]:
         """Return the options with which a client of a single server checks the host name of a certificate.
 
         The URL overrides them: `?ssl_check_hostname=false` switches the check off.
         """
-        return {"ssl_check_hostname": True} if self.url.startswith("rediss://") else {}
+        return {"ssl_check_hostname": True} if self.uses_tls else {}
 
     def options(self) -> dict[str, Any]:
         """Return the options of redis-py's clients for a cluster or sentinels, without the nodes."""
@@ -79,17 +91,24 @@ def address_of(url: str) -> Address:
     (('a', 26379), ('b', 26379))
 
     Raises:
-        ValueError: the URL has none of these forms. The message may quote the URL with its password.
+        AddressError: the URL has none of these forms, or a password in it is not percent-encoded.
+        TypeError: redis-py cannot read a parameter.
+        ValueError: the same; the message may quote the URL with its password.
     """
+    if "#" in url or any("@" in part for part in _without_user(url)):
+        # What follows these characters would be taken for a host, a path or a parameter.
+        raise AddressError("a user or password in it is not percent-encoded")
     whole_scheme, _, rest = url.partition("://")
     scheme, _, kind = whole_scheme.partition("+")
     if whole_scheme not in SCHEMES:
-        raise ValueError("unknown scheme")
+        raise AddressError("its scheme is unknown")
     if not kind:
         parts = urlsplit(url)
+        if scheme == "unix" and parts.netloc not in ("", "localhost") and not parts.netloc.endswith("@"):
+            raise AddressError("a path of a socket begins with /, as in unix:///path, and a password is encoded")
         named = parts.path if scheme == "unix" else parts.hostname and (parts.port or True)
         if not named:
-            raise ValueError("no host")
+            raise AddressError("it names no host")
         _parsed(url)
         return Address("single", (), url)
     # urlsplit does not know several hosts.
@@ -100,14 +119,24 @@ def address_of(url: str) -> Address:
     path = path.strip("/")
     master = path if kind == "sentinel" else ""
     if kind == "sentinel" and (not master or "/" in master):
-        raise ValueError("no name of a master")
+        raise AddressError("it does not name the master of the sentinels")
     if kind == "cluster" and path not in {"", "0"}:
-        raise ValueError("a cluster has database 0 only")
+        raise AddressError("a cluster has database 0 only")
     # The host `-` is a placeholder: the client connects to the nodes instead.
     plain = f"{scheme}://{user}@-" if user else f"{scheme}://-"
     found = Address("cluster" if kind == "cluster" else "sentinel", nodes, f"{plain}?{query}", master)
     found.options()
     return found
+
+
+def _without_user(url: str) -> tuple[str, ...]:
+    """Return the path and the names of the parameters of a URL, in which an `@` is part of a raw password."""
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    _, slash, path = rest.partition("/")
+    # The path of a socket may have any character; it begins with the slash, or follows the user.
+    shown = () if scheme == "unix" else (slash + path,)
+    return (*shown, *(part.partition("=")[0] for part in query.split("&")))
 
 
 def _parsed(url: str) -> dict[str, Any]:
@@ -117,5 +146,5 @@ def _parsed(url: str) -> dict[str, Any]:
 def _node(text: str, default_port: int) -> Node:
     parts = urlsplit(f"//{text}")
     if not parts.hostname:
-        raise ValueError("a node without a host")
+        raise AddressError("it has a node without a host")
     return parts.hostname, parts.port or default_port

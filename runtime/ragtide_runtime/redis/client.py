@@ -1,28 +1,43 @@
 """Makes clients of Redis, blocking and asynchronous: of a single server, a cluster, or a master that sentinels name."""
 
 import asyncio
+import math
+import random
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, Final, cast
+from time import monotonic
+from typing import Any, Final, TypeVar, cast
 
-from redis import Redis
+from redis import Redis, RedisError
 from redis.asyncio import BlockingConnectionPool
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.client import Pipeline
 from redis.asyncio.cluster import ClusterNode as AsyncClusterNode
 from redis.asyncio.cluster import ClusterPipeline
 from redis.asyncio.cluster import RedisCluster as AsyncRedisCluster
+from redis.asyncio.connection import Connection as AsyncConnection
+from redis.asyncio.connection import parse_url as parse_async_url
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.asyncio.sentinel import Sentinel as AsyncSentinel
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.asyncio.sentinel import SentinelManagedConnection as AsyncSentinelConnection
+from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncSentinelSSLConnection
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.cluster import ClusterNode, RedisCluster
-from redis.exceptions import ConnectionError, TimeoutError  # noqa: A004 - Redis's own
+from redis.connection import Connection, parse_url
+from redis.exceptions import (
+    ConnectionError,  # noqa: A004 - Redis's own
+    CrossSlotTransactionError,
+    RedisClusterException,
+    TimeoutError,  # noqa: A004 - the same
+)
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import Sentinel, SentinelManagedConnection, SentinelManagedSSLConnection
 
 from .addresses import address_of
+from .failures import explained, leaves_connection
 
 CONNECT_TIMEOUT_S = 5.0
 """Seconds to wait for a connection."""
@@ -35,6 +50,12 @@ CONNECTIONS = 32
 
 HEALTH_CHECK_S = 15
 """Seconds without traffic after which a connection is checked before it is used."""
+
+RENEWED_S: Final = 30.0
+"""Most seconds that a connection is used before it is opened anew.
+
+The address may lead to another server by then. A reader learns that no other way: a demoted server answers reads.
+"""
 
 TIMEOUTS: Final[dict[str, Any]] = {
     "socket_connect_timeout": CONNECT_TIMEOUT_S,
@@ -58,15 +79,34 @@ def connect(url: str) -> Redis:
     """
     address = address_of(url)
     if address.kind == "single":
-        return Redis.from_url(url, **TIMEOUTS, **address.tls_options())
+        kind = parse_url(url).get("connection_class", Connection)  # type: ignore[no-untyped-call]  # so in redis-py
+        options = {"connection_class": _leaving(kind), "retry": _once_more(Retry), **TIMEOUTS}
+        return Redis.from_url(url, **options, **address.tls_options())
     if address.kind == "cluster":
         nodes = [ClusterNode(*node) for node in address.nodes]  # type: ignore[no-untyped-call]  # untyped in redis-py
         options = {"retry": Retry(_backoff(), PATIENCE), **CLUSTER_TIMEOUTS, **address.options()}
-        cluster = RedisCluster(startup_nodes=nodes, **options)
+        with _failures_of_clusters():
+            cluster = _BlockingCluster(startup_nodes=nodes, **options)
         return cast("Redis", cluster)  # it has the same commands
     sentinel: Any = Sentinel
     manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
-    return cast("Redis", manager.master_for(address.master))
+    kind = SentinelManagedSSLConnection if address.uses_tls else SentinelManagedConnection
+    options = {"connection_class": _leaving(kind), "retry": _once_more(Retry)}
+    return cast("Redis", manager.master_for(address.master, **options))
+
+
+def connect_once(url: str, timeout_s: float) -> Redis:
+    """Return a client that waits so long for a connection and for a reply, and never tries again."""
+    address = address_of(url)
+    if address.kind != "single":
+        return connect(url)
+    return Redis.from_url(
+        url,
+        socket_connect_timeout=timeout_s,
+        socket_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        **address.tls_options(),
+    )
 
 
 def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
@@ -83,8 +123,15 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
     """
     address = address_of(url)
     if address.kind == "single":
+        kind: type = parse_async_url(url).get("connection_class", AsyncConnection)
         pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url, max_connections=connections, timeout=SOCKET_TIMEOUT_S, **TIMEOUTS, **address.tls_options()
+            url,
+            max_connections=connections,
+            timeout=SOCKET_TIMEOUT_S,
+            connection_class=_leaving(kind),
+            retry=_once_more(AsyncRetry),
+            **TIMEOUTS,
+            **address.tls_options(),
         )
         return _Single.from_pool(pool)
     if address.kind == "cluster":
@@ -95,7 +142,101 @@ def connect_async(url: str, *, connections: int = CONNECTIONS) -> AsyncRedis:
         return cast("AsyncRedis", cluster)  # it has the same commands
     sentinel: Any = AsyncSentinel
     manager = sentinel(address.nodes, sentinel_kwargs=address.sentinel_options(), **TIMEOUTS, **address.options())
-    return cast("AsyncRedis", manager.master_for(address.master, redis_class=_Single))
+    kind = AsyncSentinelSSLConnection if address.uses_tls else AsyncSentinelConnection
+    options = {"connection_class": _leaving(kind), "retry": _once_more(AsyncRetry), "redis_class": _Single}
+    return cast("AsyncRedis", manager.master_for(address.master, **options))
+
+
+class ServerLeftError(ConnectionError):
+    """The server cannot do its work now, and the connection to it was closed: the next command opens one anew."""
+
+
+class _Aging:
+    """A connection that knows when it is to be opened anew: when it is old, or older than one that left its server."""
+
+    left_at = 0.0
+    """Monotonic time at which a connection of this client left its server; each client has a class of its own."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._connected_at = self._renew_at = math.inf
+        connection: Any = self
+        connection.register_connect_callback(self._connected)
+
+    def _connected(self, connection: Any) -> None:
+        del connection
+        self._connected_at = monotonic()
+        self._renew_at = self._connected_at + RENEWED_S * random.uniform(0.75, 1)  # noqa: S311 - not for secrets
+
+    def _is_old(self) -> bool:
+        """Return whether to open it anew now; not again before it is open."""
+        if self._connected_at > self.left_at and self._renew_at > monotonic():
+            return False
+        self._connected_at = self._renew_at = math.inf
+        return True
+
+    def _left(self, error: RedisError) -> ServerLeftError:
+        type(self).left_at = monotonic()
+        return ServerLeftError(explained(error))
+
+
+class _Leaving(_Aging):
+    """A connection that is closed when its server is no longer the one to use.
+
+    After a failover behind one address the sockets to the demoted server stay open, and nothing else would close them.
+    """
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        connection: Any = super()
+        try:
+            return connection.read_response(*args, **options)
+        except RedisError as error:
+            if not leaves_connection(error):
+                raise
+            connection.disconnect()
+            raise self._left(error) from error
+
+    def check_health(self) -> None:
+        connection: Any = super()
+        if self._is_old():
+            connection.disconnect()
+            connection.connect()
+        connection.check_health()
+
+
+class _AsyncLeaving(_Aging):
+    """Does as `_Leaving`, for asynchronous clients."""
+
+    async def read_response(self, *args: Any, **options: Any) -> Any:
+        connection: Any = super()
+        try:
+            return await connection.read_response(*args, **options)
+        except RedisError as error:
+            if not leaves_connection(error):
+                raise
+            await connection.disconnect(nowait=True)
+            raise self._left(error) from error
+
+    async def check_health(self) -> None:
+        connection: Any = super()
+        if self._is_old():
+            await connection.disconnect(nowait=True)
+            await connection.connect()
+        await connection.check_health()
+
+
+def _leaving(connection: Any) -> type:
+    """Return a class of connections of redis-py, blocking or asynchronous, for one client that leaves its server."""
+    mixin = _AsyncLeaving if iscoroutinefunction(connection.read_response) else _Leaving
+    return type(f"Leaving{connection.__name__}", (mixin, connection), {"left_at": 0.0})
+
+
+R = TypeVar("R", Retry, AsyncRetry)
+
+
+def _once_more(retry: type[R]) -> R:
+    """Return the retry of a command that its server refused, over a connection opened anew, and of no other failure."""
+    return retry(NoBackoff(), 1, supported_errors=(ServerLeftError,))
 
 
 class _Single(AsyncRedis):
@@ -119,6 +260,12 @@ class _SinglePipeline(Pipeline):
             return await super().execute(raise_on_error)
 
 
+class _BlockingCluster(RedisCluster):
+    def execute_command(self, *args: Any, **kwargs: Any) -> Any:
+        with _failures_of_clusters():
+            return super().execute_command(*args, **kwargs)  # type: ignore[no-untyped-call]  # so in redis-py
+
+
 class _Cluster(AsyncRedisCluster):
     """A client of a cluster that reports every failed connection as a RedisError, and then looks up the nodes again.
 
@@ -129,7 +276,7 @@ class _Cluster(AsyncRedisCluster):
 
     async def execute_command(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            with _failures_of_connections():
+            with _failures_of_connections(), _failures_of_clusters():
                 return await super().execute_command(*args, **kwargs)
         except (ConnectionError, TimeoutError):
             await self.aclose()  # the next command opens it and looks up the nodes
@@ -144,7 +291,7 @@ class _Cluster(AsyncRedisCluster):
 class _ClusterPipeline(ClusterPipeline):
     async def execute(self, raise_on_error: bool = True, allow_redirections: bool = True) -> list[Any]:
         try:
-            with _failures_of_connections():
+            with _failures_of_connections(), _failures_of_clusters():
                 return await super().execute(raise_on_error, allow_redirections)
         except (ConnectionError, TimeoutError):
             await self.cluster_client.aclose()
@@ -159,6 +306,17 @@ def _failures_of_connections() -> Iterator[None]:
         if isinstance(error, TypeError) and not _raised_by_asyncio(error):
             raise
         raise ConnectionError(f"the connection was closed while it was used ({error})") from error
+
+
+@contextmanager
+def _failures_of_clusters() -> Iterator[None]:
+    """Report a cluster that cannot be used now as a RedisError, which redis-py's exception for it is not."""
+    try:
+        yield
+    except CrossSlotTransactionError:
+        raise
+    except RedisClusterException as error:
+        raise ConnectionError(str(error)) from error
 
 
 def _raised_by_asyncio(error: TypeError) -> bool:

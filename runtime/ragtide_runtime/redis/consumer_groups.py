@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from .entry_ids import Entry
+from .failures import is_missing
 from .scripts import Lua, ScriptCall
 
 _Read = list[tuple[str, Entry]]
@@ -61,7 +62,7 @@ async def group_position(redis: Redis, stream: str, group: str) -> str | None:
     try:
         found = await redis.xinfo_groups(stream)
     except ResponseError as error:
-        if "no such key" not in str(error):
+        if not is_missing(error):
             raise
         return None
     return next((one["last-delivered-id"].decode() for one in found if one["name"] == group.encode()), None)

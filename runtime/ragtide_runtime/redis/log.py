@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, cast
 
 from redis import ResponseError
@@ -11,6 +10,7 @@ from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from .entry_ids import START, Entry, order
+from .failures import is_missing
 from .read_size import READ_BYTES, ReadSize
 from .scripts import Lua, ScriptCall, run_script
 
@@ -64,7 +64,9 @@ async def last_id(redis: Redis, stream: str) -> str:
     """Return the id of the last entry that was ever added to a stream, trimmed or not; `0-0` without a stream."""
     try:
         return cast("bytes", (await redis.xinfo_stream(stream))["last-generated-id"]).decode()
-    except ResponseError:  # there is no such stream
+    except ResponseError as error:
+        if not is_missing(error):
+            raise
         return START
 
 
@@ -172,5 +174,8 @@ async def unpin(redis: Redis, stream: str, group: str) -> None:
     Raises:
         redis.RedisError: Redis failed.
     """
-    with suppress(ResponseError):  # there is no such stream
+    try:
         await redis.xgroup_destroy(stream, group)
+    except ResponseError as error:
+        if not is_missing(error):
+            raise

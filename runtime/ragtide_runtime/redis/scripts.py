@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -26,6 +26,7 @@ from redis.exceptions import (
     MovedError,
     NoScriptError,
     ReadOnlyError,
+    RedisClusterException,
     TimeoutError,  # noqa: A004 - the same
     TryAgainError,
 )
@@ -90,19 +91,28 @@ class Lua:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._text = self._sha = ""
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The script with everything that it uses."""
+        # No cached_property: on Python 3.11 it has a lock, which a forked child may inherit as held.
+        if not self._text:
+            self._text = self._assembled()
+        return self._text
+
+    @property
+    def sha(self) -> str:
+        """The name by which Redis knows the script."""
+        if not self._sha:
+            self._sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+        return self._sha
+
+    def _assembled(self) -> str:
         own = (FOLDER / f"{self.name}.lua").read_text(encoding="utf-8")
         text = "".join(_shared(name) for name in _used_files(own)) + own
         used = [name for name in NAMES if re.search(rf"\b{name}\b", text)]
         return "".join(f"local {name} = {NAMES[name]}\n" for name in used) + text
-
-    @cached_property
-    def sha(self) -> str:
-        """The name by which Redis knows the script."""
-        return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 @cache
@@ -189,12 +199,14 @@ def _on_cluster(redis: Any, calls: Sequence[ScriptCall[R]]) -> list[Any]:
     while True:
         try:
             return _on_nodes(redis, calls)
-        except MOVING as error:
+        except (*MOVING, RedisClusterException) as error:
             tries += 1
             if tries > PATIENCE:
+                if isinstance(error, RedisClusterException):  # no RedisError
+                    raise ConnectionError(str(error)) from error
                 raise
             time.sleep(backoff.pause_s())
-            with suppress(RedisError):
+            with suppress(RedisError, RedisClusterException):
                 redis.nodes_manager.initialize()
             log.debug("trying the cluster again after %r", error)
 

@@ -7,21 +7,25 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.parse import unquote
 
-from redis import Redis
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisClusterException, RedisError
-from redis.retry import Retry
+from redis.exceptions import RedisError
 
 from ..errors import RedisUnavailable
-from .addresses import Address, address_of
-from .client import connect
+from .addresses import ENCODED, AddressError, address_of
+from .client import connect_once
+from .failures import code_of, explained, is_misconfigured
 from .server.embedded import EmbeddedRedis
 
 PING_TIMEOUT_S = 3.0
 """Seconds that a Redis given by URL has to accept a connection, and as many to answer."""
 
-_USER_INFO = re.compile(r"(?<=://)[^/].*@|^(?!\w+://).*@", re.DOTALL)
-_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:pass|secret|token|user|credential)[^=&]*=)[^&]*", re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/].*@|^(?![\w+]+://).*@", re.DOTALL)
+_SHOWN: Final = re.compile(
+    r"(db|protocol|client_name|encoding|max_connections|health_check_interval|retry_on_timeout|decode_responses"
+    r"|virtual_host|timeout|(socket|ssl)_(?!.*pass)[a-z_]{1,40})=[^#]*"
+)
+"""A parameter without a secret; any other part of a query may be the rest of a password."""
+
+_SECRET: Final = re.compile(r"(sentinel_|ssl_)?(password|username)", re.IGNORECASE)
 
 
 def redact(url: str) -> str:
@@ -33,7 +37,15 @@ def redact(url: str) -> str:
     >>> redact("redis://default:s3cret@redis.internal:6379/0?ssl_password=x&db=1")
     'redis://***@redis.internal:6379/0?ssl_password=***&db=1'
     """
-    return _SECRET_PARAMETER.sub(r"\1***", _USER_INFO.sub("***@", url))
+    place, mark, query = _USER_INFO.sub("***@", url).partition("?")
+    return place.partition("#")[0] + mark + "&".join(_parameter(part) for part in query.split("&"))
+
+
+def _parameter(text: str) -> str:
+    if _SHOWN.fullmatch(text) or not text:
+        return text
+    name, equals, _ = text.partition("=")
+    return f"{name}=***" if equals and _SECRET.fullmatch(name) else "***"
 
 
 @dataclass(frozen=True)
@@ -61,65 +73,87 @@ class RedisHandle:
         self.close()
 
 
-def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = False) -> RedisHandle:
+def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = False, ask: bool = True) -> RedisHandle:
     """Return the Redis that the settings' URL names or, without a URL, the server of the data directory.
 
     Args:
         settings_url: URL of a Redis; None for an embedded server.
         data_dir: where an embedded server keeps its data.
         convert: whether a newer server may convert the data of an older one, as roles and producers may.
+        ask: whether the Redis of a URL must answer now; without it only the URL is checked.
 
     Raises:
         RedisUnavailable: the URL is malformed, nothing answers there, or no server can be started.
     """
     if settings_url:
-        _check_answers(settings_url)
+        check_url(settings_url)
+        if ask:
+            check_answers(settings_url)
         return RedisHandle(url=settings_url, description=f"{redact(settings_url)} (RAGTIDE_REDIS_URL)")
     embedded = EmbeddedRedis.open(data_dir, convert=convert)
     description = f"embedded {embedded.binary} in {embedded.data_dir}: redis-cli -s {embedded.socket}"
     return RedisHandle(url=embedded.url, description=description, embedded=embedded)
 
 
-NEEDS_PASSWORD: Final = ("HELLO must be called with the client already authenticated", "Authentication required")
-"""Words of a server that got no password."""
+ABSENT: Final = "start it, correct RAGTIDE_REDIS_URL, or unset that to have ragtide start a Redis of its own"
+"""What to do about a Redis that does not answer."""
+
+REFUSES_WRITES: Final = frozenset({"MISCONF", "NOREPLICAS", "OOM", "READONLY"})
+"""Codes of errors with which a server answers PING or a write, although it answers reads."""
 
 
-def _check_answers(url: str) -> None:
-    malformed = RedisUnavailable(
-        f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: set it to redis://host:6379/0, "
-        "rediss://host:6379/0, unix:///path/to/redis.sock, redis+cluster://host:6379,host:6379 or "
-        "redis+sentinel://host:26379,host:26379/master (characters such as / # ? @ in a password are percent-encoded)"
-    )
+def check_url(url: str) -> None:
+    """Check that a text is the URL of a Redis.
+
+    Raises:
+        RedisUnavailable: it is not.
+    """
     try:
-        address = address_of(url)
-    except (ValueError, TypeError):  # not chained, because the text can quote the password
-        raise malformed from None
-    try:
-        with _impatient(url, address) as client:
-            client.ping()
-    # TypeError: an option that redis-py does not know.
-    except (RedisError, RedisClusterException, OSError, TypeError) as error:
-        reason = str(error)
-        if any(words in reason for words in NEEDS_PASSWORD):
-            raise RedisUnavailable(
-                f"the Redis at {redact(url)} needs a password: set RAGTIDE_REDIS_PASSWORD, or write it into the URL"
-            ) from None
-        user_info, at, _ = url.partition("://")[2].partition("?")[0].rpartition("@")
-        for secret in filter(None, reversed(user_info.split(":", 1)) if at else ()):
-            reason = reason.replace(unquote(secret), "***").replace(secret, "***")
+        address_of(url)
+    except (ValueError, TypeError) as error:  # not chained, because redis-py's text can quote the password
         raise RedisUnavailable(
-            f"no usable Redis at {redact(url)} ({reason or type(error).__name__}): start it, "
-            "correct RAGTIDE_REDIS_URL, or unset that to have ragtide start a Redis of its own"
+            f"RAGTIDE_REDIS_URL is {redact(url)!r}, which is not a Redis URL: set it to redis://host:6379/0, "
+            "rediss://host:6379/0, unix:///path/to/redis.sock, redis+cluster://host:6379,host:6379 or "
+            f"redis+sentinel://host:26379,host:26379/master ({_why(error)}{ENCODED})"
         ) from None
 
 
-def _impatient(url: str, address: Address) -> Redis:
-    if address.kind != "single":
-        return connect(url)
-    return Redis.from_url(
-        url,
-        socket_connect_timeout=PING_TIMEOUT_S,
-        socket_timeout=PING_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 0),
-        **address.tls_options(),
-    )
+def check_answers(url: str) -> None:
+    """Check that the Redis of a URL answers now; one that refuses only writes does.
+
+    Raises:
+        RedisUnavailable: it does not.
+    """
+    try:
+        with connect_once(url, PING_TIMEOUT_S) as client:
+            client.ping()
+    # TypeError: an option that redis-py does not know.
+    except (RedisError, OSError, TypeError, ValueError) as error:
+        code = code_of(error)
+        if code in REFUSES_WRITES:
+            return
+        # redis-py names a parameter that it does not know, which may be the rest of a password.
+        unknown = isinstance(error, TypeError)
+        reason = "a parameter in it is unknown" if unknown else without_secrets(explained(error), url)
+        raise RedisUnavailable(
+            f"no usable Redis at {redact(url)} ({reason})" + ("" if code else f": {ABSENT}"),
+            may_recover=not is_misconfigured(error),
+        ) from None
+
+
+def _why(error: Exception) -> str:
+    return f"{error}; " if isinstance(error, AddressError) else ""
+
+
+def without_secrets(text: str, url: str) -> str:
+    """Return a text in which the user and the password of a URL are hidden."""
+    rest = url.partition("://")[2].partition("?")[0]
+    user_info = "" if rest.startswith("/") else rest.rpartition("@")[0]
+    for secret in reversed(user_info.split(":", 1)):
+        if len(secret) >= SHORTEST:
+            text = text.replace(unquote(secret), "***").replace(secret, "***")
+    return text
+
+
+SHORTEST: Final = 3
+"""Characters of the shortest user or password that is hidden in a text; a shorter one is part of any word."""

@@ -6,8 +6,16 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 
-def _expanded(path: Path) -> Path:
-    return path.expanduser().absolute()
+def expanded(path: Path) -> Path:
+    """Return a whole path.
+
+    Raises:
+        ValueError: it begins with `~`, and this user has no home directory.
+    """
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~, but no home directory is known: write the whole path") from None
 
 
 class LocalSettings(BaseModel):
@@ -15,6 +23,6 @@ class LocalSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    model: Annotated[Path, AfterValidator(_expanded)] | None = None
+    model: Annotated[Path, AfterValidator(expanded)] | None = None
     """File that `ragtide fit` wrote, which corrects the shipped model for your interactions; its digest is part of the
     labeler's version. None uses the shipped model alone."""

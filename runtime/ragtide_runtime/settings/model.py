@@ -29,7 +29,7 @@ from .errors import Explainer, read_toml
 from .history import HistorySettings
 from .ingest import IngestSettings
 from .judge import JudgeSettings
-from .local import LocalSettings
+from .local import LocalSettings, expanded
 from .models import ModelsSettings
 from .notify import NotifySettings
 from .otel import OtelSettings
@@ -44,18 +44,21 @@ from .web import WebSettings
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
 
 
-def _expanded(path: Path) -> Path:
-    return path.expanduser().absolute()
-
-
 def _salt(secret: SecretStr) -> SecretStr:
     if not SALT_MIN_BYTES <= len(secret.get_secret_value().encode()) <= SALT_MAX_BYTES:
         raise ValueError(f"must have {SALT_MIN_BYTES} to {SALT_MAX_BYTES} bytes")
     return secret
 
 
+NO_HOME: Final = Path(os.devnull) / "no home directory is known"
+"""Where nothing can be written: the data directory by default of a user without a home, as in a container."""
+
+
 def _default_data_dir() -> Path:
-    return _expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+    try:
+        return expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+    except ValueError:  # only what writes there needs it
+        return NO_HOME
 
 
 def _in_order(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
@@ -88,7 +91,7 @@ class Settings(BaseSettings):
     """Certificate of this client, for servers that require client certificates."""
     redis_key_file: Path | None = None
     """Key of this client's certificate."""
-    data_dir: Annotated[Path, AfterValidator(_expanded)] = Field(default_factory=_default_data_dir)
+    data_dir: Annotated[Path, AfterValidator(expanded)] = Field(default_factory=_default_data_dir)
     """Directory for the data of a Redis that ragtide starts; by default `ragtide` in the user's data directory."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""

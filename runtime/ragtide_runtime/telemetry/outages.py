@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
+from ..redis.failures import explained
+
 FORGOTTEN_S: Final = 30.0
 """Seconds after which a failed attempt no longer counts if it was not repeated, because its loop has ended."""
 
@@ -54,7 +56,7 @@ class Outage:
             self._logged = self._logged or first
         if first:
             event = f"{self._subject} failed: retrying until it answers, and logging no further failures until then"
-            log.warning(event, doing=doing, error=str(error) or type(error).__name__, **fields)
+            log.warning(event, doing=doing, error=explained(error), **fields)
 
     def succeeded(self, doing: str) -> None:
         """Report a success, and log the end of an outage."""

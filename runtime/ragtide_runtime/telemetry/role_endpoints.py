@@ -13,6 +13,7 @@ from redis.exceptions import RedisClusterException
 
 from ..cancellation import end
 from ..redis.client import connect_async
+from ..redis.failures import explained
 from ..settings.model import Settings
 from .backlog_metrics import BacklogCollector
 from .families import of_pipelines
@@ -79,7 +80,7 @@ async def _ping(redis: Redis, health: Health) -> None:
             async with asyncio.timeout(PING_S):
                 await redis.ping()
         except (RedisError, RedisClusterException, OSError, TimeoutError) as error:
-            health.redis_failed(str(error) or type(error).__name__)
+            health.redis_failed(explained(error))
         else:
             health.redis_answered()
         await asyncio.sleep(PING_S)

@@ -6,6 +6,7 @@ backend, which must not go to this address. Import this module only where OpenTe
 
 import gzip
 import logging
+import os
 import time
 import urllib.error
 import urllib.request
@@ -26,6 +27,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
+from ..forks import at_exit_of_child
 from .log_limit import LogLimit
 
 TRACES_PATH: Final = "/v1/traces"
@@ -204,6 +206,14 @@ class SpanBatches(BatchSpanProcessor):
         )
         self._queue = queue
         self._added = 0
+        self._process = os.getpid()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Queue a span that has ended."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            at_exit_of_child(self.shutdown)
+        super().on_end(span)
 
     def add(self, span: ReadableSpan) -> bool:
         """Queue a span that has ended, and return whether there was room. Call it in one thread only."""

@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from ragtide_roles.doctor.server import servers
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 
@@ -150,7 +151,7 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
             pipe.xinfo_consumers(streams.interactions, LABEL_GROUP)
         replies: list[Any] = await pipe.execute(raise_on_error=False)
     for consumers in replies:
-        if isinstance(consumers, ResponseError):  # no stream or no group yet
+        if isinstance(consumers, ResponseError) and is_missing(consumers):  # no stream or no group yet
             continue
         if isinstance(consumers, Exception):
             raise consumers

@@ -7,6 +7,7 @@ Relevance uses the response as a hint, although its definition does not.
 """
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
@@ -63,12 +64,12 @@ class LocalLabeler:
         """
         if _characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction)
-        return await asyncio.get_running_loop().run_in_executor(self._thread(), self.label_now, interaction)
+        return await asyncio.get_running_loop().run_in_executor(self._thread(os.getpid()), self.label_now, interaction)
 
     @staticmethod
     @cache
-    def _thread() -> ThreadPoolExecutor:
-        """Return the thread for heavy interactions.
+    def _thread(process: int) -> ThreadPoolExecutor:
+        """Return the thread for heavy interactions of a process; a forked child has not the thread of its parent.
 
         A thread is enough: Python lets the event loop run every few milliseconds, and the work is bounded. There is
         only one thread, so that heavy interactions wait for each other and not the event loop for all of them.

@@ -117,7 +117,13 @@ def recorded_digest(folder: Path) -> str | None:
 
 def _new_folder(cache: Path) -> Path:
     """Return a folder for a download, after the removal of folders that a process left when it was killed."""
-    cache.mkdir(parents=True, exist_ok=True)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{cache} cannot hold downloaded models ({error.strerror}): set models.cache_dir or data_dir to a "
+            "directory that you can write to"
+        ) from None
     for left in cache.glob(f"{PARTIAL}*"):
         newest = max([path.stat().st_mtime for path in (left, *left.rglob("*"))], default=0.0)
         if time.time() - newest > ABANDONED_S:

@@ -108,8 +108,8 @@ class EmbeddedRedis:
                 start.release()
         except OSError as error:
             raise RedisUnavailable(
-                f"{data_dir} cannot be Redis's data directory ({error.strerror or error}): "
-                "set RAGTIDE_DATA_DIR to a local directory that you can write to"
+                f"{data_dir} cannot be Redis's data directory ({error.strerror or error}): set RAGTIDE_REDIS_URL to a "
+                "running Redis, or RAGTIDE_DATA_DIR to a local directory that you can write to"
             ) from error
 
     @classmethod
