@@ -51,7 +51,8 @@ def test_a_role_starts_over_connections_that_are_cut(role: str, tmp_path: Path) 
 
 
 def test_a_wrong_password_or_host_ends_a_role_at_once_with_its_remedy(tmp_path: Path) -> None:
-    with RedisProcess(tmp_path / "redis", "requirepass right") as server:
+    with RedisProcess(tmp_path / "redis") as server:
+        server.client.config_set("requirepass", "right")
         address = f"127.0.0.1:{server.port}"
         for url, remedy in (
             (f"redis://:wrong-secret@{address}", "correct RAGTIDE_REDIS_PASSWORD"),

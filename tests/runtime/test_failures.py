@@ -64,7 +64,11 @@ REPLIES = {
     ),
     "NOAUTH": ("NOAUTH Authentication required.",),
     "WRONGPASS": ("WRONGPASS invalid username-password pair or user is disabled.", "ERR invalid password"),
-    "NOPERM": ("NOPERM User shop has no permissions to run the 'xadd' command",),
+    "NOPERM": (
+        "NOPERM User shop has no permissions to run the 'xadd' command",
+        "ERR ACL failure in script: User shop has no permissions to run the 'xadd' command script: on @user_script:1.",
+        f"{WRAPPED}The user executing the script can't run this command or subcommand",
+    ),
     "MOVED": ("MOVED 3999 127.0.0.1:6381",),
     "": (
         "ERR syntax error",
@@ -77,7 +81,7 @@ REPLIES = {
 
 def read(reply: str) -> Any:
     """Return the error that redis-py makes of a reply."""
-    return BaseParser.parse_error(reply)
+    return BaseParser.parse_error(reply)  # type: ignore[no-untyped-call]  # so in redis-py
 
 
 def test_a_reply_means_the_same_in_every_server_and_inside_a_script() -> None:

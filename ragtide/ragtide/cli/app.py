@@ -102,8 +102,8 @@ def main() -> None:
         err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
     except (RagtideError, redis.RedisError) as error:  # an error alone imports redis here
-        message = error if isinstance(error, RagtideError) else redis.explained(error)
-        err.print(f"ragtide: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sentence = str(error) if isinstance(error, RagtideError) else redis.explained(error)
+        err.print(f"ragtide: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 
 

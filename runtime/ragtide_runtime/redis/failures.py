@@ -85,6 +85,8 @@ _OF_CLASS: Final[dict[type[Exception], str]] = {
 """The codes that redis-py removes from its messages."""
 
 _NEEDS_PASSWORD: Final = ("HELLO must be called with the client already authenticated", "Authentication required")
+_FORBIDDEN: Final = ("ACL failure in script", "has no permissions to", "executing the script can't run this command")
+"""Words of an ACL that forbids a command inside a script."""
 _NO_SUCH_NAME: Final = frozenset(
     getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
 )
@@ -106,7 +108,8 @@ def code_of(error: BaseException) -> str:
     words = str(error)[: 20 * WORDS_LOOKED_AT].split(maxsplit=WORDS_LOOKED_AT)
     if words and words[0] in FAILURES:
         return words[0]
-    return next((word[1:] for word in words if word[0] == "-" and word[1:] in FAILURES), "")
+    found = next((word[1:] for word in words if word[0] == "-" and word[1:] in FAILURES), "")
+    return found or ("NOPERM" if any(words in str(error) for words in _FORBIDDEN) else "")
 
 
 def leaves_connection(error: BaseException) -> bool:

@@ -89,24 +89,23 @@ class Lua:
         name: of its file, without `.lua`.
     """
 
+    text: str
+    """The script with everything that it uses."""
+    sha: str
+    """The name by which Redis knows the script."""
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self._text = self._sha = ""
 
-    @property
-    def text(self) -> str:
-        """The script with everything that it uses."""
-        # No cached_property: on Python 3.11 it has a lock, which a forked child may inherit as held.
-        if not self._text:
-            self._text = self._assembled()
-        return self._text
-
-    @property
-    def sha(self) -> str:
-        """The name by which Redis knows the script."""
-        if not self._sha:
-            self._sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-        return self._sha
+    def __getattr__(self, name: str) -> str:
+        # At the first use. A cached_property has a lock on Python 3.11, which a forked child may inherit as held.
+        if name == "text":
+            self.text = self._assembled()
+            return self.text
+        if name == "sha":
+            self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+            return self.sha
+        raise AttributeError(name)
 
     def _assembled(self) -> str:
         own = (FOLDER / f"{self.name}.lua").read_text(encoding="utf-8")

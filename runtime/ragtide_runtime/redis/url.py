@@ -95,9 +95,6 @@ def resolve_redis(settings_url: str | None, data_dir: Path, *, convert: bool = F
     return RedisHandle(url=embedded.url, description=description, embedded=embedded)
 
 
-ABSENT: Final = "start it, correct RAGTIDE_REDIS_URL, or unset that to have ragtide start a Redis of its own"
-"""What to do about a Redis that does not answer."""
-
 REFUSES_WRITES: Final = frozenset({"MISCONF", "NOREPLICAS", "OOM", "READONLY"})
 """Codes of errors with which a server answers PING or a write, although it answers reads."""
 
@@ -135,10 +132,13 @@ def check_answers(url: str) -> None:
         # redis-py names a parameter that it does not know, which may be the rest of a password.
         unknown = isinstance(error, TypeError)
         reason = "a parameter in it is unknown" if unknown else without_secrets(explained(error), url)
-        raise RedisUnavailable(
-            f"no usable Redis at {redact(url)} ({reason})" + ("" if code else f": {ABSENT}"),
-            may_recover=not is_misconfigured(error),
-        ) from None
+        message = f"no usable Redis at {redact(url)} ({reason})"
+        if not code:
+            message = (
+                f"no usable Redis at {redact(url)} ({reason}): start it, correct RAGTIDE_REDIS_URL, or unset that to "
+                "have ragtide start a Redis of its own"
+            )
+        raise RedisUnavailable(message, may_recover=not is_misconfigured(error)) from None
 
 
 def _why(error: Exception) -> str:
