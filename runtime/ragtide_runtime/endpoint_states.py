@@ -27,6 +27,8 @@ class EndpointState:
     """The last failure; empty if a call has succeeded since."""
     over_budget: str = ""
     """The period whose spend limit is reached: `hour` or `day`; empty if no limit is reached."""
+    adapted: str = ""
+    """What the endpoint is asked for less after its refusals, in words; empty if nothing."""
     in_flight: int = field(default=0, compare=False)
     """Concurrent calls when the state was written: at its last change, or up to 15 seconds ago."""
     calls_allowed: int = field(default=0, compare=False)
@@ -54,6 +56,7 @@ def _decoded(data: bytes) -> EndpointState | None:
             found["busy"] is True,
             str(found["last_error"])[:1000],
             str(found.get("over_budget", "")),
+            str(found.get("adapted", ""))[:1000],
             int(found.get("in_flight", 0)),
             int(found.get("calls_allowed", 0)),
         )

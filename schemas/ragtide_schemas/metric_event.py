@@ -38,6 +38,8 @@ class JudgedScores(WireModel):
     """Score by qualified metric name."""
     absent: dict[MetricName, str] = Field(default_factory=dict)
     """Reason for each metric that could not be computed."""
+    cost_usd: Dollars | None = None
+    """The part of the event's `cost_usd` that these scores cost; absent for all of it."""
     inclusion_probability: Probability = 1.0
     """Probability with which this interaction was chosen; its weight is the inverse."""
     uniform: bool = False

@@ -173,3 +173,23 @@ def test_the_balance_of_the_four_scores_shows_its_distribution() -> None:
     )
     for share in one.distribution:
         assert share.lower < share.share < share.upper
+
+
+def test_in_a_cascade_the_dollars_are_booked_under_the_labeler_that_was_paid() -> None:
+    state = AggregatorState(StateOptions())
+    for number in range(10):
+        judged = JudgedScores(labeler="judge", labeler_version="m", profile="p", scores={METRIC: 0.5}, cost_usd=0.02)
+        state.apply(event(number, {METRIC: 0.5}, latency_s=1.0, cost_usd=0.02, judged=judged if number < 4 else None))
+    found = {(e.labeler, e.metric): e for e in chosen(estimates(state), labeling=True)}
+    assert found["judge", "labeling.cost_usd"].estimate == pytest.approx(0.02)
+    assert found["judge", "labeling.cost_usd"].n == 4
+    assert {metric for labeler, metric in found if labeler != "judge"} == {"labeling.latency_s"}
+
+
+def test_a_proxy_that_is_paid_has_dollars_of_its_own_beside_the_reference() -> None:
+    state = AggregatorState(StateOptions())
+    judged = JudgedScores(labeler="judge", labeler_version="m", profile="p", scores={METRIC: 0.5}, cost_usd=0.02)
+    state.apply(event(1, {METRIC: 0.5}, cost_usd=0.03, judged=judged))
+    found = {e.labeler: e.estimate for e in chosen(estimates(state), labeling=True) if e.metric == "labeling.cost_usd"}
+    assert found.pop("judge") == pytest.approx(0.02)
+    assert list(found.values()) == [pytest.approx(0.01)]

@@ -10,7 +10,17 @@ from ragtide_schemas import InvalidEntryError, MetricDeclaration, MetricEvent, R
 from ragtide_schemas.metric_definitions import FROM_PEOPLE
 
 from ..statistics.batches import Floats
-from .keys import GOLD, GOLD_LABELER, SQUARED_ERROR, EstimateKey, PairKey, scored_metric, segment_values, share_name
+from .keys import (
+    GOLD,
+    GOLD_LABELER,
+    SQUARED_ERROR,
+    UNBOUNDED,
+    EstimateKey,
+    PairKey,
+    scored_metric,
+    segment_values,
+    share_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,28 @@ def estimate_key(event: MetricEvent, segment: str | None, metric: str) -> Estima
         event.pipeline, event.run, segment, metric, event.profile, event.labeler, event.labeler_version,
         None if declared is None else declared.measure,
     )  # fmt: skip
+
+
+def usage_keys(event: MetricEvent) -> tuple[EstimateKey, ...]:
+    """Return the keys of time and cost of labeling of an event, in the order of `usage_of`.
+
+    In a cascade the cost is that of the labeler that was paid: the reference's, and the proxy's if it has one.
+    """
+    latency, cost = (estimate_key(event, None, metric) for metric in UNBOUNDED)
+    judged = event.judged
+    if judged is None:
+        return (latency, cost) if event.prompts else (latency,)
+    reference = cost._replace(labeler=judged.labeler, labeler_version=judged.labeler_version, profile=judged.profile)
+    return (latency, reference, cost) if usage_of(event)[2] else (latency, reference)
+
+
+def usage_of(event: MetricEvent) -> tuple[float, float, float]:
+    """Return time and cost of labeling of an event, and of an event with a reference the cost of its proxy."""
+    judged = event.judged
+    if judged is None:
+        return event.latency_s, event.cost_usd, 0.0
+    paid = event.cost_usd if judged.cost_usd is None else min(judged.cost_usd, event.cost_usd)
+    return event.latency_s, paid, event.cost_usd - paid
 
 
 def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKey:

@@ -10,7 +10,7 @@ from ..events.clusters import BY_ITSELF, cluster_codes, cluster_name
 from ..events.columns import Codes, EventColumns, GroupTable, RejectedEvent, combined, extracted
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.parts import PartGroup, PartSource, grouped_parts, ordered
-from ..events.values import EventPart
+from ..events.values import EventPart, usage_of
 from ..statistics.batches import Floats, Rows
 from .rows import LATEST_MS
 from .table import RowMapping, StateTable
@@ -96,17 +96,19 @@ class BatchBuilder:
         event, extract = group.part.event, group.part.extracted
         base = self._found.values.size + len(self._own) - int(self._parts.places[group.first])
         n_values, n_pairs = len(extract.values), len(extract.pairs)
-        self._own += [*extract.values, event.latency_s, event.cost_usd]
+        self._own += [*extract.values, *usage_of(event)]
         self._own += [score for pair in extract.pairs for score in (pair.reference, pair.proxy)]
-        bases = [base + number for number in range(n_values)] * mapping.scopes + [base + n_values, base + n_values + 1]
-        base, first = base + n_values + 2, len(self._probabilities)
+        bases = [base + number for number in range(n_values)] * mapping.scopes + [
+            base + n_values + number for number in range(3)
+        ]
+        base, first = base + n_values + 3, len(self._probabilities)
         self._probabilities += [pair.probability for pair in extract.pairs]
         pairs = [(base + 2 * number, base + 2 * number + 1, first + number) for number in range(n_pairs)]
         return self._with_rows(mapping, bases, pairs)
 
     @staticmethod
     def _with_rows(mapping: RowMapping, bases: list[int], pairs: list[tuple[int, int, int]]) -> tuple[_Lines, _Lines]:
-        # The last two bases are time and cost of labeling; a part may count none, one or both of them.
+        # The last bases are time and cost of labeling; a part may count none or some of them.
         in_scopes = [pair for pair in pairs for _ in range(mapping.scopes)]
         return (
             list(zip(mapping.rows, bases, strict=False)),

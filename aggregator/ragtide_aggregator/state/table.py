@@ -18,8 +18,8 @@ from ..alerts.rule_values import Arrived, RuleValues
 from ..alerts.sampling import MIXED_SENTENCE
 from ..events.batch import EventBatch, Scope
 from ..events.clusters import BLOCKS
-from ..events.keys import HIDDEN, LATENCY, UNBOUNDED, EstimateKey, PairKey, absent_name
-from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of
+from ..events.keys import HIDDEN, EstimateKey, PairKey, absent_name
+from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of, usage_keys
 from ..statistics.batches import Floats, Rows, grouped
 from ..statistics.budget import Budget
 from ..statistics.dependence import Moved
@@ -130,7 +130,7 @@ class StateTable:
         scopes = scopes_of(event, segments=self.options.segments)
         # Cached, because events of one pipeline and segment add to the same rows.
         absent = self.absences.known(event.absent) if part.counts_absences else ()
-        usage = (UNBOUNDED if event.prompts or event.judged is not None else (LATENCY,)) if part.counts_usage else ()
+        usage = usage_keys(event) if part.counts_usage else ()
         pairs = tuple(pair[:4] for pair in extracted.pairs)
         declared = event.declared and tuple((name, one.measure) for name, one in event.declared.items())
         seen = (
@@ -142,7 +142,7 @@ class StateTable:
             rows = [self.row(estimate_key(event, segment, name)) for segment in scopes for name in extracted.names]
             missing = [self.row(estimate_key(event, segment, name)) for segment in scopes for name, _ in absent]
             missing += [self.row(estimate_key(event, None, absent_name(*absence))) for absence in absent]
-            rows += [self.row(estimate_key(event, None, name)) for name in usage]
+            rows += [self.row(key) for key in usage]
             paired = [self._pair(event, segment, pair) for pair in extracted.pairs for segment in scopes]
             if len(self._mappings) >= MOST_MAPPINGS:
                 # There may be far more combinations of segment values than keys.

@@ -85,6 +85,7 @@ def _judged_scores(judged: ReferenceLabeling) -> JudgedScores:
         prompts=judged.labeling.prompts,
         scores=judged.labeling.scores,
         absent=judged.labeling.absent,
+        cost_usd=min(judged.labeling.cost_usd, COST_MAX_USD),
         inclusion_probability=judged.inclusion_probability,
         uniform=judged.uniform,
     )

@@ -36,7 +36,7 @@ def _of_state(state: EndpointState, processes: list[str]) -> Finding:
             "problem",
             subject,
             f"{asked_by}: calls are paused, because they fail: {state.last_error}",
-            "correct its key, model, address or quota, or wait until the endpoint works again",
+            "do what the message says, or wait until the endpoint works again",
         )
     if state.over_budget:
         return Finding(
@@ -54,7 +54,8 @@ def _of_state(state: EndpointState, processes: list[str]) -> Finding:
         )
     if state.last_error:
         return Finding("warning", subject, f"{asked_by}: the last call failed: {state.last_error}")
-    return Finding("ok", subject, f"{asked_by}: answers")
+    less = f"; after its refusals it is asked for less: {state.adapted}" if state.adapted else ""
+    return Finding("ok", subject, f"{asked_by}: answers{less}")
 
 
 async def _spent(deployment: Deployment, labeler: str, table: str, remote: RemoteSettings) -> list[Finding]:

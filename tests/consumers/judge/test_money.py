@@ -212,7 +212,7 @@ async def test_runs_share_the_account_and_the_alert_of_their_deployment(async_re
     assert await async_redis.exists(Streams(run, 0).alerts) == 0
 
 
-async def test_a_resolved_alert_says_all_that_the_firing_one_said(async_redis: Any) -> None:
+async def test_a_resolved_alert_says_that_calls_are_made_again(async_redis: Any) -> None:
     now = NOON
     falling_back = LIMITED.model_copy(update={"over_budget": "local"})
     spend = RedisSpend(async_redis, "ragtide", falling_back, now=lambda: now)
@@ -221,7 +221,11 @@ async def test_a_resolved_alert_says_all_that_the_firing_one_said(async_redis: A
     await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
     fired, resolved = (Alert.decode(fields[b"data"]) for _, fields in entries)
-    assert resolved == fired.model_copy(update={"status": "resolved", "resolved_at": now})
+    assert resolved == fired.model_copy(
+        update={"status": "resolved", "resolved_at": now, "message": resolved.message}
+    )
+    assert "is reached" in fired.message
+    assert "no longer reached" in resolved.message
 
 
 @pytest.mark.parametrize("stored", [b"garbage", b'{"status":"firing"}', b'"status":"firing"'])

@@ -87,7 +87,7 @@ async def test_a_response_without_any_verdict_has_no_adherence(server: ScriptedJ
         {"response_sentence_key": "b", "supporting_sentence_keys": None, "fully_supported": False},
         {"response_sentence_key": "b", "supporting_sentence_keys": [7], "fully_supported": False},
         {"response_sentence_key": "b", "supporting_sentence_keys": []},
-        {"response_sentence_key": "b", "supporting_sentence_keys": ["0a"], "fully_supported": "yes"},
+        {"response_sentence_key": "b", "supporting_sentence_keys": ["0a"], "fully_supported": "perhaps"},
     ],
     ids=repr,
 )

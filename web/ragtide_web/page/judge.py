@@ -282,13 +282,9 @@ def pipeline_usage(estimates: Iterable[Estimate]) -> list[PipelineUsage]:
         elif not one.metric.startswith(RMSE):
             scored[key][version] = max(scored[key][version], one.n + one.n_absent)
     found = []
-    for key, count in labeled.items():
-        if not judged[key]:
-            continue
-        # A reference labeler scores a sample only: no interaction is labeled by it alone. If several labelers had a
-        # sample judged, nothing tells which judged interaction is of which sample.
-        alone = sum(judged[other] > 0 for other in labeled if other[0] == key[0]) == 1
-        references = [sum(of.values()) for other, of in scored.items() if other[0] == key[0] and other not in labeled]
-        uniform = min(sum(references), judged[key]) if references and alone else None
-        found.append(PipelineUsage(*key, count, judged[key], dollars[key], uniform))
+    for key, count in judged.items():
+        of_all = sum(labels for (pipeline, _), labels in labeled.items() if pipeline == key[0])
+        # A labeler of a cascade's sample labels nothing alone, and its scores are those of the uniform part.
+        uniform = None if key in labeled else min(sum(scored[key].values()), count)
+        found.append(PipelineUsage(*key, labeled.get(key, of_all), count, dollars[key], uniform))
     return sorted(found, key=lambda one: (-one.usd, -one.judged, one.pipeline))[:ROWS]

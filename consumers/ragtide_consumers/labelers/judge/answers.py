@@ -1,13 +1,27 @@
-"""Parses a judge's answer: finds the JSON in the text, and keeps the usable part of an answer that was cut off."""
+"""Reads a judge's answer as a person would: it finds the object that was asked for, and the values in its fields.
 
+Models write drafts into reasoning blocks, words and code fences around the object, wrappers, Python's literals, smart
+quotes and broken escapes. What can be read without guessing is read. All of it takes time in proportion to the text.
+"""
+
+import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic_core import from_json
+from .sloppy_json import Budget, Sloppy, Unreadable
+from .sloppy_json import read as read_sloppy
 
-# A string without an end reaches to the end of the text: otherwise the search from each quote would take square time.
-_COMMA_OR_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|,(?=[ \t\r\n]{0,40}[\]}])', re.DOTALL)
+CHARS: Final = 200_000
+"""Characters of an answer that are read; a longer answer is no answer."""
+DEPTH: Final = 6
+"""Most wrappers around the object, JSON in strings included."""
+
+ATTEMPT: Final = 500
+"""Work of the try to read an object at a bracket, without that of its characters."""
+
+Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,71 +50,30 @@ class Parsed:
     """False if the answer was cut off; then `fields` has the fields before the cut, without a list that was cut."""
 
 
-def parse(text: str) -> Parsed | None:
-    """Return the JSON object in a text; None if there is none.
+# --- Words ---
 
-    >>> parse('Here it is: ```json {"a": [1]} ``` Anything else?')
-    Parsed(fields={'a': [1]}, complete=True)
-    >>> parse('{"a": ["0a", "0b"], "b": ["1')
-    Parsed(fields={'a': ['0a', '0b']}, complete=False)
-    >>> parse("I cannot do that.") is None
-    True
+_YES: Final = frozenset({"yes", "true", "y", "t", "1", "да", "верно", "истина", "是", "对", "真", "sí", "oui", "ja"})
+_NO: Final = frozenset({
+    "no", "false", "n", "f", "0", "partly", "partially", "partial", "not fully", "нет", "ложь", "неверно", "частично",
+    "否", "不是", "假", "部分", "non", "nein",
+})  # fmt: skip
+_ENDS: Final = " \t\r\n.,;:!'\"`*()[]。，！“”‘’"
+
+
+def truth(value: object) -> bool | None:
+    """Return the truth value in another spelling; None if it is none. A partial support is no full support.
+
+    >>> truth(True), truth("Yes."), truth("FALSE"), truth(0), truth("partly"), truth("maybe"), truth(2), truth(None)
+    (True, True, False, False, False, None, None, None)
     """
-    start = text.find("{")
-    if start < 0:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        return bool(value) if value in (0, 1) else None
+    if not isinstance(value, str) or len(value) > 40:
         return None
-    end = text.rfind("}")
-    if end > start:
-        whole = _json(text[start : end + 1])
-        if whole is not None:
-            return Parsed(whole, complete=True)
-    try:
-        part = from_json(text[start:], allow_inf_nan=False, allow_partial=True)
-    except ValueError:
-        return None
-    return Parsed(_without_cut_list(part), complete=False)
-
-
-def _json(text: str) -> Any:
-    """Return the JSON in a text, with or without commas after last elements; None if it has other faults."""
-    try:
-        return from_json(text, allow_inf_nan=False)
-    except ValueError:
-        pass
-    try:
-        return from_json(without_trailing_commas(text), allow_inf_nan=False)
-    except ValueError:
-        return None
-
-
-def without_trailing_commas(text: str) -> str:
-    r"""Return a text without commas between the last element of a JSON list or object and its end; strings stay.
-
-    Small models write such commas. It takes time in proportion to the text.
-
-    >>> without_trailing_commas('{"a": ["0a", "b,]", ], }')
-    '{"a": ["0a", "b,]" ] }'
-    """
-    parts: list[str] = []
-    begun = 0
-    for found in _COMMA_OR_STRING.finditer(text):
-        if found[0][0] == ",":
-            parts.append(text[begun : found.start()])
-            begun = found.start() + 1
-    return "".join([*parts, text[begun:]])
-
-
-def _without_cut_list(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return fields without the last field if it is a list of texts, because the cut may have shortened it.
-
-    A list of objects stays, because each object in it is checked by itself.
-    """
-    if not fields:
-        return fields
-    name, value = next(reversed(fields.items()))
-    if isinstance(value, list) and not any(isinstance(item, dict) for item in value):
-        return {other: fields[other] for other in fields if other != name}
-    return fields
+    word = value.strip(_ENDS).lower()
+    return True if word in _YES else False if word in _NO else None
 
 
 def texts(value: object) -> list[str] | None:
@@ -112,3 +85,428 @@ def texts(value: object) -> list[str] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         return None
     return [piece.strip() for item in value for piece in item.split(",") if piece.strip()]
+
+
+_CANNOT: Final = r"(?:can(?:no|['’])t|can not|could(?:n['’]| no)t|won['’]t|will not|am (?:not able|unable)|['’]m (?:not able|unable)|unable|not able|must (?:decline|refuse)|have to (?:decline|refuse)|refuse|decline)"  # noqa: E501
+_REFUSAL: Final = re.compile(
+    r"(?:"
+    # Sorry, and then that it cannot.
+    rf"(?:sorry|apolog|unfortunately|regret)[^.{{}}]{{0,80}}\b{_CANNOT}\b"
+    rf"|as an? (?:ai|language|large|responsible|assistant)[^.{{}}]{{0,80}}\b{_CANNOT}\b"
+    # That it cannot do what is asked of an assistant.
+    rf"|\b{_CANNOT}\b(?: to)?[ ,]{{1,3}}(?:[a-z]+ly )?(?:\w+ ){{0,2}}?(?:assist|help|comply|fulfil|proceed"
+    r"|continue with|provide|engage|discuss"
+    r"|support (?:this|that|your)|process (?:this|that|your)|respond to (?:this|that|your)"
+    r"|participate|do (?:this|that)|judge (?:this|that)|evaluate (?:this|that)|analy[sz]e (?:this|that)"
+    r"|label (?:this|that)|this request|that request|your request)"
+    r"|against my (?:guidelines|programming|policy|policies)|violates? (?:my|our|the) (?:\w+ )?(?:polic|guideline)"
+    # Russian, Ukrainian
+    r"|(?:извин|прости|прошу прощения|к сожалению|сожале)[^.{}]{0,60}\bне (?:мог|могу|буду|в состоянии|имею)"
+    r"|не могу (?:\w+ )?(?:помочь|выполнить|ответить|обсуждать|предоставить|оценить это)|вибач[^.{}]{0,60}не можу"
+    # Chinese, Japanese, Korean
+    r"|(?:抱歉|对不起|對不起|很遗憾|不好意思)[^。{}]{0,40}(?:无法|不能|無法|不可以|没法|沒辦法)"
+    r"|我(?:无法|不能|無法)(?:协助|帮助|提供|满足|回答|完成|處理|处理|協助|幫助|评估|继续)"
+    r"|(?:申し訳|すみません|恐れ入ります)[^。{}]{0,60}(?:できません|できかね|お答えでき|いたしかね)"
+    r"|(?:죄송|미안)[^.{}]{0,60}(?:수 없|어렵|못)"
+    # Spanish, Portuguese, French, Italian, German, Dutch, Polish, Turkish, Arabic, Hindi, Vietnamese
+    r"|(?:lo siento|lo lamento|disculp)[^.{}]{0,60}\bno (?:puedo|podemos|me es posible)"
+    r"|\bno puedo (?:ayudar|asistir|cumplir|proporcionar|responder|realizar|continuar)"
+    r"|(?:desculp|lamento|sinto muito)[^.{}]{0,60}\bnão (?:posso|consigo)"
+    r"|\bnão posso (?:ajudar|fornecer|responder|atender|continuar)"
+    r"|(?:désolé|je regrette|excusez|malheureusement)[^.{}]{0,60}\b(?:ne (?:peux|puis)|pas en mesure)"
+    r"|je ne (?:peux|puis) pas (?:\w+ )?(?:aider|répondre|fournir|traiter|accéder)"
+    r"|(?:mi dispiace|spiacente|purtroppo)[^.{}]{0,60}\bnon (?:posso|sono in grado)"
+    r"|(?:tut mir leid|entschuldig|bedau|leider)[^.{}]{0,60}\b(?:kann|darf|bin)\b[^.{}]{0,60}\b(?:nicht|keine)\b"
+    r"|\bsorry\b[^.{}]{0,60}\bkan\b[^.{}]{0,40}\bniet\b|(?:przykro mi|przepraszam)[^.{}]{0,60}\bnie mogę"
+    r"|(?:üzgünüm|maalesef)[^.{}]{0,80}(?:amam|emem|amıyorum|emiyorum)"
+    r"|(?:عذر|آسف|أعتذر|للأسف)[^.{}]{0,60}(?:لا أستطيع|لا يمكنني|لن أتمكن)"
+    r"|لا (?:أستطيع|يمكنني) (?:المساعدة|تقديم|الإجابة)"
+    r"|(?:क्षमा|माफ)[^।{}]{0,80}(?:नहीं|असमर्थ)|xin lỗi[^.{}]{0,60}không thể"
+    r")"
+)
+_REFUSAL_CHARS: Final = 400
+"""Characters at the start of an answer in which a refusal is looked for."""
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether an answer without an object is a refusal in plain words, in one of the usual languages.
+
+    >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot find a relevant sentence.")
+    (True, False)
+    """
+    said = spoken(text[:CHARS]).strip()
+    return "{" not in said and _REFUSAL.search(said[:_REFUSAL_CHARS].lower()) is not None
+
+
+def whole_characters(text: str) -> str:
+    """Return a text in which a half of a surrogate pair is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+# --- Reasoning ---
+
+_TAG: Final = re.compile(
+    r"<\|channel\|>\s?(\w{1,20})|<([^<>{}\n]{1,120})>|\[(/?THINK(?:ING)?|/?THOUGHTS?)\]|◁([^◁▷]{1,20})▷"
+)
+_THOUGHTS: Final = (
+    "think", "thinking", "thought", "thoughts", "reasoning", "reason", "reflection", "reflect", "scratchpad",
+    "analysis", "monologue", "cot", "deliberation", "thoughtprocess", "rationale",
+)  # fmt: skip
+_NAME_CHARS: Final = 24
+_SILENT_ANALYSIS: Final = re.compile(r"\s*analysis(?=[^\W_])")
+"""Start of a harmony answer whose special tokens a server dropped: `analysisWe need ... assistantfinal{...}`."""
+_FINAL: Final = "assistantfinal"
+
+
+def _meaning(tag: re.Match[str]) -> str:
+    """Return the meaning of a tag: `open` or `close` of a reasoning block, `final` of harmony, or nothing."""
+    channel, name, upper, kimi = tag.groups()
+    if channel is not None:
+        return "final" if channel == "final" else "open"
+    inner = (name or upper or kimi).strip().lower()
+    if inner in ("|channel", "channel|"):  # Gemma's
+        return "open" if inner[0] == "|" else "close"
+    closes = inner.lstrip("|｜ ").startswith("/")
+    if inner.startswith("details") and any(word in inner for word in ("reason", "think", "thought")):
+        return "open"
+    word = inner.strip("|｜/ ").partition(" ")[0]
+    letters = "".join(letter for letter in word if letter.isalpha())
+    if len(letters) > _NAME_CHARS or not letters.endswith(_THOUGHTS):
+        return "close" if inner == "/details" else ""
+    return "close" if closes or letters.startswith("end") else "open"
+
+
+def _after_block(text: str, start: int) -> int | None:
+    """Return the end of the reasoning block that begins before `start`; None if it has no end."""
+    for tag in _TAG.finditer(text, start):
+        meaning = _meaning(tag)
+        if meaning == "close":
+            return tag.end()
+        if meaning == "final":
+            return tag.start()
+    return None
+
+
+def _without_silent_analysis(text: str) -> str:
+    if _SILENT_ANALYSIS.match(text) is None:
+        return text
+    at = text.rfind(_FINAL)
+    return "" if at < 0 else text[at + len(_FINAL) :]
+
+
+def spoken(text: str) -> str:
+    """Return a text without its reasoning blocks; a closing tag alone ends a block that began with the text."""
+    text = _without_silent_analysis(text)
+    kept: list[str] = []
+    at = 0
+    while (tag := _TAG.search(text, at)) is not None:
+        meaning = _meaning(tag)
+        if meaning == "open":
+            kept.append(text[at : tag.start()])
+            end = _after_block(text, tag.end())
+            if end is None:
+                return "".join(kept)
+            at = end
+            continue
+        if meaning == "final" or (meaning == "close" and "details" not in tag[0]):
+            kept.clear()
+        else:
+            kept.append(text[at : tag.end()])
+        at = tag.end()
+    return "".join([*kept, text[at:]])
+
+
+def before_open_block(text: str) -> str:
+    """Return a text up to a reasoning block that has no end.
+
+    >>> before_open_block("hello <think>so the"), before_open_block("<think>so</think> hello")
+    ('hello ', '<think>so</think> hello')
+    """
+    at = 0
+    while (tag := _TAG.search(text, at)) is not None:
+        if _meaning(tag) == "open":
+            end = _after_block(text, tag.end())
+            if end is None:
+                return text[: tag.start()]
+            at = end
+        else:
+            at = tag.end()
+    return text
+
+
+# --- Objects ---
+
+_ESCAPED_START: Final = r"[\[{](?:\\n|\s){0,80}\\[\"'\\]"
+"""Start of an object whose quotes are escaped, because it stands or stood in a JSON string."""
+_MARK: Final = re.compile(rf"(?P<value>\{{|\[(?=\s{{0,80}}[{{\[])|\"(?=\s{{0,40}}{_ESCAPED_START}))|{_TAG.pattern}")
+_DRAFTS: Final = frozenset({
+    "draft", "drafts", "firstdraft", "thinking", "think", "thought", "thoughts", "reasoning", "reasoningcontent",
+    "analysis", "scratchpad", "reflection", "example", "examples", "exampleanswer", "schema", "jsonschema", "template",
+    "initialanswer", "previousanswer", "firstattempt", "wrong", "rejected",
+})  # fmt: skip
+"""Names of members that hold no answer, in letters."""
+_BEFORE: Final = re.compile(r"[\"'“]([\w .-]{1,40})[\"'”]\s{0,10}:\s{0,10}\[?\s{0,10}$")
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse)
+
+
+def _letters(name: object) -> str:
+    return "".join(letter for letter in str(name)[:80].lower() if letter.isalnum())
+
+
+class _Ambiguous(Exception):  # noqa: N818  # never leaves this module
+    """There are several answers in one value, and nothing says which counts."""
+
+
+class _Shape:
+    """The fields that were asked for, under every spelling of their names."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._properties: Mapping[str, Schema] = schema["properties"]
+        self._names = {_letters(name): name for name in self._properties}
+        self._lists = [name for name, of in self._properties.items() if of.get("type") == "array"] or [*self._names]
+
+    def name(self, spelling: object) -> str | None:
+        """Return the name of a field that has this spelling; None if no field has it."""
+        return self._names.get(_letters(spelling))
+
+    def rank(self, value: Mapping[str, Any]) -> int:
+        """Return 2 for all lists that were asked for, 1 for some of the fields, 0 for none."""
+        here = {self.name(name) for name, found in value.items() if not _is_schema(found)}
+        return 2 if here.issuperset(self._lists) else int(any(name in here for name in self._properties))
+
+    def fields(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields under their own names, with the types that were asked for where they can be read so.
+
+        A field that stands there twice with different values is left out.
+        """
+        found: dict[str, Any] = {}
+        twice: set[str] = set()
+        for spelling, raw in value.items():
+            name = self.name(spelling) or spelling
+            read = _read(raw, self._properties.get(name, {}))
+            if name in found and found[name] != read:
+                twice.add(name)
+            found[name] = read
+        return {name: read for name, read in found.items() if name not in twice}
+
+
+def _is_schema(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and len(value) <= 4
+
+
+def _read(value: Any, schema: Schema) -> Any:
+    """Return a value with the type of its schema if it can be read so, else as it is."""
+    kind = schema.get("type")
+    if kind == "boolean":
+        read = truth(value)
+        return value if read is None else read
+    if kind != "array":
+        return value
+    items: Schema = schema.get("items", {})
+    if isinstance(value, str) and value.lstrip()[:1] == "[":  # a list inside a string
+        try:
+            inner = read_sloppy(value, value.index("["))
+        except Unreadable:
+            return value
+        value = value if inner.cut or value[inner.end :].strip() else inner.value
+    if items.get("type") != "object":
+        return value
+    shape = _Shape(items)
+    if isinstance(value, dict) and value and all(isinstance(one, dict) for one in value.values()):
+        key = next(iter(items["properties"]))  # an object by key instead of a list
+        value = [{key: name, **one} for name, one in value.items()]
+    if isinstance(value, list):
+        return [shape.fields(one) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+def parse(text: str, schema: Schema) -> Parsed | None:
+    """Return the object that was asked for: the last complete one outside of reasoning blocks; None if there is none.
+
+    Args:
+        text: of the answer.
+        schema: JSON schema of the object.
+
+    >>> schema = {"properties": {"key_list": {"type": "array", "items": {"type": "string"}}}}
+    >>> parse('<think>{"key_list": []}</think> Here it is: ```json {"result": {"keyList": ["a"]}} ``` {ok}', schema)
+    Parsed(fields={'key_list': ['a']}, complete=True)
+    >>> parse("{'key_list': ['0a', '0b'], 'b': ['1", schema)
+    Parsed(fields={'key_list': ['0a', '0b']}, complete=False)
+    >>> parse("I cannot do that.", schema) is None
+    True
+    """
+    if len(text) > CHARS:
+        return None
+    try:
+        return _parsed(_without_silent_analysis(text), _Shape(schema), Budget(len(text)), 0)
+    except (_Ambiguous, RecursionError):
+        return None
+
+
+def _parsed(text: str, shape: _Shape, budget: Budget, depth: int) -> Parsed | None:
+    best: tuple[dict[str, Any], bool] | None = None
+    begun: dict[str, Any] | None = None
+    inside_cut = False
+    for start, value in _values(text, budget):
+        if start < 0:  # what stood before was reasoning
+            best, begun, inside_cut = None, None, False
+        elif isinstance(value, Sloppy):  # the text ends before the object does
+            inside_cut |= bool(value.value)
+            if any(shape.name(name) for name in value.names):
+                begun = value.value
+        elif not _is_named_draft(text, start):
+            found = _answers(value, shape, budget, depth)
+            if found is not None and (best is None or shape.rank(found) >= shape.rank(best[0])):
+                best, begun = (found, not inside_cut), None
+    if begun is not None:
+        return Parsed(shape.fields(begun), complete=False) if shape.rank(begun) else None
+    if best is not None:
+        return Parsed(shape.fields(best[0]), complete=best[1])
+    if depth < DEPTH and "&quot;" in text:
+        return _parsed(
+            text.replace("&quot;", '"').replace("&#39;", "'").replace("&amp;", "&"), shape, budget, depth + 1
+        )
+    return None
+
+
+def _is_named_draft(text: str, start: int) -> bool:
+    before = _BEFORE.search(text, max(0, start - 80), start)
+    return before is not None and _letters(before[1]) in _DRAFTS
+
+
+def _values(text: str, budget: Budget) -> Iterator[tuple[int, Any]]:
+    """Yield start and value of each JSON value; -1 for the end of a reasoning block that began with the text."""
+    at = 0
+    while (mark := _MARK.search(text, at)) is not None:
+        if mark["value"] is None:
+            at = mark.end()
+            tag = _TAG.match(text, mark.start())
+            meaning = _meaning(tag) if tag is not None else ""
+            if meaning == "open":
+                end = _after_block(text, at)
+                if end is None:
+                    return
+                at = end
+            elif meaning == "final" or (meaning == "close" and "details" not in mark[0]):
+                yield -1, None
+            continue
+        start = mark.start()
+        at = start + 1
+        if budget.spent:
+            return
+        found = _value_at(text, start, budget)
+        if found is None:
+            continue
+        value, end = found
+        yield start, value
+        if not isinstance(value, Sloppy):
+            at = end
+
+
+def _value_at(text: str, start: int, budget: Budget) -> tuple[Any, int] | None:
+    """Return the value that begins at a bracket, and its end; as `Sloppy` if the text ends before it does."""
+    budget.use(ATTEMPT)
+    try:
+        value, end = _STRICT.raw_decode(text, start)
+        return _whole_characters(value) if "\\ud" in text[start:end].lower() else value, end
+    except json.JSONDecodeError as error:
+        budget.use(error.pos - start + error.pos // 10)  # the error counts the lines up to its place
+    except (ValueError, RecursionError):
+        budget.use(50_000)
+    if _ESCAPED_OBJECT.match(text, start) is not None:
+        return _escaped_value_at(text, start, budget)
+    try:
+        sloppy = read_sloppy(text, start, budget)
+    except Unreadable:
+        return None
+    if any(_meaning(tag) in ("close", "final") for tag in _TAG.finditer(text, start, sloppy.end)):
+        return None  # braces of the thoughts, read over their end
+    if sloppy.cut:
+        return (sloppy, sloppy.end) if isinstance(sloppy.value, dict) else None
+    return _whole_characters(sloppy.value), sloppy.end
+
+
+def _whole_characters(value: Any) -> Any:
+    """Return a value whose texts have no half of a surrogate pair, because no store takes one."""
+    return json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
+
+
+def _answers(value: Any, shape: _Shape, budget: Budget, depth: int) -> dict[str, Any] | None:
+    """Return the object with the fields that were asked for in a value and its wrappers.
+
+    Raises:
+        _Ambiguous: several differ.
+    """
+    if depth > DEPTH:
+        return None
+    children: list[Any]
+    if isinstance(value, dict):
+        if shape.rank(value):
+            return value
+        children = [child for name, child in value.items() if _letters(name) not in _DRAFTS]
+    elif isinstance(value, list):
+        children = value
+    elif isinstance(value, str) and "{" in value:
+        inner = _parsed(_without_silent_analysis(value), shape, budget, depth + 1)
+        return inner.fields if inner is not None and inner.complete else None
+    else:
+        return None
+    found: dict[str, Any] | None = None
+    for child in children:
+        one = _answers(child, shape, budget, depth + 1) if isinstance(child, dict | list | str) else None
+        if one is None:
+            continue
+        if found is not None and shape.fields(found) != shape.fields(one):
+            raise _Ambiguous
+        found = one
+    return found
+
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPED: Final = re.compile(r"\\([\"'\\/nrt])")
+_ESCAPED_OBJECT: Final = re.compile(_ESCAPED_START)
+
+
+def _escaped_value_at(text: str, start: int, budget: Budget) -> tuple[Any, int] | None:
+    """Return the value that begins at a bracket and escapes its quotes, and its end."""
+    rest = text[start:]
+    budget.use(4 * len(rest))
+    value, end = _value_at(_ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]), rest), 0, budget) or (None, 0)
+    if value is None or isinstance(value, Sloppy):
+        return None
+    removed = 0
+    for found in _ESCAPED.finditer(rest):
+        if found.start() - removed >= end:
+            break
+        removed += 1
+    return value, start + end + removed
+
+
+def last_object(text: str) -> str:
+    r"""Return the JSON object with which a text ends; empty if it does not end with one.
+
+    >>> last_object('First {"a": 1}. Then {"a": 2}\n```'), last_object('{"a": 1} is wrong')
+    ('{"a": 2}', '')
+    """
+    text = text[-CHARS:]
+    budget = Budget(len(text))
+    at = 0
+    while (start := text.find("{", at)) >= 0 and not budget.spent:
+        found = _value_at(text, start, budget)
+        if found is None or isinstance(found[0], Sloppy):
+            at = start + 1
+            continue
+        if not text[found[1] :].strip(" \t\r\n`.*_-~>"):
+            return text[start : found[1]]
+        at = found[1]
+    return ""

@@ -1,10 +1,12 @@
 """One call of a judge's endpoint: the request, the reply, and the meaning of each failure."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import openai
+import structlog
 
 from ...metrics.scores import AbsentReason
 from ..remote.access import Access
@@ -17,16 +19,22 @@ from .completions import is_completion, read_reply
 from .dialect import Dialect, Message
 from .prices import CallPrice
 from .prompts import Prompt
+from .refusals import About, Refusal, read_refusal
 
 SHOWN_CHARS: Final = 200
 """Characters of an endpoint's answer that are shown in messages."""
+SHOWN_MESSAGE: Final = 500
+"""Characters of an endpoint's refusal that are shown in messages."""
+
+log = structlog.get_logger("ragtide.judge")
 
 
 class NoCompletion(ValueError):  # noqa: N818  # never leaves the client
     """The endpoint answered with success, and the answer is no chat completion."""
 
-    def __init__(self, shown: str) -> None:
+    def __init__(self, shown: str, body: str) -> None:
         super().__init__(f"the reply is no chat completion: {shown}")
+        self.body = body
 
 
 @dataclass(kw_only=True)
@@ -47,8 +55,10 @@ class ChatCall(Call[JudgeAnswer]):
     """Counts tokens and dollars of every reply, usable or not."""
     usable: Callable[[JudgeAnswer], bool]
     """Returns whether an answer holds labels."""
-    probable_tokens: Callable[[], int]
-    """Returns the probable number of tokens of the call."""
+    prompt_tokens: int
+    """Tokens of the messages, by estimate."""
+    answer_tokens: Callable[[], int]
+    """Returns the probable number of tokens of the answer."""
 
     def __post_init__(self) -> None:
         """Set the attributes of the span."""
@@ -57,11 +67,11 @@ class ChatCall(Call[JudgeAnswer]):
 
     def tokens(self) -> int:
         """Return the probable number of tokens of the call."""
-        return self.probable_tokens()
+        return self.prompt_tokens + self.answer_tokens()
 
     async def make(self) -> JudgeAnswer:
         """Return the judge's answer to a request in the dialect of the endpoint."""
-        self._parameters = self.dialect.parameters(self.prompt, self.corrections)
+        self._parameters = self.dialect.parameters(self.prompt, self.corrections, self.prompt_tokens)
         # `post` takes half the time of `chat.completions.create`, which walks through the whole request and builds
         # models of the reply.
         reply = await self.client.post("/chat/completions", cast_to=object, body=self._parameters)
@@ -76,7 +86,8 @@ class ChatCall(Call[JudgeAnswer]):
             completion_tokens=answer.completion_tokens,
         )
         if not is_completion(reply):
-            raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS])
+            body = reply if isinstance(reply, str) else json.dumps(reply)
+            raise NoCompletion(self.access.endpoint.clean(str(reply))[:SHOWN_CHARS], body)
         return answer
 
     def defect(self, reply: JudgeAnswer) -> str:
@@ -96,29 +107,67 @@ class ChatCall(Call[JudgeAnswer]):
         cause = error.__cause__
         message = self.access.endpoint.described(cause if isinstance(cause, ReplyTooLarge) else error)
         if isinstance(error, openai.APIStatusError):
-            return self._refused(error, message)
-        of_content = isinstance(error, NoCompletion)
+            return self._refused(error)
+        if isinstance(error, NoCompletion):
+            return self._instead(error, message)
         return CallFailure(
             FailureKind.FAILED,
             _outcome(error),
             message,
             overloaded=isinstance(error, TimeoutError | openai.APITimeoutError),
-            of_content=of_content,
-            final=_about_content(message) if of_content else None,
         )
 
-    def _refused(self, error: openai.APIStatusError, message: str) -> CallFailure:
-        if error.status_code == 429 and getattr(error, "code", None) == "insufficient_quota":
-            return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", message)
-        failure = failure_of_status(
-            error.status_code, error.response.headers, message, clean=self.access.endpoint.clean
-        )
-        if failure.kind is FailureKind.REFUSED:
-            if (about := _about_content(message)) is not None:
-                return CallFailure(failure.kind, failure.outcome, message, final=about)
-            if self.dialect.learn(f"{getattr(error, 'param', '')} {message}", self._parameters):
-                return CallFailure(FailureKind.REPHRASED, failure.outcome, message)
-        return failure
+    def _refused(self, error: openai.APIStatusError) -> CallFailure:
+        status, headers, clean = error.status_code, error.response.headers, self.access.endpoint.clean
+        refusal = read_refusal(status, error.response.text)
+        shown = f"status {status}: {clean(refusal.message)[:SHOWN_MESSAGE]}" if refusal.message else f"status {status}"
+        if status == 429 and refusal.about is About.QUOTA:
+            return CallFailure(FailureKind.MISCONFIGURED, "rate_limited", shown, remedy=_REMEDIES[About.QUOTA])
+        failure = failure_of_status(status, headers, shown, clean=clean)
+        if status < 400 or failure.kind is FailureKind.BUSY or status in {408, 409}:
+            return failure
+        # If the endpoint never answered a call, its words may name nothing and still mean the form of the request.
+        blindly = status < 500 and not self.access.endpoint.answered
+        if (less := self._less(refusal, shown, blindly=blindly)) is not None:
+            return less
+        if status >= 500:
+            return failure
+        if refusal.about is About.FORM and self.access.endpoint.answered:
+            return CallFailure(FailureKind.REFUSED, "refused", shown, remedy=_REMEDIES[About.FORM])
+        return CallFailure(FailureKind.MISCONFIGURED, "refused", shown, remedy=_REMEDIES[refusal.about])
+
+    def _instead(self, error: NoCompletion, message: str) -> CallFailure:
+        """Return the meaning of an answer with success that is no completion, such as a gateway's error."""
+        less = self._less(read_refusal(500, error.body), message, blindly=False)
+        return less or CallFailure(FailureKind.FAILED, "unreadable", message, of_content=True)
+
+    def _less(self, refusal: Refusal, shown: str, *, blindly: bool) -> CallFailure | None:
+        """Return a failure after which less is asked for, of the endpoint or of this interaction; None for others."""
+        if refusal.about is About.CONTENT:
+            return CallFailure(FailureKind.REFUSED, "refused", shown, final=NoLabels(AbsentReason.JUDGE_REFUSED, shown))
+        if refusal.about not in (About.FORM, About.LENGTH, About.ANSWER_LIMIT):
+            return None
+        before = self.dialect.adapted
+        if self.dialect.learn(refusal, self._parameters, self.prompt_tokens, blindly=blindly):
+            if self.dialect.adapted != before:
+                log.info("the endpoint is asked for less", endpoint="judge", now=self.dialect.adapted, because=shown)
+            return CallFailure(FailureKind.REPHRASED, "refused", shown)
+        if refusal.about is About.FORM:
+            return None
+        window = self.dialect.window
+        known = f"the window is {window:,} tokens" if window else "the window is not known"
+        too_long = ContextTooLong(f"{shown} ({known}): set judge.window_tokens to the tokens that the model takes")
+        return CallFailure(FailureKind.REFUSED, "refused", shown, final=too_long)
+
+
+_REMEDIES: Final = {
+    About.KEY: "correct its key (judge.api_key) or the rights of the key, then restart",
+    About.QUOTA: "raise the quota or the balance of the account",
+    About.MODEL: "correct judge.model, then restart",
+    About.ADDRESS: "correct judge.base_url, which often ends with /v1, then restart",
+    About.FORM: "it accepted no form of the request: see judge.structured, judge.temperature and judge.answer_tokens, "
+    "then restart",
+}
 
 
 def _outcome(error: Exception) -> str:
@@ -126,13 +175,3 @@ def _outcome(error: Exception) -> str:
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return "timeout"
     return "no_connection" if isinstance(error, openai.APIConnectionError) else "unreadable"
-
-
-def _about_content(message: str) -> Exception | None:
-    """Return the error of a message about the text of one interaction; None if it is about something else."""
-    lower = message.lower()
-    if any(words in lower for words in ("context_length", "context length", "maximum context", "too many tokens")):
-        return ContextTooLong(message)
-    if "content_filter" in lower or "content management policy" in lower:
-        return NoLabels(AbsentReason.JUDGE_REFUSED, message)
-    return None

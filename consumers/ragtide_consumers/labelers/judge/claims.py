@@ -146,7 +146,10 @@ async def _verdicts(
                 sources = run + (whole if number == 0 else [])
                 found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
         except ContextTooLong:
-            budget //= 2
+            # The refusal may have named the window.
+            variant = client.settings.prompt
+            room = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=variant))
+            budget = min(budget // 2, room)
             if budget < SMALLEST_BUDGET:
                 raise
             usage.counters["context_split"] += 1

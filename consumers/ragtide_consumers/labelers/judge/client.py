@@ -99,6 +99,8 @@ class JudgeClient:
         )
         self._cache: Cache = self._access.cache
         self._answer_tokens = float(FIRST_ANSWER_TOKENS)
+        self._remembered = False
+        self._access.adapted = lambda: self._dialect.adapted
 
     async def ask(
         self,
@@ -123,6 +125,7 @@ class JudgeClient:
             ContextTooLong: the prompt is longer than the model takes.
             NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
         """
+        await self._remember()
         self._check_window(prompt, corrections)
         match None if corrections else await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
@@ -139,13 +142,26 @@ class JudgeClient:
             corrections=corrections,
             usage=usage,
             usable=usable,
-            probable_tokens=lambda: _prompt_tokens(prompt, corrections) + int(self._answer_tokens),
+            prompt_tokens=_prompt_tokens(prompt, corrections),
+            answer_tokens=lambda: int(self._answer_tokens),
         )
         answer = await self._access.ask(
             call, usage, expected_usd=self._probable_usd(prompt, corrections, int(self._answer_tokens))
         )
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
+        if self._dialect.succeeded():
+            await self._cache.put(self._memory_key, self._dialect.memory)
         return answer
+
+    async def _remember(self) -> None:
+        """Take over what another process learned of the endpoint."""
+        if not self._remembered:
+            self._remembered = True
+            self._dialect.remember(await self._cache.get(self._memory_key))
+
+    @property
+    def _memory_key(self) -> str:
+        return content_key("dialect", self._base_url, self.settings.model or "")
 
     async def keep(self, prompt: Prompt, answer: JudgeAnswer) -> None:
         """Store a usable answer in the cache, so that the same prompt costs nothing the next time."""
@@ -154,6 +170,7 @@ class JudgeClient:
 
     async def cached(self, prompt: Prompt) -> JudgeAnswer | None:
         """Return the cached answer to a prompt; None if there is none."""
+        await self._remember()
         match await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 return JudgeAnswer(text, finish, from_cache=True)
@@ -162,7 +179,9 @@ class JudgeClient:
     def batch_request(self, prompt: Prompt) -> BatchRequest:
         """Return a prompt as a request of a batch, whose answer belongs into the cache under its key."""
         expected_usd = self._probable_usd(prompt, (), int(self._answer_tokens))
-        return BatchRequest(self._key(prompt), self._dialect.parameters(prompt), expected_usd)
+        return BatchRequest(
+            self._key(prompt), self._dialect.parameters(prompt, (), _prompt_tokens(prompt, ())), expected_usd
+        )
 
     async def take(self, key: str, reply: object) -> JudgeAnswer | None:
         """Store the answer in a reply of a batch, and return it; None if the reply is a refusal or no completion."""
@@ -213,23 +232,28 @@ class JudgeClient:
         Raises:
             ContextTooLong: the rest of the prompt leaves no room for documents in the model's window.
         """
-        settings = self.settings
-        if settings.window_tokens is None:
-            return settings.context_tokens
-        room = settings.window_tokens - settings.most_answer_tokens - _prompt_tokens(prompt, ())
+        dialect = self._dialect
+        if dialect.window is None:
+            return self.settings.context_tokens
+        room = dialect.window - dialect.reserved_answer - dialect.tokens(_prompt_tokens(prompt, ()))
         if room < SMALLEST_BUDGET:
+            of = "judge.window_tokens" if self.settings.window_tokens else "the endpoint"
             raise ContextTooLong(
-                f"question, response and rules leave {max(room, 0):,} of the {settings.window_tokens:,} tokens of "
-                "judge.window_tokens for documents"
+                f"question, response and rules leave {max(room, 0):,} of the {dialect.window:,} tokens of {of} for "
+                'documents: set judge.prompt to "short" or "keys", or judge.window_tokens if the model takes more'
             )
-        return min(settings.context_tokens, room)
+        # As many tokens by estimate as take this room by the endpoint's count.
+        return min(self.settings.context_tokens, int(room * 1000 / dialect.tokens(1000)))
 
     def _check_window(self, prompt: Prompt, corrections: Sequence[Message]) -> None:
-        window, tokens = self.settings.window_tokens, _prompt_tokens(prompt, corrections)
+        window, tokens = self._dialect.window, self._dialect.tokens(_prompt_tokens(prompt, corrections))
         # Corrections may take the room of the answer, rather than that an unusable answer is kept.
-        rest = 0 if corrections else self.settings.most_answer_tokens
+        rest = 0 if corrections else self._dialect.reserved_answer
         if window is not None and tokens + rest > window:
-            raise ContextTooLong(f"the prompt has about {tokens:,} tokens: judge.window_tokens is {window:,}")
+            raise ContextTooLong(
+                f"the prompt has about {tokens:,} tokens and the window {window:,}: set judge.window_tokens if the "
+                "model takes more"
+            )
 
     def without_cache(self) -> "JudgeClient":
         """Return a client of the same endpoint, limits and account that neither reads nor stores cached answers.

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ...text.keys import normalize_key
-from .answers import Parsed
+from .answers import Parsed, truth
 
 CHARS: Final = 200_000
 """Characters of an answer that are read."""
 HEAD_CHARS: Final = 24
 """Most characters of a line before its colon."""
 
-_YES: Final = frozenset({"yes", "true", "да"})
-_NO: Final = frozenset({"no", "partly", "partially", "partial", "false", "нет", "частично"})
 _NOTHING: Final = frozenset({"", "none", "-", "—", "нет", "empty"})
 
 SPECIAL: Final = ("general", "well_known_fact", "numerical_reasoning", "supported_without_sentence")
@@ -82,8 +80,8 @@ def _trace(lines: Iterable[str]) -> dict[str, Any]:
         elif key.isascii() and key.isalpha() and len(key) <= 3:
             first, *words = [normalize_key(part) for part in rest.replace(",", " ").split()] or [""]
             entry: dict[str, Any] = {"response_sentence_key": key}
-            if first in _YES or first in _NO:
-                entry["fully_supported"] = first in _YES
+            if (verdict := truth(first)) is not None:
+                entry["fully_supported"] = verdict
             entry["supporting_sentence_keys"] = [word for word in words if word not in _NOTHING]
             entries.append(entry)
     if entries:
@@ -122,10 +120,9 @@ def _verdicts(lines: Iterable[str]) -> dict[str, Any]:
         words = [part.strip(".,;: ") for part in rest.replace(",", " ").split()]
         loose = False
         for word in words:
-            if word.lower() in _YES:
-                into = named["entailed_by"]
-            elif word.lower() in _NO:
-                into = named["contradicted_by"]
+            verdict = truth(word)
+            if verdict is not None:
+                into = named["entailed_by" if verdict else "contradicted_by"]
             elif word.lower() not in _NOTHING:
                 loose |= into is None
                 (into if into is not None else []).append(word)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ragtide_runtime.settings.judge import PromptVariant
 
-from .answers import JudgeAnswer, Parsed, parse
+from .answers import JudgeAnswer, Parsed, parse, spoken
 from .plain_answers import IN_WORDS, claims_grammar, parse_lines, trace_grammar, verdicts_grammar
 
 Language = Literal["en", "ru"]
@@ -82,14 +82,19 @@ class Prompt:
 
     def parsed(self, answer: JudgeAnswer) -> Parsed | None:
         """Return the fields of an answer; None if it does not have the form that was asked for."""
+        found = None
         if self.in_lines:
-            return parse_lines(self.name, answer.text, cut=answer.finish == "length")
-        return parse(answer.text)
+            found = parse_lines(self.name, spoken(answer.text), cut=answer.finish == "length")
+        return parse(answer.text, self.schema) if found is None else found
 
     @property
     def formless(self) -> str:
         """The fault of an answer without the form, in words for the judge."""
-        return "it has none of the lines that were asked for" if self.in_lines else "it is not a JSON object"
+        return (
+            "it has none of the lines that were asked for"
+            if self.in_lines
+            else "it is not a JSON object with the fields that were asked for"
+        )
 
     def fault(self, text: str) -> str:
         """Return a fault with the names that this form of the answer has."""

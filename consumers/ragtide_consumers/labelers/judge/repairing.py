@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 from ...metrics.scores import AbsentReason
 from ..remote.errors import NoLabels
 from ..remote.usage import Usage
-from .answers import JudgeAnswer
+from .answers import JudgeAnswer, is_refusal
 from .client import JudgeClient
 from .dialect import Message
 from .prompts import Language, Prompt
@@ -50,7 +50,7 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
         NoLabels: the judge refused, or no answer held labels.
         EndpointUnavailable, OverBudget: the judge could not be called.
     """
-    read = _ReadOnce(prompt, reader)
+    read = ReadOnce(prompt, reader)
     asked_for = hash(prompt.data)
     best: tuple[int, T, JudgeAnswer, Usage] | None = None
     corrections: list[Message] = []
@@ -58,8 +58,8 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
         if asked:
             usage.counters["judge_repairs"] += 1
         answer = await client.ask(prompt, usage, corrections, usable=read.usable)
-        if answer.refusal is not None or answer.finish == "content_filter":
-            raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {(answer.refusal or answer.finish)[:200]}")
+        if (refusal := read.refusal(answer)) is not None:
+            raise NoLabels(AbsentReason.JUDGE_REFUSED, f"the judge refused: {client.clean(refusal)[:200]}")
         reading, repairs = read.at(answer)
         if reading.labels is None:
             usage.unusable[asked_for] += 1
@@ -79,7 +79,7 @@ async def ask_until_usable(client: JudgeClient, prompt: Prompt, reader: Reader[T
     return labels
 
 
-class _ReadOnce(Generic[T]):
+class ReadOnce(Generic[T]):
     """Reads each answer once: the check whether it is usable and the labels share the same reading."""
 
     def __init__(self, prompt: Prompt, reader: Reader[T]) -> None:
@@ -89,9 +89,15 @@ class _ReadOnce(Generic[T]):
 
     def usable(self, answer: JudgeAnswer) -> bool:
         """Return whether an answer holds labels; a refusal also counts as usable."""
+        return self.refusal(answer) is not None or self.at(answer)[0].labels is not None
+
+    def refusal(self, answer: JudgeAnswer) -> str | None:
+        """Return the words of a refusal; None if the answer is none."""
         if answer.refusal is not None or answer.finish == "content_filter":
-            return True
-        return self.at(answer)[0].labels is not None
+            return answer.refusal or answer.finish
+        if self.at(answer)[0].labels is None and is_refusal(answer.text):
+            return answer.text.strip()
+        return None
 
     def at(self, answer: JudgeAnswer) -> tuple[AnswerReading[T], Usage]:
         """Return the reading of an answer, and the counts of its repairs."""

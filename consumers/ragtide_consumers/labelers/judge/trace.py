@@ -37,7 +37,8 @@ async def judge_trace(
             labels = [await _judge_part(client, sentences, run, language, usage, history=history) for run in runs]
             break
         except ContextTooLong:
-            budget //= 2
+            # The refusal may have named the window.
+            budget = min(budget // 2, client.document_tokens(_prompt(client, sentences, [], language, history)))
             if budget < SMALLEST_BUDGET:
                 raise
             usage.counters["context_split"] += 1

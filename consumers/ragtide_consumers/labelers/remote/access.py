@@ -1,6 +1,6 @@
 """A labeler's access to its endpoint: cache, spend limit, paced calls, and the state that `ragtide doctor` shows."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -58,6 +58,8 @@ class Access:
         self.cache = _cache(name, remote, settings, redis, answers)
         self._spend = _spend(name, remote, settings, redis)
         self._over_budget = ""
+        self.adapted: Callable[[], str] = lambda: ""
+        """Returns what the endpoint is asked for less, in words."""
         self._reporter = (
             None
             if redis is None
@@ -136,6 +138,7 @@ class Access:
             busy=self.endpoint.asks_for_fewer_calls,
             last_error=self.endpoint.last_error,
             over_budget=self._over_budget,
+            adapted=self.adapted(),
             in_flight=self.endpoint.in_flight.in_flight,
             calls_allowed=self.endpoint.in_flight.limit,
         )
@@ -163,4 +166,16 @@ def _spend(name: str, remote: RemoteSettings, settings: Settings, redis: Redis |
         return NoSpendLimit()
     if redis is None:
         return FileSpend(settings.data_dir, remote, name=name)
-    return RedisSpend(redis, settings.prefix, remote, name=name)
+    return RedisSpend(redis, settings.prefix, remote, name=name, effect=_effect(name, settings))
+
+
+def _effect(name: str, settings: Settings) -> str:
+    """Return the effect of a reached spend limit in a cascade, in words; empty for the effect in the settings."""
+    cascade = settings.cascade
+    sampled = settings.labeler == "cascade" and name in (cascade.reference, cascade.middle)
+    if not sampled or cascade.when_unavailable == "wait":
+        return ""
+    return (
+        f"{cascade.proxy} goes on to score every interaction, and the sample has no scores of the {name} until the "
+        "next period"
+    )

@@ -100,6 +100,10 @@ class _TryAgain(Exception):  # noqa: N818  # never leaves this module
         self.wait_s = wait_s
 
 
+class _Rephrased(Exception):  # noqa: N818  # never leaves this module
+    pass
+
+
 class Endpoint:
     """An endpoint with its limits and its state, which the outcome of every call updates.
 
@@ -136,6 +140,11 @@ class Endpoint:
         self._busy_warnings = LogLimit()
         self._random = random.Random()  # noqa: S311  # jitter is no secret
         telemetry.report(breaker_open=lambda: self.breaker.is_open, calls_allowed=lambda: self.in_flight.limit)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the endpoint has answered a call."""
+        return self._replies > 0
 
     @property
     def asks_for_fewer_calls(self) -> bool:
@@ -196,8 +205,12 @@ class Endpoint:
                     f"{self._info.subject} is paused after many failures, last: {self.last_error}; check the endpoint",
                     self.breaker.resumes_in_s,
                 )
-            counts[f"{self._info.name}_calls"] += 1
-            return await self._make(call)
+            while True:
+                counts[f"{self._info.name}_calls"] += 1
+                try:
+                    return await self._make(call)
+                except _Rephrased:  # the call has another form now; it changes a few times at most
+                    continue
 
     async def _make(self, call: Call[Reply]) -> Reply:
         with traced(f"ragtide {self._info.name} call", "CLIENT", call.span) as span:
@@ -246,8 +259,7 @@ class Endpoint:
         if failure.final is not None:
             return failure.final
         if failure.kind is FailureKind.REPHRASED:
-            log.info("the endpoint gets a simpler request", endpoint=self._info.name, because=failure.message)
-            return _TryAgain(failure, 0.0)
+            return _Rephrased()
         if failure.kind is FailureKind.REFUSED:
             # Before the first reply a refusal is about the form of requests; later it is about this content.
             return NoLabels(self._info.refused, failure.message) if self._replies else self._misconfigured(failure)
@@ -270,10 +282,9 @@ class Endpoint:
             log.info("the endpoint is paused", endpoint=self._info.name, pause_s=pause_s, error=message)
 
     def _misconfigured(self, failure: CallFailure) -> EndpointMisconfigured:
-        self._count_failure(failure.message, at_once=True)
+        self._count_failure(f"{failure.message}; {failure.remedy}", at_once=True)
         return EndpointMisconfigured(
-            f"{self._info.subject} refuses calls: {failure.message}; correct its key, model, address or quota, then "
-            "restart",
+            f"{self._info.subject} refuses calls: {failure.message}; {failure.remedy}",
             self.breaker.resumes_in_s,
         )
 

@@ -56,6 +56,8 @@ class CallFailure:
     """Whether the failure may be about this interaction alone."""
     final: Exception | None = None
     """The error to raise at once, because the endpoint works and this question is the problem."""
+    remedy: str = "correct its key, model, address or quota, then restart"
+    """What the operator does about a refusal of all calls."""
 
 
 def failure_of_status(
@@ -79,7 +81,7 @@ def failure_of_status(
     if status < 400:
         message = f"it redirects to {clean(headers.get('location', 'nowhere'))[:200]} with status {status}"
         return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
-    if status in {401, 403, 404}:
+    if status in {401, 402, 403, 404}:
         return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
     if status < 500 and status not in {408, 409}:
         return CallFailure(FailureKind.REFUSED, "refused", message)

@@ -128,6 +128,7 @@ class RedisSpend:
         settings: RemoteSettings,
         *,
         name: str = "judge",
+        effect: str = "",
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._redis = redis
@@ -135,6 +136,7 @@ class RedisSpend:
         # All keys are in the slot of partition 0, whose stream gets the alert.
         self._streams = Streams(deployment_prefix(prefix), 0)
         self._settings = settings
+        self._effect = effect or settings.over_budget_effect
         self._now = now
 
     def _key(self, name: str) -> str:
@@ -160,7 +162,8 @@ class RedisSpend:
     async def _resolve(self, firing: bytes, now: datetime) -> None:
         """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
         try:
-            alert = Alert.decode(firing).model_copy(update={"status": "resolved", "resolved_at": now})
+            over = {"status": "resolved", "resolved_at": now, "message": self._message("is no longer reached")}
+            alert = Alert.decode(firing).model_copy(update=over)
             resolved = alert.encode()
         except InvalidEntryError:
             resolved = b""
@@ -179,11 +182,16 @@ class RedisSpend:
             pipe.incrbyfloat(self._key(reservation.day), difference)
             await pipe.execute()
 
-    def _alert(self, now: datetime) -> Alert:
+    def _message(self, state: str) -> str:
         hour, day = self._settings.spend_per_hour_usd, self._settings.spend_per_day_usd
         limits = " and ".join(
             f"${limit:g} {period}" for limit, period in ((hour, "an hour"), (day, "a day")) if limit is not None
         )
+        return f"The {self._name}'s spend limit of {limits} {state}: " + (
+            f"{self._effect}. Raise it, or ask for fewer labels." if state == "is reached" else "calls are made again."
+        )
+
+    def _alert(self, now: datetime) -> Alert:
         return Alert(
             alert_id=f"{self._name}-spend-{now:%Y%m%d%H%M%S}",
             status="firing",
@@ -193,8 +201,5 @@ class RedisSpend:
             metric=f"{self._name}.cost_usd",
             direction="rise",
             fired_at=now,
-            message=(
-                f"The {self._name}'s spend limit of {limits} is reached: {self._settings.over_budget_effect}. "
-                "Raise it, or ask for fewer labels."
-            ),
+            message=self._message("is reached"),
         )

@@ -1,0 +1,129 @@
+# ruff: noqa: E501 - answers are quoted whole
+"""Answers of real models and servers are read as a person would read them; what is a guess is not read."""
+
+import json
+from typing import Any
+
+import pytest
+from tests.consumers.judge.asking import TOWER, judge
+
+from ragtide.testing import JudgePrompt, Labels, Raw, ScriptedJudge
+from ragtide_consumers.labelers.judge.answers import parse
+from ragtide_consumers.labelers.judge.prompts import TRACE_SCHEMA
+
+RIGHT: dict[str, Any] = {
+    "relevance_explanation": "the first",
+    "all_relevant_sentence_keys": ["0a"],
+    "overall_supported_explanation": "in part",
+    "overall_supported": False,
+    "sentence_support_information": [
+        {
+            "response_sentence_key": "a",
+            "explanation": "0a",
+            "supporting_sentence_keys": ["0a"],
+            "fully_supported": True,
+        },
+        {"response_sentence_key": "b", "explanation": "-", "supporting_sentence_keys": [], "fully_supported": False},
+    ],
+    "all_utilized_sentence_keys": ["0a"],
+}
+DRAFT = json.dumps({**RIGHT, "all_relevant_sentence_keys": [], "all_utilized_sentence_keys": ["0b"]})
+TEXT = json.dumps(RIGHT)
+
+READ = {
+    "a draft in a block": f"<think>{DRAFT}</think>{TEXT}",
+    "a draft before a closing tag alone": f"{DRAFT}</think>{TEXT}",
+    "a draft in harmony's channel": f"<|channel|>analysis<|message|>{DRAFT}<|end|><|start|>assistant<|channel|>final<|message|>{TEXT}",
+    "a draft in harmony without special tokens": f"analysisWe need {DRAFT}assistantfinal{TEXT}",
+    "a draft in Magistral's block": f"[THINK]{DRAFT}[/THINK]\n{TEXT}",
+    "a draft in Open WebUI's block": f'<details type="reasoning" done="true">\n{DRAFT}\n</details>\n{TEXT}',
+    "a draft in a member": f'{{"thinking": {DRAFT}, "answer": {TEXT}}}',
+    "a draft before the answer": f"First: {DRAFT}\nBetter:\n{TEXT}",
+    "half a brace in the thoughts": f'<think>The form is {{"all_relevant_sentence_keys": [</think>{TEXT}',
+    "tags inside an explanation": TEXT.replace("the first", "says <think> and </think>"),
+    "a call written as text": f'<tool_call>{{"name": "labels", "arguments": {TEXT}}}</tool_call>',
+    "JSON in a string": json.dumps({"arguments": TEXT}),
+    "JSON in a string alone": f"Result: {json.dumps(TEXT)}",
+    "a list in a string": TEXT.replace('["0a"], "overall', '"[\\"0a\\"]", "overall'),
+    "verdicts by key": json.dumps(
+        {**RIGHT, "sentence_support_information": {one["response_sentence_key"]: one for one in RIGHT["sentence_support_information"]}}
+    ),
+    "Python": repr(RIGHT),
+    "HTML": TEXT.replace('"', "&quot;"),
+    "quotes without escapes": TEXT.replace("the first", 'it says "yes", and "no" to {b}'),
+    "a comment and bare names": TEXT.replace('"overall_supported": false', "overall_supported: no /* b */"),
+}  # fmt: skip
+UNREAD = {
+    "a block without an end": f"<think>{DRAFT}",
+    "a closing tag at the end": f"{DRAFT}</think>I am not sure.",
+    "two answers in one list": f"[{DRAFT}, {TEXT}]",
+    "two answers in one object": f'{{"first": {DRAFT}, "second": {TEXT}}}',
+    "dots for a list": TEXT.replace('["0a"]', "[...]"),
+    "a draft, and an answer that was cut": f'{DRAFT}\n{{"all_relevant_sentence_keys": ["0',
+    "a schema": json.dumps(TRACE_SCHEMA),
+}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("case", READ)
+def test_an_answer_is_read_without_a_guess(case: str) -> None:
+    found = parse(READ[case], TRACE_SCHEMA)
+    assert found is not None
+    assert found.complete
+    labels = {name: value for name, value in found.fields.items() if not name.endswith("explanation")}
+    assert labels == {name: value for name, value in RIGHT.items() if not name.endswith("explanation")}
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("case", UNREAD)
+def test_what_is_no_answer_or_a_guess_is_not_read(case: str) -> None:
+    found = parse(UNREAD[case], TRACE_SCHEMA)
+    assert found is None or not any(isinstance(value, list) for value in found.fields.values())
+
+
+def as_parts(text: str) -> dict[str, Any]:
+    thoughts = {"type": "thinking", "thinking": [{"type": "text", "text": DRAFT}]}
+    return {"content": [thoughts, {"type": "text", "text": text}]}
+
+
+PLACES = {
+    "parts": as_parts,
+    "a call": lambda text: {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": text}}]},
+    "a call beside words": lambda text: {
+        "content": "<think>so",
+        "tool_calls": [{"function": {"name": "f", "arguments": json.loads(text)}}],
+    },
+    "a function's call": lambda text: {"content": "", "function_call": {"name": "f", "arguments": text}},
+    "parsed": lambda text: {"content": None, "parsed": json.loads(text)},
+    "the refusal": lambda text: {"content": None, "refusal": text},
+    "the reasoning": lambda text: {"content": None, "reasoning_content": f"I see {DRAFT}. So:\n{text}"},
+    "beside the reasoning": lambda text: {"content": text, "reasoning": DRAFT},
+}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("place", PLACES)
+async def test_an_answer_is_found_in_any_place_of_the_message(server: ScriptedJudge, place: str) -> None:
+    def reply(prompt: JudgePrompt) -> Raw:
+        message = PLACES[place](Labels().answer(prompt))
+        return Raw(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}).encode())
+
+    server.always = reply
+    async with judge(server) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert labeling.scores["trace.supported_fraction"] == 0.5
+    assert labeling.counters == {"judge_calls": 1}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("field", "finish"), [("reasoning_content", "length"), ("reasoning", "stop")])
+async def test_reasoning_that_goes_on_is_no_answer(server: ScriptedJudge, field: str, finish: str) -> None:
+    def reply(prompt: JudgePrompt) -> Raw:
+        more = "" if finish == "length" else " No, that is wrong."
+        message = {"content": "", field: Labels().answer(prompt) + more}
+        return Raw(json.dumps({"choices": [{"message": message, "finish_reason": finish}]}).encode())
+
+    server.always = reply
+    async with judge(server, repairs=0) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert set(labeling.absent.values()) == {"judge_unusable"}
