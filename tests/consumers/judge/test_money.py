@@ -221,9 +221,7 @@ async def test_a_resolved_alert_says_that_calls_are_made_again(async_redis: Any)
     await asyncio.gather(*(spend.reserve(0.01) for _ in range(20)))
     entries = await async_redis.xrange(Streams("ragtide", 0).alerts)
     fired, resolved = (Alert.decode(fields[b"data"]) for _, fields in entries)
-    assert resolved == fired.model_copy(
-        update={"status": "resolved", "resolved_at": now, "message": resolved.message}
-    )
+    assert resolved == fired.model_copy(update={"status": "resolved", "resolved_at": now, "message": resolved.message})
     assert "is reached" in fired.message
     assert "no longer reached" in resolved.message
 

@@ -78,7 +78,7 @@ async def test_doctor_says_that_the_judge_answers_is_paused_and_answers_again(
         (Status(307, headers={"location": "http://elsewhere/"}), "problem", "redirects to http://elsewhere/"),
         (Status(429, "slow down"), "warning", "fewer calls"),
         (Status(500, "out of order"), "warning", "out of order"),
-        (Says("I cannot help you with that."), "problem", "holds no labels"),
+        (Says("I am happy to help you with that!"), "problem", "holds no labels"),
     ],
     ids=["key", "quota", "redirect", "busy", "error", "prose"],
 )
@@ -200,3 +200,11 @@ async def test_the_state_has_the_calls_that_are_allowed_and_is_the_same_state_wi
     assert state.calls_allowed > 0
     assert state.in_flight >= 0
     assert replace(state, calls_allowed=state.calls_allowed + 1, in_flight=7) == state
+
+
+async def test_doctor_shows_what_an_endpoint_is_asked_for_less(server: ScriptedJudge, async_redis: Any) -> None:
+    server.script.append(Status(400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported"))
+    given = settings(server)
+    async with labeler_of(given, async_redis) as labeler:
+        await labeler.label(TOWER)
+        assert "a JSON object instead of a schema" in (await judge_finding(async_redis, given, "ok")).found

@@ -77,15 +77,29 @@ def read(text: str, start: int, budget: Budget | None = None) -> Sloppy:
     >>> read('{"a": ["0a"], "b": [{"c": 1}, {"c": 2', 0).value
     {'a': ['0a'], 'b': [{'c': 1}]}
     """
-    reader = _Reader(text, start, budget or Budget(len(text)))
-    value = reader.value(0)
-    return Sloppy(value, reader.at, reader.cut, tuple(reader.names))
+    budget = budget or Budget(len(text))
+    found: Sloppy | None = None
+    # Quotes inside a text are a guess about its end, so they are looked for only where nothing else is readable.
+    for inner_quotes in (False, True):
+        reader = _Reader(text, start, budget, inner_quotes=inner_quotes)
+        try:
+            value = reader.value(0)
+        except Unreadable:
+            continue
+        if not reader.cut or found is None:
+            found = Sloppy(value, reader.at, reader.cut, tuple(reader.names))
+        if not found.cut:
+            break
+    if found is None:
+        raise Unreadable
+    return found
 
 
 class _Reader:
-    def __init__(self, text: str, start: int, budget: Budget) -> None:
+    def __init__(self, text: str, start: int, budget: Budget, *, inner_quotes: bool) -> None:
         self._text = text
         self._budget = budget
+        self._inner_quotes = inner_quotes
         self.at = start
         self.cut = False
         self.names: list[str] = []
@@ -194,7 +208,7 @@ class _Reader:
             if text[stop] == "\\":
                 at = self._escape(stop + 1, pieces)
                 continue
-            if after.match(text, stop + 1) is not None:
+            if not self._inner_quotes or after.match(text, stop + 1) is not None:
                 self.at = stop + 1
                 return "".join(pieces)
             if whole:
