@@ -13,6 +13,7 @@ from ragtide_consumers.labelers.judge.repairing import AnswerReading, ReadOnce
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 from ragtide_consumers.text.keys import document_keys, response_keys
+from ragtide_runtime.settings.judge import PromptVariant
 
 Fields = dict[str, Any]
 
@@ -53,7 +54,8 @@ class Case:
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
         kind = draw.choice(("trace", "trace", "claims", "verdicts"))
-        variant = draw.choice(("full", "short"))
+        variants: tuple[PromptVariant, ...] = ("full", "short")
+        variant = draw.choice(variants)
         documents = document_keys([draw.randint(1, 4) for _ in range(draw.randint(1, 3))])
         response = response_keys(draw.randint(1, 4))
         self.fields: Fields

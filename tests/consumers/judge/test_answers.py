@@ -2,6 +2,7 @@
 """Answers of real models and servers are read as a person would read them; what is a guess is not read."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -86,7 +87,7 @@ def as_parts(text: str) -> dict[str, Any]:
     return {"content": [thoughts, {"type": "text", "text": text}]}
 
 
-PLACES = {
+PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "parts": as_parts,
     "a call": lambda text: {"content": None, "tool_calls": [{"function": {"name": "f", "arguments": text}}]},
     "a call beside words": lambda text: {

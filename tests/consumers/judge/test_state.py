@@ -207,4 +207,8 @@ async def test_doctor_shows_what_an_endpoint_is_asked_for_less(server: ScriptedJ
     given = settings(server)
     async with labeler_of(given, async_redis) as labeler:
         await labeler.label(TOWER)
-        assert "a JSON object instead of a schema" in (await judge_finding(async_redis, given, "ok")).found
+
+        async def shown() -> bool:
+            return "a JSON object instead of a schema" in (await judge_finding(async_redis, given, "ok")).found
+
+        await until(shown)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .sloppy_json import Budget, Sloppy, Unreadable
+from .sloppy_json import NoJson, ReadingBudget, Sloppy
 from .sloppy_json import read as read_sloppy
 
 CHARS: Final = 200_000
@@ -316,7 +316,7 @@ def _read(value: Any, schema: Schema) -> Any:
     if isinstance(value, str) and value.lstrip()[:1] == "[":  # a list inside a string
         try:
             inner = read_sloppy(value, value.index("["))
-        except Unreadable:
+        except NoJson:
             return value
         value = value if inner.cut or value[inner.end :].strip() else inner.value
     if items.get("type") != "object":
@@ -348,12 +348,12 @@ def parse(text: str, schema: Schema) -> Parsed | None:
     if len(text) > CHARS:
         return None
     try:
-        return _parsed(_without_silent_analysis(text), _Shape(schema), Budget(len(text)), 0)
+        return _parsed(_without_silent_analysis(text), _Shape(schema), ReadingBudget(len(text)), 0)
     except (_Ambiguous, RecursionError):
         return None
 
 
-def _parsed(text: str, shape: _Shape, budget: Budget, depth: int) -> Parsed | None:
+def _parsed(text: str, shape: _Shape, budget: ReadingBudget, depth: int) -> Parsed | None:
     best: tuple[dict[str, Any], bool] | None = None
     begun: dict[str, Any] | None = None
     inside_cut = False
@@ -384,7 +384,7 @@ def _is_named_draft(text: str, start: int) -> bool:
     return before is not None and _letters(before[1]) in _DRAFTS
 
 
-def _values(text: str, budget: Budget) -> Iterator[tuple[int, Any]]:
+def _values(text: str, budget: ReadingBudget) -> Iterator[tuple[int, Any]]:
     """Yield start and value of each JSON value; -1 for the end of a reasoning block that began with the text."""
     at = 0
     while (mark := _MARK.search(text, at)) is not None:
@@ -413,7 +413,7 @@ def _values(text: str, budget: Budget) -> Iterator[tuple[int, Any]]:
             at = end
 
 
-def _value_at(text: str, start: int, budget: Budget) -> tuple[Any, int] | None:
+def _value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] | None:
     """Return the value that begins at a bracket, and its end; as `Sloppy` if the text ends before it does."""
     budget.use(ATTEMPT)
     try:
@@ -427,7 +427,7 @@ def _value_at(text: str, start: int, budget: Budget) -> tuple[Any, int] | None:
         return _escaped_value_at(text, start, budget)
     try:
         sloppy = read_sloppy(text, start, budget)
-    except Unreadable:
+    except NoJson:
         return None
     if any(_meaning(tag) in ("close", "final") for tag in _TAG.finditer(text, start, sloppy.end)):
         return None  # braces of the thoughts, read over their end
@@ -441,7 +441,7 @@ def _whole_characters(value: Any) -> Any:
     return json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
 
 
-def _answers(value: Any, shape: _Shape, budget: Budget, depth: int) -> dict[str, Any] | None:
+def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> dict[str, Any] | None:
     """Return the object with the fields that were asked for in a value and its wrappers.
 
     Raises:
@@ -477,7 +477,7 @@ _ESCAPED: Final = re.compile(r"\\([\"'\\/nrt])")
 _ESCAPED_OBJECT: Final = re.compile(_ESCAPED_START)
 
 
-def _escaped_value_at(text: str, start: int, budget: Budget) -> tuple[Any, int] | None:
+def _escaped_value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] | None:
     """Return the value that begins at a bracket and escapes its quotes, and its end."""
     rest = text[start:]
     budget.use(4 * len(rest))
@@ -499,7 +499,7 @@ def last_object(text: str) -> str:
     ('{"a": 2}', '')
     """
     text = text[-CHARS:]
-    budget = Budget(len(text))
+    budget = ReadingBudget(len(text))
     at = 0
     while (start := text.find("{", at)) >= 0 and not budget.spent:
         found = _value_at(text, start, budget)

@@ -19,7 +19,7 @@ from .completions import is_completion, read_reply
 from .dialect import Dialect, Message
 from .prices import CallPrice
 from .prompts import Prompt
-from .refusals import About, Refusal, read_refusal
+from .refusals import About, EndpointRefusal, read_refusal
 
 SHOWN_CHARS: Final = 200
 """Characters of an endpoint's answer that are shown in messages."""
@@ -141,7 +141,7 @@ class ChatCall(Call[JudgeAnswer]):
         less = self._less(read_refusal(500, error.body), message, blindly=False)
         return less or CallFailure(FailureKind.FAILED, "unreadable", message, of_content=True)
 
-    def _less(self, refusal: Refusal, shown: str, *, blindly: bool) -> CallFailure | None:
+    def _less(self, refusal: EndpointRefusal, shown: str, *, blindly: bool) -> CallFailure | None:
         """Return a failure after which less is asked for, of the endpoint or of this interaction; None for others."""
         if refusal.about is About.CONTENT:
             return CallFailure(FailureKind.REFUSED, "refused", shown, final=NoLabels(AbsentReason.JUDGE_REFUSED, shown))

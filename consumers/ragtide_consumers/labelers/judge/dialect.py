@@ -8,7 +8,7 @@ from typing import Any, Final
 from ragtide_runtime.settings.judge import JudgeSettings
 
 from .prompts import Prompt
-from .refusals import About, Refusal
+from .refusals import About, EndpointRefusal
 
 STRUCTURED: Final = ("json_schema", "json_object", "text")
 """Ways to request the form of the answer, the strictest first."""
@@ -41,7 +41,7 @@ Message = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedParameters:
     """What an endpoint accepts, as far as it is known."""
 
     structured: int = 0
@@ -67,14 +67,14 @@ class Dialect:
         self.model = settings.model or ""
         self._may_change_form = settings.structured == "auto"
         # OpenAI's newer models take only `max_completion_tokens`, many compatible servers only `max_tokens`.
-        self._first = Accepted(
+        self._first = AcceptedParameters(
             structured=STRUCTURED.index("json_schema" if settings.structured == "auto" else settings.structured),
             temperature=settings.temperature is not None,
             grammar=settings.grammar is not None,
             limit="max_completion_tokens" if host == OPENAI else "max_tokens",
         )
         self._now = self._first
-        self._before_blind: Accepted | None = None
+        self._before_blind: AcceptedParameters | None = None
         self._blind_steps = 0
         self._all_tried = False
         self._unconfirmed = False
@@ -130,7 +130,7 @@ class Dialect:
             self._settings.answer_tokens if self.window is None else min(self._settings.answer_tokens, self.window // 4)
         )
 
-    def learn(self, refusal: Refusal, sent: Mapping[str, Any], tokens: int, *, blindly: bool) -> bool:
+    def learn(self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int, *, blindly: bool) -> bool:
         """Ask for less after a refusal; return whether another call may succeed.
 
         Args:
@@ -188,7 +188,7 @@ class Dialect:
         self._unconfirmed = True
         return True
 
-    def _learn_limit(self, refusal: Refusal, sent: Mapping[str, Any], tokens: int) -> bool:
+    def _learn_limit(self, refusal: EndpointRefusal, sent: Mapping[str, Any], tokens: int) -> bool:
         limit = next((sent[name] for name in _LIMITS if name in sent), None)
         prompt = refusal.prompt_tokens
         if prompt is None and refusal.requested is not None and limit is not None and refusal.requested > limit:
@@ -232,7 +232,7 @@ class Dialect:
             return
         if not all(isinstance(value, kind) for value, kind in zip(memory, kinds, strict=True)):
             return
-        found = Accepted(**dict(zip((one.name for one in fields(Accepted)), memory, strict=True)))
+        found = AcceptedParameters(**dict(zip((one.name for one in fields(AcceptedParameters)), memory, strict=True)))
         if not 0 <= found.structured < len(STRUCTURED) or found.limit not in (
             "",
             "max_tokens",

@@ -35,7 +35,7 @@ class About(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EndpointRefusal:
     """A refusal and the numbers in it."""
 
     about: About
@@ -212,7 +212,7 @@ def _number(pattern: re.Pattern[str], words: str) -> int | None:
     return None if found is None else int(next(group for group in found.groups() if group))
 
 
-def read_refusal(status: int, body: str) -> Refusal:  # noqa: PLR0911 - one answer a reason
+def read_refusal(status: int, body: str) -> EndpointRefusal:  # noqa: PLR0911 - one answer a reason
     """Return the meaning of a refusal.
 
     Args:
@@ -228,32 +228,32 @@ def read_refusal(status: int, body: str) -> Refusal:  # noqa: PLR0911 - one answ
     message = message_of(body)
     words = _COMMAS.sub("", message.lower())
     if _any(words, *_CONTENT):
-        return Refusal(About.CONTENT, message)
+        return EndpointRefusal(About.CONTENT, message)
     if status == 402 or (status in (400, 403, 429) and _any(words, *_QUOTA)):
-        return Refusal(About.QUOTA, message)
+        return EndpointRefusal(About.QUOTA, message)
     if status in (401, 403, 407):
-        return Refusal(About.KEY, message)
+        return EndpointRefusal(About.KEY, message)
     features = tuple(name for name, parts in _FEATURES.items() if _any(words, *parts))
     names_limit, too_long = _any(words, *_LIMIT), status == 413 or _any(words, *_LONG)
     if names_limit and not too_long and _any(words, *_UNKNOWN_NAME) and _number(_CAP, words) is None:
-        return Refusal(About.FORM, message, ("limit_name",))
+        return EndpointRefusal(About.FORM, message, ("limit_name",))
     if names_limit or too_long:
         return _of_tokens(message, words, names_limit=names_limit)
     if status < 500 and not features:
         if _any(words, *_KEY):
-            return Refusal(About.KEY, message)
+            return EndpointRefusal(About.KEY, message)
         if _any(words, *_MODEL) or ("model" in words and _any(words, *_GONE)) or (status == 404 and "model" in words):
-            return Refusal(About.MODEL, message)
+            return EndpointRefusal(About.MODEL, message)
         if status in (404, 405, 410) and "parameter" not in words:
-            return Refusal(About.ADDRESS, message)
-    return Refusal(About.FORM, message, features)
+            return EndpointRefusal(About.ADDRESS, message)
+    return EndpointRefusal(About.FORM, message, features)
 
 
-def _of_tokens(message: str, words: str, *, names_limit: bool) -> Refusal:
+def _of_tokens(message: str, words: str, *, names_limit: bool) -> EndpointRefusal:
     window, prompt, requested = (_number(pattern, words) for pattern in (_WINDOW, _PROMPT, _REQUESTED))
     cap = None if window is not None else _number(_CAP, words)
     together = names_limit or requested is not None
-    return Refusal(
+    return EndpointRefusal(
         About.ANSWER_LIMIT if together else About.LENGTH,
         message,
         window=window,

@@ -31,11 +31,11 @@ _HEX: Final = re.compile(r"u([0-9a-fA-F]{4})")
 _WORDS: Final = {"true": True, "false": False, "null": None, "none": None}
 
 
-class Unreadable(ValueError):  # noqa: N818  # reads as the state it names
+class NoJson(ValueError):  # noqa: N818  # reads as the state it names
     """The text is no JSON, not even a sloppy one."""
 
 
-class Budget:
+class ReadingBudget:
     """Work that one answer may take, so that no answer takes more than time in proportion to its length."""
 
     def __init__(self, chars: int) -> None:
@@ -66,37 +66,37 @@ class Sloppy:
 _CUT: Final[Any] = object()
 
 
-def read(text: str, start: int, budget: Budget | None = None) -> Sloppy:
+def read(text: str, start: int, budget: ReadingBudget | None = None) -> Sloppy:
     r"""Return the value that begins at `start`.
 
     Raises:
-        Unreadable: it is no JSON, or the budget is spent.
+        NoJson: it is no JSON, or the budget is spent.
 
     >>> read("{'a': [True, None,], “b”: \"it's \\_ok\" /* c */}", 0).value
     {'a': [True, None], 'b': "it's _ok"}
     >>> read('{"a": ["0a"], "b": [{"c": 1}, {"c": 2', 0).value
     {'a': ['0a'], 'b': [{'c': 1}]}
     """
-    budget = budget or Budget(len(text))
+    budget = budget or ReadingBudget(len(text))
     found: Sloppy | None = None
     # Quotes inside a text are a guess about its end, so they are looked for only where nothing else is readable.
     for inner_quotes in (False, True):
-        reader = _Reader(text, start, budget, inner_quotes=inner_quotes)
+        reader = _SloppyReader(text, start, budget, inner_quotes=inner_quotes)
         try:
             value = reader.value(0)
-        except Unreadable:
+        except NoJson:
             continue
         if not reader.cut or found is None:
             found = Sloppy(value, reader.at, reader.cut, tuple(reader.names))
         if not found.cut:
             break
     if found is None:
-        raise Unreadable
+        raise NoJson
     return found
 
 
-class _Reader:
-    def __init__(self, text: str, start: int, budget: Budget, *, inner_quotes: bool) -> None:
+class _SloppyReader:
+    def __init__(self, text: str, start: int, budget: ReadingBudget, *, inner_quotes: bool) -> None:
         self._text = text
         self._budget = budget
         self._inner_quotes = inner_quotes
@@ -108,7 +108,7 @@ class _Reader:
         """Return the value here; `_CUT` if the text ended before it did."""
         self._budget.use(60)
         if depth > DEPTH or self._budget.spent:
-            raise Unreadable
+            raise NoJson
         first = self._peek()
         if first == "{":
             return self._object(depth)
@@ -146,14 +146,14 @@ class _Reader:
                 first = self._peek()
                 if first not in (":", "："):
                     if first:
-                        raise Unreadable
+                        raise NoJson
                     name = _CUT
             if name is not _CUT:
                 self.at += 1
                 self._peek()
                 value = _CUT if self.cut else self.value(depth + 1)
                 if value is not _CUT and found.setdefault(name, value) != value:
-                    raise Unreadable
+                    raise NoJson
             if self.cut:
                 return found if depth == 0 else _CUT
 
@@ -162,7 +162,7 @@ class _Reader:
             return self._string(_COLON)
         bare = _BARE_NAME.match(self._text, self.at)
         if bare is None:
-            raise Unreadable
+            raise NoJson
         self.at = bare.end()
         return bare[1]
 
@@ -182,7 +182,7 @@ class _Reader:
                 if value is not _CUT:
                     found.append(value)
                     if not self.cut and self._peek() not in (",", "，", end, "{", ""):
-                        raise Unreadable
+                        raise NoJson
             if self.cut:
                 # The cut may have shortened a list of texts; an object in a list is complete by itself.
                 whole = depth == 1 and found and all(isinstance(one, dict) for one in found)
@@ -200,7 +200,7 @@ class _Reader:
             stop = match.end() if match is not None else at
             self._budget.use(stop - at + 20)
             if self._budget.spent:
-                raise Unreadable
+                raise NoJson
             pieces.append(text[at:stop])
             if stop >= len(text):
                 self.at, self.cut = stop, True
@@ -212,7 +212,7 @@ class _Reader:
                 self.at = stop + 1
                 return "".join(pieces)
             if whole:
-                raise Unreadable
+                raise NoJson
             pieces.append(text[stop])
             at = stop + 1
 
@@ -227,7 +227,7 @@ class _Reader:
     def _bare(self) -> Any:
         found = _BARE.match(self._text, self.at)
         if found is None:
-            raise Unreadable
+            raise NoJson
         self.at = found.end()
         if self.at >= len(self._text):
             self.cut = True  # the cut may have shortened it
