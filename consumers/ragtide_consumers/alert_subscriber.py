@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
@@ -115,7 +116,7 @@ class AlertSubscriber:
         except RedisError as error:
             url = redact(self._handle.url)
             await self._disconnect()
-            raise RedisUnavailable(f"{url}: {error}; check that Redis runs, then try again") from error
+            raise RedisUnavailable(f"{url}: {explained(error)}; try again when Redis works") from error
         self._source = source
         return self
 
@@ -206,7 +207,7 @@ class AlertSubscriber:
                 found = await source.read()
             except (RedisError, OSError) as error:
                 if not backoff.failing:
-                    log.warning("%s cannot be used (%s); alerts wait for it", self._address, error)
+                    log.warning("%s cannot be used (%s); alerts wait for it", self._address, explained(error))
             else:
                 if _cancellations() > cancelled:  # inside the Redis client one can be lost if a reply has just arrived
                     raise asyncio.CancelledError
