@@ -226,6 +226,21 @@ async def test_a_resolved_alert_says_that_calls_are_made_again(async_redis: Any)
     assert "no longer reached" in resolved.message
 
 
+async def test_in_a_cascade_the_alert_says_that_the_proxy_goes_on(server: ScriptedJudge, async_redis: Any) -> None:
+    prices = {"test-model": {"input": 1e6, "output": 1e6}}
+    given = settings(server, labeler="cascade", prices=prices, spend_per_day_usd=0.01)
+    given = given.model_copy(update={"cascade": given.cascade.model_copy(update={"rate": 1.0})})
+    async with labeler_of(given, async_redis) as labeler:
+        labeling = await labeler.label(TOWER)
+    assert labeling.scores
+    assert labeling.judged is not None
+    assert set(labeling.judged.labeling.absent.values()) == {"over_budget"}
+    ((_, fields),) = await async_redis.xrange(Streams("ragtide", 0).alerts)
+    message = Alert.decode(fields[b"data"]).message
+    assert "local goes on" in message
+    assert "waits" not in message
+
+
 @pytest.mark.parametrize("stored", [b"garbage", b'{"status":"firing"}', b'"status":"firing"'])
 async def test_an_alert_of_another_form_is_removed_and_stops_no_call(async_redis: Any, stored: bytes) -> None:
     await async_redis.set("ragtide:{0}:judge-spend:alert", stored)
