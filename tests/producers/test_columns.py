@@ -162,8 +162,8 @@ def test_stated_columns_win() -> None:
     [
         ({"question": "q", "response": "r"}, {}, "documents is missing: add it, or name its column with --map"),
         ({"a": "q"}, {"question": "b"}, "question is mapped to the column 'b', which the row lacks; it has: a"),
-        ({"question": "q", "contexts": 3, "answer": "r"}, {}, "the column contexts has no documents that can be read"),
-        ({"question": "q", "contexts": '["a", {"b', "answer": "r"}, {}, "documents, from the column contexts, is cut"),
+        ({"question": "q", "contexts": 3, "answer": "r"}, {}, "from the column contexts, is '3'"),
+        ({"question": "q", "contexts": '["a", {"b', "answer": "r"}, {}, "documents, from the column contexts, is"),
         (
             {"question": "q", "documents": [], "response": "r", "segmets": {}},
             {},

@@ -5,25 +5,29 @@ becomes metadata.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from math import isnan
 from typing import Any, Final
 
-from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
 from ragtide_schemas.history import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.suggestions import closest
 
-from ..shapes.documents import Found, documents_of
-from ..shapes.literals import BrokenTextError, value_of
+from ..shapes.documents import is_missing
+from ..shapes.literals import BrokenTextError, literal_of, value_of
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
 from ..shapes.turns import HISTORY_KEYS, Turn, turns_of, without_present
+from .cells import MISSING, CellError, answer_of, documents_in, spelled, spells_a_list, text_of_number
 from .that_fit import that_fit
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "question": ("query", "user_input", "user_query", "input", "inputs", "prompt", "attributes.input.value"),
     "documents": (
         "retrieved_contexts", "retrieval_context", "retrieved_context", "retrieved_documents", "contexts", "context",
-        "passages", "passage", "chunks", "source_documents", "attributes.retrieval.documents",
+        "passages", "passage", "chunks", "source_documents", "attributes.retrieval.documents", "paragraphs", "ctxs",
+        "docs", "retrieved_docs", "retrieved_chunks", "source_nodes",
     ),
     "response": (
         "actual_output", "answer", "generated_answer", "generation", "prediction", "output", "outputs",
@@ -51,38 +55,103 @@ TYPO: Final = 0.8
 
 _FIELDS: Final = frozenset(RagInteraction.model_fields)
 _DOCUMENT_LISTS: Final = ("documents", "retrieved_documents", "contexts", "context", "source_documents", "docs")
+_DOCUMENT_FIELDS: Final = frozenset(RetrievedDocument.model_fields)
+_KNOWN: Final = frozenset(name for names in COLUMNS.values() for name in names)
 _DOTTED: Final = tuple(name for names in COLUMNS.values() for name in names if "." in name)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def interaction_fields(row: Mapping[str, Any], mapping: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+def plain_name(column: str) -> str:
+    """Return a name in lower case with underscores: `User Input` and `userInput` are `user_input`."""
+    return "_".join(_HUMP.sub(" ", column).replace("_", " ").replace("-", " ").split()).lower()
+
+
+def is_known(column: str) -> bool:
+    """Return whether a column is a field of an interaction, or has one under another name."""
+    name = plain_name(column)
+    return name in _FIELDS or name in _KNOWN or name.partition(".")[0] in _FIELDS
+
+
+def keeps_words(column: str, field: str) -> bool:
+    """Return whether a column may have a field, so that its words are read with those of the field."""
+    name = plain_name(column)
+    return name == field or name in COLUMNS[field]
+
+
+def interaction_fields(
+    row: Mapping[str, Any], mapping: Mapping[str, str], *, cells: bool = False
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the fields of an interaction in a row, and the column of each field that has another name.
 
     Args:
         row: column names and values.
         mapping: column by field, as the user stated it.
+        cells: whether the values are texts of cells.
 
     Raises:
         InvalidEntryError: a stated column is missing, a column is a misspelled field, or a value cannot be read.
     """
     row = _with_dotted_names(row)
-    fields = {name: value for name, value in row.items() if name in _FIELDS and name not in mapping}
-    taken = _taken(row, fields, mapping)
+    own = _own_columns(row, mapping)
+    fields = {field: _own_value(field, column, row[column], cells=cells) for field, column in own.items()}
+    taken = _taken(row, own, fields, mapping)
     for field, column in taken.items():
-        fields[field] = read_value(field, column, row[column])
+        fields[field] = read_value(field, column, row[column], cells=cells)
     if "documents" not in fields and taken.get("response"):
         found = _documents_beside(row[taken["response"]])
         if found is not None:
             fields["documents"], taken["documents"] = found, taken["response"]
     _put_history(row, fields, taken)
-    used = set(taken.values())
-    rest = {name: value for name, value in row.items() if name not in _FIELDS and name not in used}
+    used = {*taken.values(), *own.values()}
+    rest = {name: value for name, value in row.items() if name not in used and value is not None}
     _refuse_typos(rest, fields)
     _refuse_missing(row, fields)
-    own = fields.get("metadata") or {}
-    if rest and isinstance(own, dict):
-        fields["metadata"] = {**that_fit(rest, own), **own}
+    given = fields.get("metadata") or {}
+    if rest and isinstance(given, dict):
+        fields["metadata"] = {**that_fit(rest, given), **given}
     return {name: value for name, value in fields.items() if value is not None}, taken
+
+
+def _own_columns(row: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, str]:
+    """Return the column of each field that the row has under its own name, in any spelling of it."""
+    own = {name: name for name in row if name in _FIELDS and name not in mapping}
+    for name in row:
+        field = plain_name(name)
+        if name not in _FIELDS and field in _FIELDS and field not in mapping and name not in mapping.values():
+            _refuse_twins(row, own.setdefault(field, name), name)
+    return own
+
+
+def _refuse_twins(row: Mapping[str, Any], first: str, second: str) -> None:
+    if first != second and row[first] != row[second]:
+        raise InvalidEntryError(
+            Reason.INVALID, f"the columns {first} and {second} have different values for one field: remove one of them"
+        )
+
+
+def _own_value(field: str, column: str, value: Any, *, cells: bool) -> Any:
+    """Return the value of a field under its own name: a text is taken as it stands."""
+    if field == "documents":
+        if isinstance(value, str) and cells and value.lstrip()[:1] == "[":
+            with suppress(ValueError):
+                value = literal_of(value)
+        kept = [item for item in value if not is_missing(item)] if isinstance(value, list | tuple) else None
+        spells = kept is not None and len(kept) == 1 and isinstance(kept[0], str) and spells_a_list(kept[0])
+        if kept is not None and not spells and all(_is_plain_document(item) for item in kept):
+            return kept
+        return None if value is None and not cells else read_value(field, column, value, cells=cells)
+    if field in ("question", "response", "reference_answer"):
+        if value is None:
+            return _EMPTY.get(field) if cells else None
+        if not isinstance(value, str) or (cells and value.strip() in MISSING):
+            return read_value(field, column, value, cells=cells)
+    if field == "interaction_id" and isinstance(value, int | float) and not isinstance(value, bool):
+        return text_of_number(value)
+    return value
+
+
+def _is_plain_document(item: Any) -> bool:
+    return isinstance(item, str) or (isinstance(item, dict) and "text" in item and item.keys() <= _DOCUMENT_FIELDS)
 
 
 def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,7 +167,9 @@ def _with_dotted_names(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def _taken(row: Mapping[str, Any], fields: Mapping[str, Any], mapping: Mapping[str, str]) -> dict[str, str]:
+def _taken(
+    row: Mapping[str, Any], own: Mapping[str, str], fields: Mapping[str, Any], mapping: Mapping[str, str]
+) -> dict[str, str]:
     """Return the column of each field that the row has under another name."""
     for field, column in mapping.items():
         if column not in row:
@@ -106,16 +177,35 @@ def _taken(row: Mapping[str, Any], fields: Mapping[str, Any], mapping: Mapping[s
             raise InvalidEntryError(
                 Reason.INVALID, f"{field} is mapped to the column {column!r}, which the row lacks; it has: {listed}"
             )
-    by_name = {_HUMP.sub("_", name).lower(): name for name in reversed(list(row))}
+    by_name: dict[str, list[str]] = {}
+    for name in row:
+        if name not in own.values():
+            by_name.setdefault(plain_name(name), []).append(name)
     taken = dict(mapping)
     for field, columns in COLUMNS.items():
         if fields.get(field) is not None or field in mapping:
             continue
-        known = (by_name[name] for name in columns if name in by_name and by_name[name] not in taken.values())
-        found = next((name for name in known if name not in _FIELDS), None)
-        if found is not None:
-            taken[field] = found
+        known = [name for column in columns for name in by_name.get(column, ()) if name not in taken.values()]
+        if not known:
+            continue
+        for twin in by_name[plain_name(known[0])]:
+            _refuse_twins(row, known[0], twin)
+        taken[field] = _first_given(field, known, row)
     return taken
+
+
+def _first_given(field: str, known: Sequence[str], row: Mapping[str, Any]) -> str:
+    """Return the first known column; the first that has a value, for a field of which others may have none."""
+    first = known[0]
+    if row[first] is not None:
+        return first
+    others = [name for name in known if row[name] is not None and row[name] not in ("", [])]
+    if others and field in _EMPTY:
+        raise InvalidEntryError(
+            Reason.INVALID,
+            f"{field} may be the column {first}, which is empty, or {others[0]}: say which with --map {field}=COLUMN",
+        )
+    return others[0] if others else first
 
 
 def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str, str]) -> None:
@@ -142,7 +232,7 @@ def history_in(
         question: question of the row.
         without: columns that hold something else.
     """
-    by_name = {_HUMP.sub("_", name).lower(): name for name in row if name not in without}
+    by_name = {plain_name(name): name for name in row if name not in without}
     for name in (*HISTORY_KEYS, *WHOLE_CONVERSATIONS):
         column = by_name.get(name)
         turns = None if column is None else _turns(row[column])
@@ -161,24 +251,29 @@ def _turns(value: Any) -> list[Turn] | None:
         return None
 
 
-def read_value(field: str, column: str, value: Any) -> Any:
+def read_value(field: str, column: str, value: Any, *, cells: bool = False) -> Any:
     """Return the value of a column as that of a field; a text may spell a list or an object.
 
     Raises:
-        InvalidEntryError: the value is cut, or has no such field.
+        InvalidEntryError: the value is cut, could be read in two ways, or has no such field.
     """
-    if value is None:
+    if value is None or (isinstance(value, float) and isnan(value)):
         return _EMPTY.get(field)
-    if field == "interaction_id":
-        return str(value)[:NAME_MAX_CHARS] if isinstance(value, str | int) else None
     if field not in _READERS:
         return value
+    if isinstance(value, str) and value.strip() in MISSING and field not in ("documents", "interaction_id"):
+        return _word(field, column, value, cells=cells)
     try:
-        spelled = value_of(value) if isinstance(value, str) else value
-    except BrokenTextError as error:
-        raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column}, is cut: {error}") from None
-    found = _READERS[field](spelled)
-    if found is None and spelled not in ("", [], {}):
+        if field == "documents":
+            return documents_in(value)
+        if isinstance(value, str) and field != "interaction_id":
+            value = value_of(value) if field == "history" else spelled(value)
+        found = _READERS[field](value)
+    except (BrokenTextError, CellError) as error:
+        cut = "is cut: " if isinstance(error, BrokenTextError) else ""
+        shown = "" if cut else f" is {str(value)[:60]!r}:"
+        raise InvalidEntryError(Reason.INVALID, f"{field}, from the column {column},{shown} {cut}{error}") from None
+    if found is None and field != "interaction_id" and value not in ("", [], {}):
         raise InvalidEntryError(
             Reason.INVALID,
             f"the column {column} has no {field} that can be read: {str(value)[:60]!r}: name the column of each field "
@@ -187,43 +282,71 @@ def read_value(field: str, column: str, value: Any) -> Any:
     return _EMPTY.get(field) if found is None else found
 
 
-def _documents(value: Any) -> list[dict[str, Any]] | None:
-    found = documents_of(value)
-    if found is None or any(document.text is None for document in found):
+def _id(value: Any) -> str | None:
+    if isinstance(value, float):
+        return text_of_number(value)
+    return str(value)[:NAME_MAX_CHARS] if isinstance(value, str | int) else None
+
+
+def _word(field: str, column: str, word: str, *, cells: bool) -> str | None:
+    """Return a word such as `nan` or `None` in a column of texts: it may be a missing value, or an answer."""
+    if not word.strip():
+        return _EMPTY.get(field)
+    if field == "reference_answer" and (cells or word.strip() in _NEVER_WORDS):
         return None
-    return [_document(document) for document in found]
+    if cells or word.strip() in _NEVER_WORDS:
+        raise InvalidEntryError(
+            Reason.INVALID,
+            f"{field}, from the column {column}, is {word!r}, which may be a missing value: leave the cell "
+            f'empty, or write "{word.strip()}" with quotes as part of the cell if the word is meant',
+        )
+    return word
 
 
-def _document(found: Found) -> dict[str, Any]:
-    named = found.id if found.id and len(found.id) <= NAME_MAX_CHARS else None
-    fields = {"text": found.text, "id": named, "score": found.score}
-    return {name: value for name, value in fields.items() if value is not None}
+_NEVER_WORDS: Final = frozenset(("nan", "NaN", "-nan", "-NaN", "NaT", "<NA>"))
+"""Words of a missing value that are none where there is a null, as in JSON."""
+
+
+def _first_reference(value: Any) -> str | None:
+    if isinstance(value, list):
+        value = next((item for item in value if item is not None and item != ""), None)
+    if isinstance(value, int | float):
+        return answer_of(value)
+    return answer_in(value, (*ANSWER_KEYS, "reference_answer", "expected"))
+
+
+def _question(value: Any) -> str | None:
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str | int | float):
+        return answer_of(value)
+    if isinstance(value, list) and sum(isinstance(item, str) and bool(item.strip()) for item in value) > 1:
+        raise CellError("it has several questions: give one row for each")
+    return answer_of(value) if isinstance(value, int | float) else question_in(value, QUESTION_KEYS)
 
 
 def _documents_beside(value: Any) -> list[dict[str, Any]] | None:
     """Return the documents that stand beside the answer in one value, as in outputs of LangSmith."""
     try:
-        spelled = value_of(value) if isinstance(value, str) else value
+        found = spelled(value) if isinstance(value, str) else value
     except BrokenTextError:
         return None
-    if not isinstance(spelled, dict):
+    if not isinstance(found, dict):
         return None
-    lists = (spelled[key] for key in _DOCUMENT_LISTS if isinstance(spelled.get(key), list))
-    return next((found for listed in lists if (found := _documents(listed)) is not None), None)
+    for key in _DOCUMENT_LISTS:
+        if isinstance(found.get(key), list):
+            try:
+                return documents_in(found[key])
+            except CellError:
+                continue
+    return None
 
 
-def _first_text(value: Any) -> Any:
-    if isinstance(value, list):
-        value = next((item for item in value if isinstance(item, str) and item.strip()), None)
-    return answer_in(value, (*ANSWER_KEYS, "reference_answer", "expected"))
-
-
-_READERS: Final = {
-    "question": lambda value: question_in(value, QUESTION_KEYS),
-    "documents": _documents,
-    "response": lambda value: answer_in(value, ANSWER_KEYS),
-    "reference_answer": _first_text,
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "question": _question,
+    "documents": documents_in,
+    "response": answer_of,
+    "reference_answer": _first_reference,
     "history": turns_of,
+    "interaction_id": _id,
 }
 _EMPTY: Final[Mapping[str, Any]] = {"documents": [], "response": ""}
 """Values of an empty cell: nothing was retrieved, there was no answer."""

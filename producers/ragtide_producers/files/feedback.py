@@ -7,6 +7,8 @@ from typing import NamedTuple
 from ragtide_schemas import Feedback, InvalidEntryError
 
 from ..errors import UnreadableFileError
+from .formats import RecordError
+from .formats.text import lines_of
 
 
 class FeedbackLine(NamedTuple):
@@ -24,7 +26,9 @@ def read_feedback(file: Path) -> Iterator[FeedbackLine]:
         UnreadableFileError: the file cannot be read.
     """
     try:
-        lines = file.read_bytes().splitlines()
+        lines = list(lines_of(file))
+    except RecordError as error:
+        raise UnreadableFileError(f"{file}: {error}") from None
     except OSError as error:
         raise UnreadableFileError(f"{file} cannot be read ({error.strerror}): correct the path") from None
     for number, line in enumerate(lines, start=1):

@@ -8,13 +8,14 @@ from types import ModuleType
 from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError, RagInteraction, SentenceLabels
+from ragtide_schemas.base import is_left_out
 from ragtide_schemas.suggestions import unknown
 
 from ..errors import UnreadableFileError
-from . import columns, ragbench
-from .formats import Record, RecordError, csv, huggingface, jsonl, parquet, ragchecker
+from . import columns, ragbench, ragchecker
+from .formats import Record, RecordError, csv, huggingface, json, jsonl, parquet
 
-FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": ragchecker}
+FORMATS: Final[dict[str, ModuleType]] = {"jsonl": jsonl, "csv": csv, "parquet": parquet, "json": json}
 """Formats of files by name."""
 
 _SUFFIXES: Final = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".json": "json"}
@@ -75,8 +76,7 @@ def read_records(source: str | Path, options: FileOptions) -> Iterator[Record]:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    chosen, place = _format(source, options)
-    yield from _guarded(place, lambda: chosen.records(place))
+    yield from _guarded(source, lambda: _format(source, options).records(_place(source)))
 
 
 def made_id(record: Record) -> str:
@@ -90,24 +90,31 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    chosen, place = _format(source, options)
-    if not hasattr(chosen, "count"):
-        return None
-    counted: list[int | None] = list(_guarded(place, lambda: iter([chosen.count(place)])))
-    return counted[0]
+    return next(_guarded(source, lambda: iter([_count(_format(source, options), _place(source))])))
 
 
-def _format(source: str | Path, options: FileOptions) -> tuple[ModuleType, str | Path]:
-    """Return the module that reads a source, and its argument."""
+def _count(form: ModuleType, place: str | Path) -> int | None:
+    return form.count(place) if hasattr(form, "count") else None
+
+
+def _place(source: str | Path) -> str | Path:
+    return str(source) if huggingface.is_huggingface(source) else Path(source)
+
+
+def _format(source: str | Path, options: FileOptions) -> ModuleType:
+    """Return the module that reads a source."""
     if huggingface.is_huggingface(source):
         if options.format is not None:
             raise UnreadableFileError(f"format {options.format!r} is for files, but {source} is no file: leave it out")
-        return huggingface, str(source)
+        return huggingface
     path = Path(source)
-    name = options.format or _SUFFIXES.get(path.suffix.lower(), "jsonl")
+    suffixes = [suffix for suffix in path.suffixes[-2:] if suffix.lower() != ".gz"]
+    name = options.format or _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "jsonl")
     if name not in FORMATS:
         raise UnreadableFileError(unknown("format", name, list(FORMATS)))
-    return FORMATS[name], path
+    if options.format is None and name in ("json", "jsonl"):
+        name = json.name_by_content(path, name)
+    return FORMATS[name]
 
 
 def _guarded(source: str | Path, read: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -126,8 +133,9 @@ def row_of(record: Record, options: FileOptions) -> Row:
     if record.fields is None:
         return Row(record.number, problem=record.problem)
     try:
-        fields, labels, taken = _understood(record.fields, options)
-        fields.setdefault("interaction_id", made_id(record))
+        fields, labels, taken = _understood(record, options)
+        if is_left_out(fields.get("interaction_id")):
+            fields["interaction_id"] = made_id(record)
         interaction = RagInteraction.from_fields(_in_run(fields, options))
     except InvalidEntryError as error:
         return Row(record.number, problem=error.detail)
@@ -135,9 +143,10 @@ def row_of(record: Record, options: FileOptions) -> Row:
 
 
 def _understood(
-    fields: dict[str, Any], options: FileOptions
+    record: Record, options: FileOptions
 ) -> tuple[dict[str, Any], tuple[SentenceLabels | ClaimLabels, ...], dict[str, str]]:
     """Return the fields of an interaction, its labels, and the column of each field that has another name."""
+    fields = record.fields or {}
     if ragbench.is_ragbench_row(fields):
         sentence_labels = ragbench.sentence_labels(fields)
         labels = () if sentence_labels is None else (sentence_labels,)
@@ -147,7 +156,7 @@ def _understood(
         pipeline = options.pipeline or "ragchecker"
         found = ragchecker.interaction_fields(fields, pipeline)
         return found, () if claim_labels is None else (claim_labels,), {}
-    given, taken = columns.interaction_fields(fields, options.columns)
+    given, taken = columns.interaction_fields(fields, options.columns, cells=record.cells)
     named = options.pipeline if options.pipeline is not None else options.unnamed
     return ({} if named is None else {"pipeline": named}) | given, (), taken
 

@@ -219,8 +219,8 @@ def _reference_answer(rest: dict[str, Any]) -> str | None:
     for name in REFERENCES:
         value = rest.get(name)
         if isinstance(value, list):
-            value = value[0] if value else None
-        elif name in COLUMNS["reference_answer"]:
+            value = next((item for item in value if item is not None), None)
+        if name in COLUMNS["reference_answer"] or isinstance(value, int | float):
             value = read_value("reference_answer", name, value)
         if value is None or (isinstance(value, str) and not value.strip()):
             continue

@@ -4,8 +4,11 @@ from typing import Any
 
 from ragtide_schemas import InvalidEntryError, Reason, SentenceLabels
 
-_MARKS = ("documents_sentences", "sentence_support_information", "generation_model_name")
+_MARKS = ("documents_sentences", "sentence_support_information", "all_relevant_sentence_keys")
 """Columns that only a RAGBench row has."""
+_MODEL = "generation_model_name"
+_BESIDE_MODEL = ("dataset_name", "subset", "relevance_score", "adherence_score", "response_sentences")
+"""Columns of a RAGBench row one of which must stand beside the model: other tools name a model, too."""
 
 _GOLD = {
     "trace.context_relevance": "relevance_score",
@@ -17,7 +20,10 @@ _GOLD = {
 
 def is_ragbench_row(fields: dict[str, Any]) -> bool:
     """Return whether a JSON object is a row of RAGBench."""
-    return "pipeline" not in fields and any(mark in fields for mark in _MARKS)
+    if "pipeline" in fields:
+        return False
+    by_model = _MODEL in fields and any(name in fields for name in _BESIDE_MODEL)
+    return by_model or any(mark in fields for mark in _MARKS)
 
 
 def dataset_of(row: dict[str, Any]) -> Any:

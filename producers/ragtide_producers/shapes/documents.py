@@ -1,6 +1,7 @@
 """Retrieved documents, in the shapes in which instrumentations and stores return them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isnan
 from typing import Any, Final, NamedTuple
 
 from .literals import CLASS, BrokenTextError, value_of
@@ -15,15 +16,25 @@ LISTS: Final = (
 )  # fmt: skip
 """Keys under which a reply has its list of documents, the surest first."""
 TEXTS: Final = (
-    "page_content", "text", "content", "pageContent", "document", "chunk", "chunk_text", "passage", "body", "snippet",
-    "page_text", "raw_content", "content_text", "document.content", "answer", "description", "summary",
+    "page_content", "text", "content", "pageContent", "chunk", "chunk_text", "chunk_content", "passage", "passage_text",
+    "paragraph", "paragraph_text", "body", "contents", "snippet", "excerpt", "page_text", "raw_content", "content_text",
+    "document.content", "document", "answer", "description", "summary", "sentences",
 )  # fmt: skip
-"""Keys under which a document has its text."""
+"""Keys under which a document has its text. `document` may be the name of a file, so it comes late."""
+COLUMNS_OF_TEXTS: Final = (
+    "passage_text", "page_content", "text", "content", "documents", "texts", "contents", "passages", "chunks", "chunk",
+    "snippets", "snippet", "sentences", "paragraphs", "paragraph_text", "passage", "body", "document",
+)  # fmt: skip
+"""Keys of the texts in a table of documents by columns."""
+COLUMNS_OF_IDS: Final = ("ids", "id", "doc_ids", "doc_id", "document_ids", "document_id", "chunk_id")
+COLUMNS_OF_SCORES: Final = ("scores", "score", "similarities", "similarity", "distances", "distance")
 WRAPPERS: Final = (
     "node", "document", "doc", "payload", "_source", "fields", "kwargs", "metadata", "properties", "entity", "record",
     "resource", "data", "value", "chunk", "content", "meta",
 )  # fmt: skip
 """Keys under which a found item has the document: LlamaIndex, Qdrant, Elasticsearch, Pinecone, Milvus, Weaviate."""
+WRAPPED: Final = frozenset(WRAPPERS) - frozenset(TEXTS) - {"metadata", "meta", "properties"}
+"""Wrappers that have nothing but the document."""
 IDS: Final = (
     "id",
     "document.id",
@@ -49,8 +60,27 @@ SCORES: Final = (
     "distance",
 )
 
+SAYING_CHARS: Final = 60
+"""A longer text is a document, whatever it says."""
 DEPTH_MAX: Final = 8
 """Levels of a reply that are searched for a list of documents."""
+
+
+MISSING: Final = frozenset(
+    ("", "nan", "-nan", "nat", "none", "null", "nil", "na", "n/a", "<na>", "#n/a", "undefined", "[]", "{}", "()")
+)
+"""Words in lower case that tools write for a missing value; none of them is a document."""
+NOTHING_FOUND: Final = frozenset(
+    f"{start} {things} {end}".strip()
+    for start in ("no", "no relevant", "no matching", "no search")
+    for things in ("result", "results", "document", "documents", "context", "passages", "matches", "hits", "chunks")
+    for end in ("", "found", "available", "retrieved", "were found")
+) | {"nothing found", "nothing was found", "not found", "empty"}
+"""What a search says that found nothing, in lower case."""
+
+
+_NAMES_OF_DOCUMENTS: Final = frozenset((*IDS, *COLUMNS_OF_IDS, "title", "titles", "name", "names", "urls", "sources"))
+"""Keys whose texts name documents."""
 
 
 class Found(NamedTuple):
@@ -62,6 +92,26 @@ class Found(NamedTuple):
     score: float | None = None
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for a missing document: null, NaN, a blank text, or a word such as `nan`.
+
+    >>> is_missing(None), is_missing("<NA>"), is_missing('"null"'), is_missing("None of them is open.")
+    (True, True, True, False)
+    """
+    if isinstance(value, str):
+        return len(value) < SAYING_CHARS and value.strip(" \t\r\n'\"").lower() in MISSING
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether a whole text says that a search found nothing.
+
+    >>> says_nothing("No results found."), says_nothing("No results found for tea: see the index.")
+    (True, False)
+    """
+    return is_missing(text) or (len(text) < SAYING_CHARS and text.strip(" \t\r\n'\".!()[]").lower() in NOTHING_FOUND)
+
+
 def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
     """Return the documents in the reply of a retriever, best first; None if the reply tells no documents.
 
@@ -70,7 +120,7 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
     if depth > DEPTH_MAX or value is None:
         return None
     if isinstance(value, str):
-        return [Found(value)] if value.strip() else None
+        return ([] if says_nothing(value) else [Found(value)]) if value.strip() else None
     if isinstance(value, dict):
         return _in_mapping(value, depth)
     if isinstance(value, list):
@@ -79,7 +129,8 @@ def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
 
 
 def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
-    if not items:
+    items = [item for item in items if not _is_blank(item)]
+    if not items or (len(items) == 1 and isinstance(items[0], str) and says_nothing(items[0])):
         return []
     found = [_document(item) for item in items]
     known = [item for item in found if item is not None]
@@ -87,10 +138,44 @@ def _in_list(items: Sequence[Any], depth: int) -> list[Found] | None:
         return known
     if known:
         return None
+    titled = [_titled(item) for item in items]
+    if all(titled):
+        return [document for document in titled if document]
     # A list of lists: one reply for each query of a batch, or the parts (answer, documents) of a tuple.
     inner = [documents_of(item, depth + 1) for item in items if not isinstance(item, str | int | float | None)]
     lists = [documents for documents in inner if documents is not None]
     return [document for documents in lists for document in documents] if lists else None
+
+
+def _is_blank(item: Any) -> bool:
+    """Whether an item of a list of documents has no document: a missing value, or an object whose text is one."""
+    if not isinstance(item, dict):
+        return is_missing(item)
+    texts = [item[key] for key in TEXTS if key in item]
+    return bool(texts) and all(is_missing(text) for text in texts) and not any(key in item for key in WRAPPED)
+
+
+def _titled(item: Any) -> Found | None:
+    """Return the document in `[title, sentences]`, as HotpotQA has it."""
+    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or not _are_texts(item[1]):
+        return None
+    return Found(joined(item[1]))
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def joined(sentences: Sequence[str]) -> str:
+    """Return the text of sentences, with a space between two that have none.
+
+    >>> joined(["It opened in 1889.", " It is made of iron.", "It is tall."])
+    'It opened in 1889. It is made of iron. It is tall.'
+    """
+    text = ""
+    for sentence in sentences:
+        text += sentence if not text or text[-1].isspace() or sentence[:1].isspace() else f" {sentence}"
+    return text.strip()
 
 
 def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
@@ -102,11 +187,16 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
             found = documents_of(reply[key], depth + 1)
             if found is not None:
                 return found
+    if any(
+        _are_texts(reply.get(key)) and len(reply[key]) > 1
+        for key in ("text", "page_content", "pageContent", "sentences")
+    ):
+        return None  # a table whose columns do not agree, or the parts of one text
     single = _document(reply)
     if single is not None:
         return [single]
-    for inner in reply.values():  # Haystack: {"retriever": {"documents": [...]}}
-        if isinstance(inner, dict | list):
+    for key, inner in reply.items():  # Haystack: {"retriever": {"documents": [...]}}
+        if isinstance(inner, dict | list) and key not in _NAMES_OF_DOCUMENTS:
             found = documents_of(inner, depth + 1)
             if found:
                 return found
@@ -114,19 +204,61 @@ def _in_mapping(reply: Mapping[str, Any], depth: int) -> list[Found] | None:
 
 
 def _columns(reply: Mapping[str, Any]) -> list[Found] | None:
-    """Return the documents of a reply by columns, as Chroma gives it: `{"ids": [[...]], "documents": [[...]]}`."""
-    ids, texts = _flat(reply.get("ids")), _flat(reply.get("documents"))
-    if ids is None or texts is None or len(ids) != len(texts) or not all(isinstance(text, str) for text in texts):
-        return None
-    return [Found(text, str(key)) for key, text in zip(ids, texts, strict=True)]
+    """Return the documents of a table by columns; None if a reply is no such table.
+
+    Examples are Chroma's `{"ids": [[...]], "documents": [[...]]}`, `{"title": [...], "sentences": [[...]]}` of
+    HotpotQA and `{"passage_text": [...], "is_selected": [...]}` of MS MARCO.
+    """
+    for key in COLUMNS_OF_TEXTS:
+        if not isinstance(reply.get(key), list) or not reply[key]:
+            continue
+        others = {name: column for name, column in reply.items() if name != key and isinstance(column, list)}
+        rows = _rows(reply[key], others.values(), whole=key in _LONE_COLUMNS and len(others) == 0)
+        if rows is not None:
+            ids = _column(others, COLUMNS_OF_IDS, len(rows))
+            scores = _column(others, COLUMNS_OF_SCORES, len(rows))
+            return [
+                Found(text, _text_of_id(number), _number_of(score))
+                for text, number, score in zip(rows, ids, scores, strict=True)
+                if not is_missing(text)
+            ]
+    return None
 
 
-def _flat(column: Any) -> list[Any] | None:
-    """Return a column without its rows: Chroma has a list for each query of a batch."""
-    if not isinstance(column, list):
+_LONE_COLUMNS: Final = ("text", "page_content", "passage_text", "texts", "passages")
+"""Columns of texts that need no other column beside them."""
+
+
+def _rows(column: list[Any], others: Iterable[list[Any]], *, whole: bool) -> list[str | None] | None:
+    """Return the texts of a column; None if it has other things than texts, or no other column is as long."""
+    lists = all(isinstance(row, list) for row in column)
+    if lists and not all(len(other) == len(column) and not _nested(other) for other in others):
+        column, others = _flat(column), [_flat(other) for other in others]  # Chroma has a list for each query
+        lists = False
+    if not whole and not any(len(other) == len(column) for other in others):
         return None
-    rows = column and all(isinstance(row, list) for row in column)
-    return [item for row in column for item in row] if rows else column
+    if lists:
+        rows: list[Any] = [joined(row) if _are_texts(row) else row or None for row in column]
+    else:
+        rows = column
+    return rows if all(isinstance(row, str) or is_missing(row) for row in rows) else None
+
+
+def _nested(column: list[Any]) -> bool:
+    return bool(column) and all(isinstance(row, list) for row in column)
+
+
+def _flat(column: list[Any]) -> list[Any]:
+    return [item for row in column for item in row] if _nested(column) else column
+
+
+def _column(columns: Mapping[str, list[Any]], names: Sequence[str], size: int) -> Sequence[Any]:
+    found = (_flat(columns[name]) for name in names if name in columns)
+    return next((column for column in found if len(column) == size), [None] * size)
+
+
+def _text_of_id(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int) and value != "" else None
 
 
 def _document(item: Any) -> Found | None:
@@ -158,8 +290,11 @@ def _text(item: Mapping[str, Any]) -> str | None:
         found = item.get(key)
         if found is None:
             continue
-        text = found if isinstance(found, str) else text_of_content(found) if isinstance(found, list) else ""
-        if text.strip():
+        if key == "sentences":
+            text = joined(found) if _are_texts(found) and len(item) > 1 else ""
+        else:
+            text = found if isinstance(found, str) else text_of_content(found) if isinstance(found, list) else ""
+        if not is_missing(text):
             return text
     return None
 
@@ -169,8 +304,8 @@ def _id(item: Mapping[str, Any]) -> str | None:
     for place in places:
         for key in IDS if isinstance(place, dict) else ():
             found = place.get(key)
-            if found is not None and isinstance(found, str | int) and found != "":
-                return str(found)
+            if (text := _text_of_id(found)) is not None:
+                return text
     return None
 
 
@@ -184,8 +319,9 @@ def _metadata(value: Any) -> Any:
 
 
 def _score(item: Mapping[str, Any]) -> float | None:
-    for key in SCORES:
-        found = item.get(key)
-        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < float("inf"):
-            return float(found)
-    return None
+    return next((score for key in SCORES if (score := _number_of(item.get(key))) is not None), None)
+
+
+def _number_of(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    return float(value) if known else None

@@ -32,6 +32,33 @@ _ENUM: Final = re.compile(r"<\w+\.\w+: (.+)>", re.DOTALL)
 """A member of an enumeration with its value, such as `<ChatRole.USER: 'user'>`."""
 _CALL: Final = re.compile(r"[A-Za-z_][\w.]{0,80}\([a-z_]\w{0,60} ?[=:]")
 _FIELDS: Final = re.compile(r"[a-z_]\w{0,60}=['\"\[{]")
+GAP_CHARS: Final = 200
+"""Characters of white space between two items that are looked at."""
+_SEQUENCE: Final = re.compile(r"(?:np\.|numpy\.|pd\.|pandas\.)?(?:array|Series|Index|deque)\(\s*[\[(]")
+_OF_ONE: Final = frozenset(
+    [
+        "array",
+        "ndarray",
+        "Series",
+        "Index",
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "deque",
+        "str_",
+        "bytes_",
+        "bool_",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+    ]
+)
+"""Calls whose first argument is the value: `array(['a'], dtype=object)`, `np.str_('a')`, `list(['a'])`."""
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _NAMED: Final[dict[str, Any]] = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 
@@ -60,7 +87,8 @@ def value_of(text: str) -> Any:
         BrokenTextError: the text begins as a list or a mapping of JSON and ends early.
     """
     stripped = text.strip()
-    if not stripped or stripped[0] not in '{["(' or len(stripped) > TEXT_MAX:
+    begins = stripped[:1] in ("{", "[", '"', "(") or _SEQUENCE.match(stripped) is not None
+    if not begins or len(stripped) > TEXT_MAX:
         return _constructed(stripped, text)
     try:
         found = json.loads(stripped)
@@ -72,9 +100,34 @@ def value_of(text: str) -> Any:
         return _LiteralReader(stripped).value()
     except (ValueError, RecursionError):
         pass
-    if _cut(stripped):
+    if is_cut(stripped):
         raise BrokenTextError(f"{stripped[:40]!r} begins a value that does not end")
     return text
+
+
+def literal_of(text: str) -> Any:
+    """Return the value that a whole text spells: JSON, Python, or NumPy's text of an array.
+
+    Names without quotes are no texts here; `nan`, `NaT` and `<NA>` are None.
+
+    Raises:
+        ValueError: the text spells no value, or its parts may be one text or several.
+    """
+    stripped = text.strip()
+    if len(stripped) > TEXT_MAX:
+        raise ValueError("the text is too long")
+    try:
+        found = json.loads(stripped)
+    except RecursionError:
+        raise ValueError("the value is too deep") from None
+    except ValueError:
+        try:
+            return _LiteralReader(stripped, strict=True).value()
+        except RecursionError:
+            raise ValueError("the value is too deep") from None
+    if too_deep(found):
+        raise ValueError("the value is too deep")
+    return _spelled_out(found)
 
 
 def too_deep(value: Any) -> bool:
@@ -116,8 +169,8 @@ def _constructed(stripped: str, text: str) -> Any:
     return Constructed(found, text) if isinstance(found, dict) else found
 
 
-def _cut(text: str) -> bool:
-    """Whether a text is the beginning of a JSON list or object: it starts as such and has no end."""
+def is_cut(text: str) -> bool:
+    """Return whether a text is the beginning of a JSON list or object: it starts as such and has no end."""
     return bool(re.match(r'\{\s*"[^"]{0,200}"\s*:|\[\s*[\[{"]', text)) and text[-1] not in "}]"
 
 
@@ -127,6 +180,8 @@ class _LiteralReader:
 
     text: str
     at: int = 0
+    strict: bool = False
+    """Whether names without quotes are refused."""
 
     def value(self) -> Any:
         found = self._value(0)
@@ -156,54 +211,108 @@ class _LiteralReader:
         match = _TOKEN.match(self.text, self.at)
         return match[0].strip() if match else ""
 
-    def _value(self, depth: int) -> Any:
+    def _value(self, depth: int, *, bare: bool = False) -> Any:
         if depth > DEPTH_MAX:
             raise ValueError("the value is too deep")
         kind, token = self._token()
         if kind == "text":
-            return self._joined(token)
+            return _unquoted(token)
         if kind == "number":
             return _number(token)
         if kind == "opaque":
             member = _ENUM.fullmatch(token)
+            if self.strict and member is None:
+                return _missing(token)
             return _LiteralReader(member[1]).value() if member else token
         if kind == "name":
-            return self._named(token, depth)
+            return self._named(token, depth, bare=bare)
         if token in _CLOSING:
             return self._items(_CLOSING[token], depth)
         raise ValueError(f"{token!r} begins no value")
 
-    def _joined(self, token: str) -> str:
-        """Return a text; Python joins texts that follow each other."""
-        parts = [_unquoted(token)]
-        while (match := _TOKEN.match(self.text, self.at)) and match.lastgroup == "text":
-            self.at = match.end()
-            parts.append(_unquoted(match["text"]))
-        return "".join(parts)
-
-    def _named(self, name: str, depth: int) -> Any:
+    def _named(self, name: str, depth: int, *, bare: bool) -> Any:
+        """Return the value of a name; `bare` is true where calls have names without quotes, such as `dtype=object`."""
         if name in _NAMED:
             return _NAMED[name]
         if self._peek() != "(":
-            return name
+            if not self.strict or bare or self._peek() == "=":
+                return name
+            if name != "NaT":
+                raise ValueError(f"{name[:40]!r} has no quotes")
+            return None
         self._token()
-        found = self._items(")", depth)
-        return {CLASS: name.rpartition(".")[2], **found} if isinstance(found, dict) else found
+        items, fields = self._parts(")", depth)
+        short = name.rpartition(".")[2]
+        if short in _OF_ONE:
+            return items[0] if items else []
+        return {CLASS: short, **fields} if fields else items
 
     def _items(self, closing: str, depth: int) -> Any:
+        items, fields = self._parts(closing, depth)
+        return fields if fields or (closing == "}" and not items) else items
+
+    def _parts(self, closing: str, depth: int) -> tuple[list[Any], dict[str, Any]]:
+        """Read up to a closing mark, and return the items and the fields before it."""
         items: list[Any] = []
         fields: dict[str, Any] = {}
+        gaps: dict[int, str] = {}
+        commas = 0
         while self._peek() != closing:
             item = self._value(depth + 1)
-            if self._peek() in (":", "="):
+            if (mark := self._peek()) in (":", "="):
                 self._token()
-                fields[str(item)] = self._value(depth + 1)
+                fields[str(item)] = self._in_pieces(self._value(depth + 1, bare=mark == "="))
             else:
                 items.append(item)
-            if self._peek() != closing and self._token() != ("mark", ","):
-                raise ValueError("a comma is missing")
+            if self._peek() == ",":
+                self._token()
+                commas += 1
+            elif self._peek() != closing:
+                gaps[len(items) - 1] = self._gap()
+                if fields or not gaps[len(items) - 1]:
+                    raise ValueError("a comma is missing")
         self._token()
-        return fields if fields or (closing == "}" and not items) else items
+        return _by_gaps(items, gaps, commas == 0 and closing == "]"), fields
+
+    def _gap(self) -> str:
+        rest = self.text[self.at : self.at + GAP_CHARS]
+        return rest[: len(rest) - len(rest.lstrip())]
+
+    def _in_pieces(self, value: Any) -> Any:
+        """Return a text with the pieces that follow it, as `pprint` writes a long one."""
+        while isinstance(value, str) and _is_piece(value, self._gap()) and self._peek()[:1] in ("'", '"'):
+            value += self._value(DEPTH_MAX)
+        return value
+
+
+def _by_gaps(items: list[Any], gaps: Mapping[int, str], without_commas: bool) -> list[Any]:
+    """Return items of which some have no comma after them.
+
+    NumPy writes no commas at all. `pprint` cuts a long text into pieces in lines of their own.
+    """
+    if not gaps:
+        return items
+    in_pieces = all(_is_piece(items[place], gap) for place, gap in gaps.items())
+    if without_commas and not in_pieces:
+        return items
+    if without_commas or not in_pieces:
+        raise ValueError("a comma is missing: the texts may be one or several")
+    joined: list[Any] = []
+    for place, item in enumerate(items):
+        if place - 1 in gaps:
+            joined[-1] += item
+        else:
+            joined.append(item)
+    return joined
+
+
+def _is_piece(item: Any, gap: str) -> bool:
+    return isinstance(item, str) and item[-1:].isspace() and "\n" in gap
+
+
+def _missing(text: str) -> None:
+    if text != "<NA>":
+        raise ValueError(f"{text[:40]!r} is no value")
 
 
 def _unquoted(token: str) -> str:

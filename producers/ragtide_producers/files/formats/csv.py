@@ -1,18 +1,24 @@
 """CSV with a header: a column per field, such as `segments.lang` for a nested field; empty cells are missing values.
 
-`documents` is a JSON list of texts, or one text; `documents.0`, `documents.1`, ... are one text each. If a file has the
-columns `documents` and `response`, an empty cell means that nothing was retrieved or answered.
+`documents` is a list of texts as JSON, Python or NumPy writes it, or one text; `documents.0`, `documents.1`, ... are
+one text each. Commas, semicolons, tabs or bars separate columns: the separator is that with which the header has the
+most known names, or that of a first line such as `sep=;`, which Excel writes.
 """
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
+from ...shapes.literals import literal_of
+from ..cells import MAY_BE_TEXT, MISSING
+from ..columns import is_known, keeps_words
 from .record import Record, RecordError
+from .text import text_of
 
 _NUMBERS: Final = ("covariates", "gold_scores")
 """Fields whose values are all numbers."""
@@ -20,37 +26,75 @@ _NUMBERS: Final = ("covariates", "gold_scores")
 _WHOLE: Final = ("population_size", "schema_version", "turn")
 """Columns of whole numbers."""
 
-_LISTS: Final = ("documents", "response_sentences")
-"""Columns that may contain a JSON list."""
+_OBJECTS: Final = ("covariates", "gold_scores", "segments", "metadata")
+"""Columns that may contain an object, as JSON or Python writes it."""
+
+_SEPARATORS: Final = (",", ";", "\t", "|")
 
 
 def records(path: Path) -> Iterator[Record]:
     """Yield every row.
 
     Raises:
-        RecordError: no header, or text that is not UTF-8 CSV.
+        RecordError: no header, two columns of one name, or text that is not CSV in UTF-8 or in its mark's encoding.
     """
     csv.field_size_limit(ENTRY_MAX_BYTES)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
+    usual = "\t" if ".tsv" in path.suffixes[-2:] else ","
+    with text_of(path) as file:
+        before = 0
         try:
-            if not reader.fieldnames:
-                raise RecordError("the file has no header: add a line with the names of the columns")
-            for row in reader:
-                yield _record(reader.line_num, row)
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise RecordError(f"line {reader.line_num + 1} is not UTF-8 CSV ({error}): save it as UTF-8 CSV") from None
+            first = file.readline(ENTRY_MAX_BYTES)
+            if first.strip().lower()[:4] == "sep=" and len(first.strip()) == 5:
+                usual, first, before = first.strip()[4], file.readline(ENTRY_MAX_BYTES), 1
+            else:
+                usual = _separator(first, usual)
+            reader = csv.reader(
+                chain([first], file), delimiter=usual, strict=True, skipinitialspace=f'{usual} "' in first
+            )
+            header = _header(next(reader, []))
+            for cells in reader:
+                if cells:
+                    yield _record(reader.line_num + before, header, cells, usual)
+        except (csv.Error, UnicodeError) as error:
+            number = reader.line_num + before + 1 if "reader" in locals() else 1
+            raise RecordError(f"line {number} is not UTF-8 CSV ({error}): save it as UTF-8 CSV") from None
 
 
-def _record(number: int, row: dict[str | None, Any]) -> Record:
-    if None in row:
-        return Record(number, problem="the row has more cells than the header has columns: quote cells with commas")
+def _separator(header: str, usual: str) -> str:
+    """Return the separator with which a header has the most known names, the usual one if several have as many."""
+    counts = {}
+    for separator in (usual, *_SEPARATORS):
+        try:
+            names = next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])
+        except csv.Error:
+            names = []
+        counts.setdefault(separator, sum(is_known(name) for name in names))
+    return max(counts, key=lambda separator: counts[separator])
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    header = [cell.strip() for cell in cells]
+    if not any(header):
+        raise RecordError("the file has no header: add a line with the names of the columns")
+    twice = dict.fromkeys(name for name in header if name and header.count(name) > 1) if len(header) < 1000 else ()
+    if twice:
+        raise RecordError(f"two columns are named {', '.join(twice)[:100]}: rename or remove one of them")
+    return header
+
+
+def _record(number: int, header: Sequence[str], cells: Sequence[str], separator: str) -> Record:
+    if len(cells) > len(header):
+        shown = {"\t": "tabs", ",": "commas", ";": "semicolons"}.get(separator, repr(separator))
+        return Record(number, problem=f"the row has more cells than the header has columns: quote cells with {shown}")
     fields: dict[str, Any] = {}
     texts: dict[int, str] = {}
-    if "response" in row and any(column is not None and column.partition(".")[0] == "documents" for column in row):
-        fields |= {"documents": [], "response": ""}
-    for column, cell in row.items():
-        if column is None or cell is None or not cell.strip():
+    blank: list[str] = []
+    for column, cell in zip(header, cells, strict=False):
+        if _is_missing(column, cell):
+            if "." not in column and not keeps_words(column, "documents"):
+                blank.append(column)
+            elif column.partition(".")[0] == "documents" or keeps_words(column, "documents"):
+                fields.setdefault(column.partition(".")[0], [] if column.startswith("documents.") else None)
             continue
         try:
             _put(fields, texts, column, cell)
@@ -58,7 +102,21 @@ def _record(number: int, row: dict[str | None, Any]) -> Record:
             return Record(number, problem=f"{column} is {cell[:60]!r}: {error}")
     if texts:
         fields["documents"] = [texts[index] for index in sorted(texts)]
-    return Record(number, fields, json.dumps(fields, sort_keys=True).encode())
+    content = {name: value for name, value in fields.items() if value is not None}
+    for column in blank:
+        fields.setdefault(column, None)
+    return Record(number, fields, json.dumps(content, sort_keys=True).encode(), cells=True)
+
+
+def _is_missing(column: str, cell: str) -> bool:
+    """Whether a cell has no value: it is blank, or has a word of pandas for a missing value, such as `nan`."""
+    text = cell.strip()
+    if not text or text not in MISSING:
+        return not text
+    name = column.partition(".")[0]
+    if not is_known(name) or keeps_words(name, "question") or keeps_words(name, "response"):
+        return False
+    return text not in MAY_BE_TEXT or name in (*_NUMBERS, *_WHOLE) or keeps_words(name, "documents")
 
 
 def _put(fields: dict[str, Any], texts: dict[int, str], column: str, cell: str) -> None:
@@ -68,20 +126,23 @@ def _put(fields: dict[str, Any], texts: dict[int, str], column: str, cell: str) 
             raise ValueError("name the column documents.0, documents.1, and so on")
         texts[int(part)] = cell
     elif part:
-        fields.setdefault(name, {})[part] = _number(cell) if name in _NUMBERS else cell
-    elif name in _LISTS:
-        fields[name] = _texts(cell)
+        inner = fields.setdefault(name, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"the row has {name}, too: leave one of the columns out")
+        inner[part] = _number(cell) if name in _NUMBERS else cell
+    elif name == "response_sentences" or (name in _OBJECTS and cell.lstrip().startswith("{")):
+        fields[name] = _literal(cell, "texts" if name == "response_sentences" else "an object")
     else:
         fields[name] = _whole(cell) if name in _WHOLE else cell
 
 
-def _texts(cell: str) -> Any:
-    if not cell.lstrip().startswith("["):
+def _literal(cell: str, kind: str) -> Any:
+    if kind == "texts" and not cell.lstrip().startswith("["):
         return [cell]
     try:
-        return json.loads(cell)
+        return literal_of(cell)
     except ValueError:
-        raise ValueError("write a JSON list of texts") from None
+        raise ValueError("write a JSON list of texts" if kind == "texts" else "write a JSON object") from None
 
 
 def _number(cell: str) -> float:
@@ -93,6 +154,9 @@ def _number(cell: str) -> float:
 
 def _whole(cell: str) -> int:
     try:
-        return int(cell)
-    except ValueError:
-        raise ValueError("must be a whole number") from None
+        number = float(cell)  # pandas writes whole numbers beside missing ones with .0
+        if number.is_integer():
+            return int(cell) if "." not in cell and "e" not in cell.lower() else int(number)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError("must be a whole number")

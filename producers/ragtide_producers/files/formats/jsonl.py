@@ -1,44 +1,42 @@
-"""JSON Lines: one object per line. A file whose name ends in `.gz` is decompressed while it is read."""
+"""JSON Lines: one object per line."""
 
-import gzip
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import read_json_object
 
-from .record import Record, RecordError
+from .json import keys_given_twice
+from .record import Record
+from .text import lines_of
 
 
 def records(path: Path) -> Iterator[Record]:
-    """Yield every line that is not blank; its number counts blank lines, too."""
-    with _opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            content = line.strip()
-            if content:
-                try:
-                    yield Record(number, read_json_object(content.removeprefix(b"\xef\xbb\xbf")), content)
-                except InvalidEntryError as error:
-                    yield Record(number, problem=error.detail)
+    """Yield every line that is not blank; its number counts blank lines, too.
+
+    Raises:
+        RecordError: the file is no text, or broken gzip.
+    """
+    for number, line in enumerate(lines_of(path), start=1):
+        content = line.strip()
+        if content:
+            yield _record(number, content)
+
+
+def _record(number: int, content: bytes) -> Record:
+    try:
+        fields: dict[str, Any] = read_json_object(content)
+    except InvalidEntryError as error:
+        return Record(number, problem=error.detail)
+    # A count of the bytes is enough for nearly all lines; only the others are read again.
+    if any(content.count(b'"%s"' % name.encode("utf-8", "replace")) > 1 for name in fields):
+        twice = keys_given_twice(content)
+        if twice:
+            return Record(number, problem=f"{twice} is given twice: leave one out")
+    return Record(number, fields, content)
 
 
 def count(path: Path) -> int:
     """Return the number of lines that are not blank, without decoding them."""
-    with _opened(path) as file:
-        return sum(1 for line in file if line.strip())
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes] | gzip.GzipFile]:
-    if path.suffix.lower() != ".gz":
-        with path.open("rb") as file:
-            yield file
-        return
-    try:
-        with gzip.open(path) as file:
-            yield file
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise RecordError(f"it cannot be decompressed ({error}): give a whole gzip file, or JSON Lines") from None
+    return sum(1 for line in lines_of(path) if line.strip())

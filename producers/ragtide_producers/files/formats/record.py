@@ -17,6 +17,8 @@ class Record:
     content: bytes = b""
     """Content from which an id is made for a record without one."""
     problem: str | None = None
+    cells: bool = False
+    """Whether the values are texts of cells, in which nothing tells a missing value from a word such as `None`."""
 
 
 class RecordError(ValueError):
@@ -25,7 +27,7 @@ class RecordError(ValueError):
 
 def present(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row of an Arrow table without missing values."""
-    fields = {name: _clean(value) for name, value in row.items() if value is not None}
+    fields = {name: _clean(value) for name, value in row.items() if not _is_missing(value)}
     for name in _TABLES:
         if isinstance(fields.get(name), list):
             fields[name] = dict(fields[name])
@@ -34,7 +36,11 @@ def present(row: dict[str, Any]) -> dict[str, Any]:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _clean(part) for name, part in value.items() if part is not None}
+        return {name: _clean(part) for name, part in value.items() if not _is_missing(part)}
     if isinstance(value, list):
         return [_clean(part) for part in value]
     return value
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124 - NaN, as pandas writes it

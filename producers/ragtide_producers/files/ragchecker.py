@@ -1,50 +1,32 @@
-"""The JSON of RAGChecker, with or without labels: `{"results": [{"query_id": ..., "query": ...}, ...]}`.
-
-Rows of other tools may stand in such a list, too.
+"""Turns results of RAGChecker, with or without labels, into interactions.
 
 Source: amazon-science/RAGChecker, `ragchecker/container.py`.
 """
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from ragtide_schemas import ClaimLabels, InvalidEntryError
 
-from .record import Record, RecordError
-
-LISTS: Final = ("results", "testCases", "test_cases", "records", "examples", "data")
-"""Names of the list of rows in one JSON object: of RAGChecker, and of exports of other tools."""
-
 _TABLES: Final = ("answer2response", "response2answer", "retrieved2answer", "retrieved2response")
 
 
-def records(path: Path) -> Iterator[Record]:
-    """Yield every result; the whole file is in memory at once, because it is one JSON value.
-
-    Raises:
-        RecordError: the file is not JSON with a list `results`.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
-    lists = (content.get(name) for name in LISTS) if isinstance(content, dict) else (content,)
-    results = next((found for found in lists if isinstance(found, list)), None)
-    if results is None:
-        raise RecordError("the file has no list results: give RAGChecker's JSON, a JSON list, or JSON Lines as .jsonl")
-    for number, result in enumerate(results, start=1):
-        if isinstance(result, dict):
-            yield Record(number, result, json.dumps(result, sort_keys=True).encode())
-        else:
-            yield Record(number, problem=f"it is {str(result)[:60]!r}: give an object")
+_OWN: Final = frozenset(("query_id", "query", "gt_answer", "response"))
+_CHUNK: Final = frozenset(("doc_id", "text"))
 
 
 def is_ragchecker(fields: dict[str, Any]) -> bool:
-    """Return whether a record is a result of RAGChecker."""
-    own = ("retrieved_context", "gt_answer", "query_id")
-    return "query" in fields and "question" not in fields and any(name in fields for name in own)
+    """Return whether a record is a result of RAGChecker: by its tables, its chunks, or all its other fields.
+
+    Rows of many data sets have `query` and `query_id`.
+    """
+    if "query" not in fields or "question" in fields or "pipeline" in fields:
+        return False
+    chunks = fields.get("retrieved_context")
+    if any(isinstance(fields.get(name), list) for name in _TABLES):
+        return True
+    if "retrieved_context" in fields:
+        return isinstance(chunks, list) and all(isinstance(one, dict) and one.keys() <= _CHUNK for one in chunks)
+    return fields.keys() >= _OWN
 
 
 def interaction_fields(result: dict[str, Any], pipeline: str) -> dict[str, Any]:

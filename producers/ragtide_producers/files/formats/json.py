@@ -1,0 +1,145 @@
+"""Files of one JSON value: a list of rows, RAGChecker's results, exports of other tools, or a table of pandas.
+
+A table may be an object of columns, of rows by their index, or have its names in `columns` (`to_json` of pandas with
+`orient` = columns, index, split, table or records).
+
+Source: amazon-science/RAGChecker, `ragchecker/container.py`; pandas, `DataFrame.to_json`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from ragtide_schemas.base import place_of_no_number
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
+from ragtide_schemas.printable import shortened
+
+from ..columns import is_known
+from .record import Record, RecordError
+from .text import lines_of, text_of
+
+LISTS: Final = ("results", "testCases", "test_cases", "records", "examples", "data", "rows", "samples")
+"""Names of the list of rows in one JSON object: of RAGChecker, and of exports of other tools."""
+
+
+def records(path: Path) -> Iterator[Record]:
+    """Yield every row; the whole file is in memory at once, because it is one JSON value.
+
+    Raises:
+        RecordError: the file is not JSON, or has no rows.
+    """
+    for number, row in enumerate(_rows(_content(path)), start=1):
+        if not isinstance(row, dict):
+            yield Record(number, problem=f"it is {str(row)[:60]!r}: give an object")
+            continue
+        place = place_of_no_number(row)
+        if place is not None:
+            yield Record(number, problem=f"{place}, which JSON does not have: send null for an unknown value")
+        else:
+            yield Record(number, row, json.dumps(row, sort_keys=True).encode())
+
+
+def count(path: Path) -> int:
+    """Return the number of rows.
+
+    Raises:
+        RecordError: as `records`.
+    """
+    return len(_rows(_content(path)))
+
+
+def name_by_content(path: Path, name: str) -> str:
+    """Return `json` or `jsonl` for a file whose name says one of them: some name a file of lines `.json`.
+
+    Args:
+        path: of the file.
+        name: the format that its name says.
+
+    Raises:
+        RecordError: the file is no text, or broken gzip.
+        OSError: the file cannot be read.
+    """
+    first, second = [*islice((line for line in map(bytes.strip, lines_of(path)) if line), 2), b"", b""][:2]
+    if first.startswith(b"[") or first == b"{":
+        return "json"
+    is_line = first.startswith(b"{") and first.endswith(b"}") and len(first) <= ENTRY_MAX_BYTES
+    return "jsonl" if is_line and second.startswith(b"{") else name
+
+
+def keys_given_twice(content: bytes) -> str:
+    """Return the names that an object of JSON has twice, with commas; a reader would keep the last of each."""
+    found: list[str] = []
+
+    def twice(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        found[:] = dict.fromkeys(name for name in names if names.count(name) > 1) if len(names) < TWICE_MAX else ()
+        return dict(pairs)
+
+    try:
+        json.loads(content, object_pairs_hook=twice)  # the outermost object comes last
+    except (ValueError, RecursionError):
+        return ""
+    return shortened(", ".join(found))
+
+
+TWICE_MAX: Final = 1000
+"""An object with more names is not searched for two of a name."""
+
+
+def _content(path: Path) -> Any:
+    try:
+        with text_of(path) as file:
+            return json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"the file is not JSON ({error}): correct it, or name a file of JSON Lines .jsonl") from None
+
+
+def _rows(content: Any) -> Sequence[Any]:
+    if isinstance(content, list):
+        return content
+    if not isinstance(content, dict):
+        raise RecordError(_NO_ROWS)
+    names, data = content.get("columns"), content.get("data")
+    if _are_lists([names, data]) and all(isinstance(name, str) for name in names) and _are_lists(data):
+        if any(len(row) != len(names) for row in data) or len(set(names)) < len(names):
+            raise RecordError(
+                "its rows do not fit its columns: write it with one value for each column of another name"
+            )
+        return [dict(zip(names, row, strict=True)) for row in data]
+    lists = (content[name] for name in LISTS if isinstance(content.get(name), list))
+    found = next((rows for rows in lists if not rows or any(isinstance(row, dict) for row in rows)), None)
+    if found is not None:
+        return found
+    known = [name for name in content if is_known(name)]
+    if not known:
+        rows = list(content.values())
+        if rows and all(isinstance(row, dict) and any(is_known(name) for name in row) for row in rows):
+            return rows
+        raise RecordError(_NO_ROWS)
+    if any(isinstance(content[name], str | int | float) for name in known):
+        return [content]
+    return _of_columns(content)
+
+
+def _of_columns(table: Mapping[str, Any]) -> Sequence[Any]:
+    columns = {name: column.values() if isinstance(column, dict) else column for name, column in table.items()}
+    indices = [list(column) for column in table.values() if isinstance(column, dict)]
+    sizes = {name: len(column) for name, column in columns.items() if column is not None and hasattr(column, "__len__")}
+    if len(sizes) < len(columns) or len(set(sizes.values())) > 1 or any(index != indices[0] for index in indices):
+        told = ", ".join(f"{name} {size}" for name, size in sizes.items())[:200]
+        raise RecordError(
+            f"it is an object of columns that are not as long as each other ({told}): write a list of rows"
+        )
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _are_lists(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, list) for value in values)
+
+
+_NO_ROWS: Final = (
+    "the file has no rows: give a JSON list of objects, RAGChecker's results, a table by columns, "
+    "or JSON Lines as .jsonl"
+)
