@@ -41,8 +41,7 @@ def scores(scored: str, tmp_path: Path) -> Path:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of interactions; the last line is the summary."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[:-1]]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def test_the_local_labeler_is_compared_with_the_stored_scores_beside_a_constant(scores: Path) -> None:

@@ -136,9 +136,16 @@ def test_a_second_person_is_asked_and_only_the_first_answers_count(redis_url: st
 def test_a_gold_score_of_the_interaction_itself_is_the_first(redis_url: str, redis: Any, types: Any) -> None:
     graded = {"trace.adherence": 1.0, "trace.supported_fraction": 1.0}
     keep(redis_url, interaction(0, gold_scores=graded), interaction(1, gold_scores={"trace.adherence": 1.0}))
-    done = types("nn", "--from", "sample")
-    assert "1 of the sample that came with gold scores" in done.stderr
+    done = types("nnnn", "--from", "sample")
+    assert "1 annotated" in done.stderr, "an item is not asked about if its answer cannot count"
+    assert "left for you" in done.stderr
     assert [one.gold_scores for one in published(redis)] == [{"trace.supported_fraction": 0.0}]
+
+
+def test_an_item_that_was_scored_too_long_ago_to_count_is_not_asked(redis_url: str, redis: Any, types: Any) -> None:
+    kept(redis_url, 1)
+    assert "no item for you" in types("yy", "--from", "sample", RAGTIDE_FEEDBACK_WINDOW_S="0.001").stderr
+    assert "1 annotated" in types("yy", "--from", "sample").stderr
 
 
 def test_ratings_are_asked_for_chosen_metrics(redis_url: str, redis: Any, types: Any) -> None:

@@ -10,6 +10,7 @@ from tests.ragtide.test_experiment import QUESTIONS, Target, experiment
 from tests.ragtide.test_labelings import labeled, scored
 from tests.support.in_process import Done, run_command
 
+import ragtide
 from ragtide.testing import interactions
 from ragtide_runtime.redis.client import connect_async
 
@@ -39,7 +40,9 @@ def gated(capsys: pytest.CaptureFixture[str], scores: Path, *arguments: str) -> 
 
 
 def test_score_ends_with_the_exit_code_of_its_gate(capsys: pytest.CaptureFixture[str], scores: Path) -> None:
-    found = json.loads(gated(capsys, scores, "--json").stdout.splitlines()[-1])["summary"]["estimates"]
+    file = scores.with_name("summary.json")
+    assert gated(capsys, scores, "--json", "--summary-json", str(file)).code == 0
+    found = json.loads(file.read_text())["estimates"]
     lower, mean, upper = next((e["lower"], e["estimate"], e["upper"]) for e in found if e["metric"] == METRIC)
     for condition, code in (
         (f"{METRIC} < {lower}", 0),
@@ -168,18 +171,20 @@ def test_reports_are_written_and_the_step_summary_is_added_to(
     assert (done.code, "--junit" in done.told) == (1, True)
 
 
-def test_the_last_json_line_is_the_summary_and_later_commands_skip_it(
+def test_json_has_one_object_per_interaction_and_the_summary_is_in_a_file_of_its_own(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, scores: Path
 ) -> None:
-    done = run_command(capsys, "score", str(ROWS), "--limit", "20", "--json", "--fail-if", f"{METRIC}.n < 21")
-    *lines, last = [json.loads(line) for line in done.stdout.splitlines()]
+    file = tmp_path / "summary.json"
+    command = ("score", str(ROWS), "--limit", "20", "--json", "--summary-json", str(file))
+    done = run_command(capsys, *command, "--fail-if", f"{METRIC}.n < 21")
+    lines, summary = [json.loads(line) for line in done.stdout.splitlines()], json.loads(file.read_text())
     assert done.code == 4
-    assert all("interaction_id" in line for line in lines)
-    assert (last["summary"]["scored"], last["summary"]["problems"]) == (20, 0)
-    assert last["summary"]["gate"]["outcome"] == "fail"
-    assert last["summary"]["gate"]["exit_code"] == 4
+    assert ["interaction_id" in line for line in lines] == [True] * 20
+    assert (summary["scored"], summary["problems"]) == (20, 0)
+    assert summary["gate"]["outcome"] == "fail"
+    assert summary["gate"]["exit_code"] == 4
     values = [line["scores"][METRIC] for line in lines]
-    (mean,) = [one["estimate"] for one in last["summary"]["estimates"] if one["metric"] == METRIC]
+    (mean,) = [one["estimate"] for one in summary["estimates"] if one["metric"] == METRIC]
     assert mean == pytest.approx(sum(values) / len(values))
     saved = tmp_path / "saved.jsonl"
     saved.write_text(done.stdout)
@@ -262,3 +267,14 @@ def test_failed_calls_of_a_config_fail_a_gate_on_its_coverage(
     assert run_command(capsys, *show, f"{metric}.mean < 0").code == 0
     assert run_command(capsys, *show, f"{metric}.coverage < 0.9").code == 4
     assert run_command(capsys, *show, f"{metric}.n_absent > 2").code == 4
+
+
+@pytest.mark.parametrize(
+    ("condition", "outcome"), [("trace.adherence.n < 1", "pass"), ("trace.adherence.n > 0", "fail"), ("", "undecided")]
+)
+def test_a_result_is_true_only_if_its_gate_passed(condition: str, outcome: str) -> None:
+    row = {"pipeline": "shop", "question": "When?", "documents": ["Built in 1889."], "response": "Built in 1889."}
+    summary = ragtide.score([row] if condition else [], labeler="local")
+    result = ragtide.gate(summary, condition or "trace.adherence < 0.8")
+    assert result.outcome == outcome
+    assert (result.passed, bool(result)) == (outcome == "pass", outcome == "pass")

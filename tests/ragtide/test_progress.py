@@ -103,15 +103,16 @@ def test_the_partial_summary_of_score_says_so_to_programs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.jsonl").write_text(rows(6))
-    whole = run_command(capsys, "score", "rows.jsonl", "--json").stdout.splitlines()
-    assert json.loads(whole[-1])["summary"]["partial"] is False
+    option, file = "--summary-json", tmp_path / "summary.json"
+    assert len(run_command(capsys, "score", "rows.jsonl", "--json", option, str(file)).stdout.splitlines()) == 6
+    assert json.loads(file.read_text())["partial"] is False
     interrupt_after_four_rows(monkeypatch)
-    done = run_command(capsys, "score", "rows.jsonl", "--json", "--fail-if", "trace.adherence < 0.1")
+    done = run_command(capsys, "score", "rows.jsonl", "--json", "--fail-if", "trace.adherence < 0.1", option, str(file))
     assert done.code == 130
-    *lines, last = map(json.loads, done.stdout.splitlines())
-    assert len(lines) == 4
-    assert (last["summary"]["scored"], last["summary"]["partial"]) == (4, True)
-    assert "gate" not in last["summary"]
+    assert ["interaction_id" in json.loads(line) for line in done.stdout.splitlines()] == [True] * 4
+    last = json.loads(file.read_text())
+    assert (last["scored"], last["partial"]) == (4, True)
+    assert "gate" not in last
     assert "The gate is not decided." in done.stderr
     assert "Partial summary" in done.stderr
 

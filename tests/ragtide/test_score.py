@@ -34,9 +34,7 @@ def score(*arguments: object, exit_code: int = 0) -> Result:
 
 
 def lines(text: str) -> list[dict[str, Any]]:
-    """Return the lines of interactions; the last line of `--json` is the summary."""
-    found = [json.loads(line) for line in text.splitlines()]
-    return [line for line in found if line.keys() != {"summary"}]
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def test_rows_that_repeat_an_id_are_told(tmp_path: Path) -> None:

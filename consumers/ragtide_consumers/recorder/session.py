@@ -186,6 +186,13 @@ class RecorderSession:
             manifest=self._recorded.number,
             left_overs=removed,
         )
+        log.info(
+            "recording: a file is written this long after its first entry, or earlier at this many entries or bytes",
+            partition=self._streams.partition,
+            seconds=self._settings.roll_s,
+            entries=self._settings.roll_entries,
+            bytes=self._settings.roll_bytes,
+        )
 
     async def take(self, wait_s: float) -> bool:
         """Read the next entries, and return whether there may be more at once."""
@@ -220,6 +227,14 @@ class RecorderSession:
         await self._commit(self._manifest(positions=positions, written=written))
         self._next = UnwrittenEntries()
         self._telemetry.wrote(written, self._redaction)
+        log.info(
+            "files written",
+            partition=self._streams.partition,
+            manifest=number,
+            files=len(written.files),
+            entries=written.entries.total(),
+            bytes=written.bytes.total(),
+        )
         if self._storing is not None:
             self._storing.succeeded()
 

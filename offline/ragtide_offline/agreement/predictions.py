@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ragtide_producers import FileOptions, read_rows
+from ragtide_producers.files.formats import RecordError
+from ragtide_producers.files.formats.text import lines_of
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import InvalidEntryError, MetricDeclaration, definition_of
 from ragtide_schemas.base import read_json_object
@@ -134,17 +136,18 @@ def _declare(path: Path, number: int, line: dict[str, Any], known: dict[str, Met
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
-        content = path.read_bytes()
+        lines = list(lines_of(path))
+    except RecordError as error:
+        raise UnusablePredictionsError(f"{path}: {error}") from None
     except OSError as error:
         raise UnusablePredictionsError(f"{path} cannot be read ({error.strerror}): correct the path") from None
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 fields = read_json_object(line, None)
             except InvalidEntryError as error:
                 raise UnusablePredictionsError(f"{path}:{number}: {error.detail}") from None
-            if fields.keys() != {"summary"}:  # the last line of ragtide score --json
-                yield number, fields
+            yield number, fields
 
 
 def _key(path: Path, number: int, line: dict[str, Any]) -> Key:

@@ -59,6 +59,13 @@ def questions(specimen: Specimen, rated: Sequence[str] = ()) -> list[ItemQuestio
     return found
 
 
+def answered_metrics(specimen: Specimen, rated: Sequence[str] = ()) -> set[str]:
+    """Return the metrics that get a gold score from the answers to all questions about an item."""
+    asked = questions(specimen, rated)
+    sentences = {one.name: True for one in asked if one.name not in RATINGS}
+    return set(gold_scores(specimen, sentences, {one.name: HIGHEST for one in asked if one.name in RATINGS}))
+
+
 def gold_scores(specimen: Specimen, supported: Mapping[str, bool], ratings: Mapping[str, int]) -> dict[str, float]:
     """Return the gold scores of answers, for the metrics that a labeler scored.
 

@@ -7,17 +7,18 @@ order whether an item was selected.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_schemas import Specimen
+from ragtide_schemas import Specimen, utc_now
 from ragtide_schemas.limits import PROBABILITY_MIN
 
 from ..datasets.choosing import is_worst_of
 from .annotations import Annotation
-from .questions import questions
+from .questions import answered_metrics, questions
 
 DISPUTED_N: Final = 20
 """Most disputed items of a pipeline."""
@@ -53,6 +54,8 @@ class QueueOptions:
     """Metrics whose worst and disputed items are asked."""
     rated: Sequence[str] = ()
     """Metrics that are rated from 1 to 5."""
+    window_s: float | None = None
+    """Seconds after its scoring in which an answer joins an interaction; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ async def queue_of(kept: KeptSpecimens, pipelines: Iterable[str], options: Queue
     """Return the items to annotate, by their draws.
 
     An item of the sample is asked as one of the sample only, whatever its scores are: if it could come up earlier
-    because it is bad, the annotated part would be no sample.
+    because it is bad, the annotated part would be no sample. It is left out if an answer could not count: it came with
+    gold scores of every metric that is asked, or it was scored too long ago.
 
     Args:
         kept: the specimens of the deployment.
@@ -88,7 +92,7 @@ async def queue_of(kept: KeptSpecimens, pipelines: Iterable[str], options: Queue
             found += [
                 ItemToAnnotate(one, asked_probability(one, options.share))
                 for one in sample.values()
-                if _draw(one) < options.share
+                if _draw(one) < options.share and _can_count(one, options)
             ]
         selected = {
             one.interaction.interaction_id: one
@@ -104,6 +108,11 @@ def left(queue: Sequence[ItemToAnnotate], annotations: Iterable[Annotation], ann
     """Return the items that an annotator has neither annotated nor skipped."""
     done = {(one.pipeline, one.interaction_id) for one in annotations if one.annotator == annotator}
     return [one for one in queue if _id(one.specimen) not in done]
+
+
+def _can_count(specimen: Specimen, options: QueueOptions) -> bool:
+    old = options.window_s is not None and specimen.labeled_at + timedelta(seconds=options.window_s) < utc_now()
+    return not old and bool(answered_metrics(specimen, options.rated) - specimen.interaction.gold_scores.keys())
 
 
 async def _selected(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -> list[Specimen]:

@@ -57,6 +57,15 @@ class GateResult:
     conditions: Sequence[ConditionOutcome]
 
     @property
+    def passed(self) -> bool:
+        """Whether the gate passed: False if it failed, and if the data did not decide it."""
+        return self.outcome is GateOutcome.PASSED
+
+    def __bool__(self) -> bool:
+        """Return `passed`, so that `assert gate(...)` and `if gate(...)` are right."""
+        return self.passed
+
+    @property
     def exit_code(self) -> int:
         """The exit code of a command with this gate."""
         return EXIT_CODES[self.outcome]

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragtide_consumers.labelers.protocol import Labeling
+from ragtide_producers.files.formats import RecordError
+from ragtide_producers.files.formats.text import lines_of
 from ragtide_runtime.errors import RagtideError
 from ragtide_schemas import InvalidEntryError, MetricEvent
 from ragtide_schemas.base import read_json_object
@@ -14,10 +16,6 @@ from ragtide_schemas.printable import printable_json
 
 _EXTRAS: Final = ("diagnosis", "labels")
 """Fields of a line that do not belong to the event."""
-
-
-SUMMARY: Final = "summary"
-"""The only field of the last line that `ragtide score --json` prints."""
 
 
 class UnusableScoresError(RagtideError):
@@ -36,13 +34,15 @@ def line_of(event: MetricEvent, labeling: Labeling | None = None) -> dict[str, A
 
 
 def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
-    """Yield the events in a file of scores, each with its whole line; the line of a summary is skipped.
+    """Yield the events in a file of scores, each with its whole line.
 
     Raises:
         UnusableScoresError: the file cannot be read, or a line has no valid scores.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = list(lines_of(path))
+    except RecordError as error:
+        raise UnusableScoresError(f"{path}: {error}") from None
     except OSError as error:
         raise UnusableScoresError(
             f"{path} cannot be read ({error.strerror}): give a file that ragtide score --output has written"
@@ -50,8 +50,6 @@ def read_lines(path: Path) -> Iterator[tuple[MetricEvent, dict[str, Any]]]:
     for number, line in enumerate(lines, start=1):
         try:
             fields = read_json_object(line, None)
-            if fields.keys() == {SUMMARY}:
-                continue
             event = MetricEvent.from_fields({name: value for name, value in fields.items() if name not in _EXTRAS})
         except InvalidEntryError as error:
             raise UnusableScoresError(

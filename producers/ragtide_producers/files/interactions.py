@@ -90,7 +90,8 @@ def count_rows(source: str | Path, options: FileOptions) -> int | None:
     Raises:
         UnreadableFileError: the source cannot be opened, or has another format.
     """
-    return next(_guarded(source, lambda: iter([_count(_format(source, options), _place(source))])))
+    counted: list[int | None] = list(_guarded(source, lambda: iter([_count(_format(source, options), _place(source))])))
+    return counted[0]
 
 
 def _count(form: ModuleType, place: str | Path) -> int | None:

@@ -73,7 +73,9 @@ def annotate(
     """
     settings = given(context).settings()
     rated = [_rated(name) for name in rate or ()]
-    options = QueueOptions(_sources(sources or list(ItemSource)), share, (ADHERENCE, *rated), tuple(rated))
+    options = QueueOptions(
+        _sources(sources or list(ItemSource)), share, (ADHERENCE, *rated), tuple(rated), settings.feedback_window_s
+    )
     name = annotator or user_name()
     _check(name)
 
@@ -87,7 +89,10 @@ def annotate(
     with resolve_redis(settings.redis_address, settings.data_dir):
         items = with_redis(settings, load)
         if not items:
-            err.print("There is no item for you to annotate: ragtide items counts those that are kept")
+            err.print(
+                "There is no item for you to annotate: you answered them, they came with gold scores, or they are too "
+                "old to count; ragtide items counts those that are kept"
+            )
             return
         with InteractionProducer(settings=settings) as producer, typed_keys(sys.stdin) as next_key:
             session = AnnotationSession(settings, producer, name, rated, next_key)

@@ -62,7 +62,7 @@ def from_alert(
             raise typer.Exit(1)
         return await chosen_of_alert(kept, found, limit)
 
-    _write(settings, choose, output, force=force)
+    _write(settings, choose, output, limit=limit, force=force)
 
 
 @dataset.command("from-worst")
@@ -86,7 +86,7 @@ def from_worst(
         pipelines = await _pipelines(kept, pipeline)
         return await chosen_of_worst(kept, pipelines, limit, metric=metric, labeler=labeler, most=MOST)
 
-    _write(settings, choose, output, force=force)
+    _write(settings, choose, output, limit=limit, force=force)
 
 
 @dataset.command("from-sample")
@@ -107,7 +107,7 @@ def from_sample(
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         return await chosen_of_sample(kept, await _pipelines(kept, pipeline), limit)
 
-    _write(settings, choose, output, force=force)
+    _write(settings, choose, output, limit=limit, force=force)
 
 
 @dataset.command("from-annotations")
@@ -135,7 +135,7 @@ def from_annotations(
             kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=limit
         )
 
-    _write(settings, choose, output, force=force)
+    _write(settings, choose, output, limit=limit, force=force)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")
 
@@ -162,7 +162,7 @@ def from_opinions(
             kept, opinions, lowest=lowest, highest=highest, person=person, pipeline=pipeline, limit=limit
         )
 
-    _write(settings, choose, output, force=force)
+    _write(settings, choose, output, limit=limit, force=force)
 
 
 async def _pipelines(kept: KeptSpecimens, pipeline: str | None) -> list[str]:
@@ -174,6 +174,7 @@ def _write(
     choose: Callable[[Redis, KeptSpecimens], Awaitable[ChosenSpecimens]],
     output: Path | None,
     *,
+    limit: int | None,
     force: bool,
 ) -> None:
     """Write the chosen specimens, and tell in words what was written and what is missing."""
@@ -206,6 +207,12 @@ def _write(
         except OSError as error:
             raise ConfigurationError(f"{to_file} cannot be written ({error.strerror}): give another --output") from None
     err.print(_summary(found, to_file), markup=False, highlight=False, soft_wrap=True)
+    if limit is not None and len(found.chosen) < limit:
+        warn(
+            f"--limit is {limit:,} and only {len(found.chosen):,} are kept for this: specimens.worst_n "
+            f"({settings.specimens.worst_n:,}) is the number of the worst of each metric and labeler, and "
+            f"specimens.sample_n ({settings.specimens.sample_n:,}) that of the sample; they count from now on"
+        )
 
 
 def _exists(path: Path) -> str:

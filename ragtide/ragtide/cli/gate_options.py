@@ -81,14 +81,14 @@ class GateOptions:
         for line in gate_lines(result):
             (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
         if self.junit is not None:
-            _write(self.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
+            write_file(self.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
         page = markdown_summary(result, f"ragtide {self.command}").encode()
         step = os.environ.get(STEP_SUMMARY)
         if self.summary is not None:
-            _write(self.summary, page, "--summary")
+            write_file(self.summary, page, "--summary")
         elif step:
             # A step's file may already hold the summaries of other commands.
-            _write(Path(step), page, STEP_SUMMARY, append=True)
+            write_file(Path(step), page, STEP_SUMMARY, append=True)
         return result
 
 
@@ -146,7 +146,12 @@ def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
         raise typer.Exit(code)
 
 
-def _write(path: Path, content: bytes, option: str, *, append: bool = False) -> None:
+def write_file(path: Path, content: bytes, option: str, *, append: bool = False) -> None:
+    """Write a file that an option names.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
     try:
         with path.open("ab" if append else "wb") as file:
             file.write(content)

@@ -1,9 +1,9 @@
 """`ragtide score`: scores a file of interactions without Redis."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -13,7 +13,7 @@ from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.measurements import Gaps, of_estimates
-from ragtide_offline.score.lines import SUMMARY, read_lines
+from ragtide_offline.score.lines import read_lines
 from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
 from ragtide_offline.score.stored_labels import STORED
 from ragtide_offline.score.summary import Summary, summarize
@@ -23,13 +23,23 @@ from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import MetricEvent, describe
+from ragtide_schemas.printable import printable_json
 from ragtide_schemas.reference_results import reference_results
 from ragtide_schemas.suggestions import unknown
 
 from .columns_option import MapOption, columns_line, columns_of
 from .common import JsonOption, given
 from .console import err, out, print_json, warn
-from .gate_options import FailIfOption, JunitOption, SummaryOption, UndecidedOption, exit_for, gate_of, with_gate
+from .gate_options import (
+    FailIfOption,
+    JunitOption,
+    SummaryOption,
+    UndecidedOption,
+    exit_for,
+    gate_of,
+    with_gate,
+    write_file,
+)
 from .problems import Problems
 from .progress import cost_note, interrupted, progress_bar
 from .score_tables import reference_table, summary_table
@@ -101,6 +111,13 @@ def with_choices(settings: Settings, *, model: str | None, base_url: str | None,
         raise typer.BadParameter(describe(error)) from None
 
 
+def in_a_folder(path: Path | None) -> Path | None:
+    """Return a path that may be written later: the command may score for hours before it writes the file."""
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}: create it")
+    return path
+
+
 def score(
     context: typer.Context,
     file: Annotated[
@@ -167,12 +184,15 @@ def score(
     undecided: UndecidedOption = UndecidedPolicy.KEEP,
     junit: JunitOption = None,
     summary: SummaryOption = None,
+    summary_json: Annotated[
+        Path | None, typer.Option(callback=in_a_folder, help="File for the summary and the gate, as JSON.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score a file of interactions. It needs no Redis.
 
-    It prints a summary with intervals; with --json a line per interaction, and the summary as the last line. For live
-    traffic, use ragtide estimates.
+    It prints a summary with intervals. With --json a line per interaction is on standard output and nothing else, and
+    the summary on standard error. For live traffic, use ragtide estimates.
     """
     chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
     settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
@@ -202,8 +222,7 @@ def score(
         (err if as_json else out).print(_partial(scored), style="yellow", highlight=False)
     _report(scored, found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)
     if not complete:
-        if as_json:
-            print_json({SUMMARY: {**scored.totals(), "partial": True, **found.as_dict()}})
+        _write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
         interrupted(_kept(scored) + (" The gate is not decided." if gate is not None else ""))
     err.print(_counted(scored), highlight=False)
     warn(*filter(None, [columns_line(scored.columns), _repeats(scored.events)]))
@@ -213,9 +232,13 @@ def score(
     if gate is not None:
         gaps = None if before is None else _gaps(scored.events, before, level)
         result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
-    if as_json:
-        print_json({SUMMARY: with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result)})
+    _write_summary(summary_json, with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result))
     exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or found.problems)))
+
+
+def _write_summary(path: Path | None, fields: Mapping[str, Any]) -> None:
+    if path is not None:
+        write_file(path, f"{printable_json(fields)}\n".encode(), "--summary-json")
 
 
 def _repeats(events: Sequence[MetricEvent]) -> str:

@@ -62,7 +62,7 @@ def records(path: Path) -> Iterator[Record]:
 
 def _separator(header: str, usual: str) -> str:
     """Return the separator with which a header has the most known names, the usual one if several have as many."""
-    counts = {}
+    counts: dict[str, int] = {}
     for separator in (usual, *_SEPARATORS):
         try:
             names = next(csv.reader([header], delimiter=separator, skipinitialspace=True), [])

@@ -101,7 +101,8 @@ def _rows(content: Any) -> Sequence[Any]:
         return content
     if not isinstance(content, dict):
         raise RecordError(_NO_ROWS)
-    names, data = content.get("columns"), content.get("data")
+    names: Any = content.get("columns")
+    data: Any = content.get("data")
     if _are_lists([names, data]) and all(isinstance(name, str) for name in names) and _are_lists(data):
         if any(len(row) != len(names) for row in data) or len(set(names)) < len(names):
             raise RecordError(
@@ -109,14 +110,14 @@ def _rows(content: Any) -> Sequence[Any]:
             )
         return [dict(zip(names, row, strict=True)) for row in data]
     lists = (content[name] for name in LISTS if isinstance(content.get(name), list))
-    found = next((rows for rows in lists if not rows or any(isinstance(row, dict) for row in rows)), None)
-    if found is not None:
-        return found
+    for rows in lists:
+        if not rows or any(isinstance(row, dict) for row in rows):
+            return list(rows)
     known = [name for name in content if is_known(name)]
     if not known:
-        rows = list(content.values())
-        if rows and all(isinstance(row, dict) and any(is_known(name) for name in row) for row in rows):
-            return rows
+        by_index = list(content.values())
+        if by_index and all(isinstance(row, dict) and any(is_known(name) for name in row) for row in by_index):
+            return by_index
         raise RecordError(_NO_ROWS)
     if any(isinstance(content[name], str | int | float) for name in known):
         return [content]

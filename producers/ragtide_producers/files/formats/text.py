@@ -59,9 +59,8 @@ def text_of(path: Path) -> Iterator[io.TextIOWrapper]:
         RecordError: as `opened`.
         OSError: the file cannot be read.
     """
-    with opened(path) as (stream, encoding):
-        with io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
-            yield text
+    with opened(path) as (stream, encoding), io.TextIOWrapper(stream, encoding=encoding, newline="") as text:
+        yield text
 
 
 def lines_of(path: Path) -> Iterator[bytes]:

@@ -133,7 +133,8 @@ async def _queue(shared: Context, viewer: Viewer, chosen: LabelChoice) -> tuple[
     pipeline = chosen.pipeline or (names[0] if names else "")
     if not pipeline or not viewer.may_use(pipeline):
         return names, []
-    options = QueueOptions(chosen.sources, 1.0, ("trace.adherence", *chosen.rated), chosen.rated)
+    window_s = shared.settings.feedback_window_s
+    options = QueueOptions(chosen.sources, 1.0, ("trace.adherence", *chosen.rated), chosen.rated, window_s)
     return names, await queue_of(kept, [pipeline], options)
 
 
