@@ -142,9 +142,13 @@ def test_a_gold_score_of_the_interaction_itself_is_the_first(redis_url: str, red
     assert [one.gold_scores for one in published(redis)] == [{"trace.supported_fraction": 0.0}]
 
 
-def test_an_item_that_was_scored_too_long_ago_to_count_is_not_asked(redis_url: str, redis: Any, types: Any) -> None:
+def test_an_item_that_was_scored_too_long_ago_to_count_is_not_asked(
+    redis_url: str, types: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept(redis_url, 1)
-    assert "no item for you" in types("yy", "--from", "sample", RAGTIDE_FEEDBACK_WINDOW_S="0.001").stderr
+    with monkeypatch.context() as late:
+        late.setenv("RAGTIDE_FEEDBACK_WINDOW_S", "0.001")
+        assert "no item for you" in types("yy", "--from", "sample").stderr
     assert "1 annotated" in types("yy", "--from", "sample").stderr
 
 

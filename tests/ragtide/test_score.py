@@ -110,11 +110,13 @@ def test_scores_of_another_labeler_are_not_gone_on_with(tmp_path: Path) -> None:
 def test_bad_rows_are_named_and_make_the_exit_code_1(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     good = {"pipeline": "p", "question": "q", "documents": ["Built in 1889."], "response": "In 1889."}
-    file.write_text("\n".join([json.dumps(good), "nonsense", json.dumps({**good, "response": 5}), json.dumps(good)]))
+    file.write_text(
+        "\n".join([json.dumps(good), "nonsense", json.dumps({**good, "response": ["a", "b"]}), json.dumps(good)])
+    )
     result = score(file, "--json", exit_code=1)
     assert len(lines(result.stdout)) == 2
     assert f"{file}:2: " in result.stderr
-    assert f"{file}:3: response must be a string" in result.stderr
+    assert f"{file}:3: response, " in result.stderr
 
 
 def test_stored_labels_of_ragbench_reproduce_its_stored_scores() -> None:
