@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak speed models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -115,8 +115,11 @@ specimens: .venv/.dev ## measure what specimens cost a worker
 safety: .venv/.dev ## measure what the scripts and the checkpoints cost
 	$(BIN)/python benchmarks/safety.py $(ARGS)
 
-soak: .venv/.dev ## half an hour at the highest rate, and memory; ARGS=--live: an hour of an application's traffic, and all that could grow
+soak: .venv/.dev ## run for half an hour at the highest sustainable rate, and look at memory
 	$(BIN)/python benchmarks/soak.py $(ARGS)
+
+livesoak: .venv/.dev ## an hour of an application's traffic, and everything that could grow; write docs/measured/soak.md
+	$(BIN)/python benchmarks/soak.py --live $(ARGS) > docs/measured/soak.md
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)

@@ -320,7 +320,7 @@ def live(options: argparse.Namespace) -> None:
         }
         processes = {what: psutil.Process(process.pid) for what, process in running.items()}
         processes["redis"] = psutil.Process(redis.info("server")["process_id"])
-        until(lambda: answers(options.port), 120)
+        until(lambda: answers(options.port), 300)
         pages = stack.enter_context(open_pages(options.port))
         started = next_sample = time.perf_counter()
         while (now := time.perf_counter()) < started + 60 * options.minutes:
@@ -369,6 +369,8 @@ def live_report(run: LiveRun, rate: float, changes: dict[str, str], counted: Map
     times = np.array(run.times)
     ends = np.array([times[-1] * part / PARTS for part in range(1, PARTS + 1)])
     at = [int(np.searchsorted(times, end)) if end < times[-1] else len(times) - 1 for end in ends]
+    yield "# An hour of an application's traffic\n"
+    yield "Written by `make livesoak` (`benchmarks/soak.py --live`). [growth.md](../growth.md) states the bounds.\n"
     yield f"{times[-1] / 60:.0f} minutes, {run.published:,} interactions, {rate:g} a second."
     if changes:
         yield "\nSettings: " + ", ".join(f"`{name}={value}`" for name, value in changes.items()) + "."
