@@ -80,7 +80,8 @@ def failure_of_status(
         return CallFailure(FailureKind.BUSY, "rate_limited", message, retry_after_s(headers), overloaded=True)
     if status < 400:
         message = f"it redirects to {clean(headers.get('location', 'nowhere'))[:200]} with status {status}"
-        return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
+        remedy = "correct its address, then restart"
+        return CallFailure(FailureKind.MISCONFIGURED, "refused", message, remedy=remedy)
     if status in {401, 402, 403, 404}:
         return CallFailure(FailureKind.MISCONFIGURED, "refused", message)
     if status < 500 and status not in {408, 409}:
