@@ -26,20 +26,20 @@ QUALITY = PartitionQuality(
 )
 ITEM = {"pipeline": "shop-de", "question": "q", "documents": ["d"], "response": "r"}
 TOKENS: list[dict[str, Any]] = [
-    {"name": "all", "token": "all-0123456789"},
-    {"name": "writer", "sha256": hashlib.sha256(b"writer-0123456789").hexdigest(), "access": ["write"]},
-    {"name": "reader", "token": "reader-0123456789", "access": ["read"]},
-    {"name": "shop", "token": "shop-0123456789", "pipelines": ["shop-*"]},
+    {"name": "all", "token": "all-0123456789abcdef"},
+    {"name": "writer", "sha256": hashlib.sha256(b"writer-0123456789abcdef").hexdigest(), "access": ["write"]},
+    {"name": "reader", "token": "reader-0123456789abcdef", "access": ["read"]},
+    {"name": "shop", "token": "shop-0123456789abcdef", "pipelines": ["shop-*"]},
 ]
 
 
 async def test_a_token_may_do_what_its_table_says(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         for token, write, read in (
-            ("all-0123456789", 200, 200),
-            ("writer-0123456789", 200, 403),
-            ("reader-0123456789", 403, 200),
-            ("shop-0123456789", 200, 200),
+            ("all-0123456789abcdef", 200, 200),
+            ("writer-0123456789abcdef", 200, 403),
+            ("reader-0123456789abcdef", 403, 200),
+            ("shop-0123456789abcdef", 200, 200),
             ("unknown", 401, 401),
             (None, 401, 401),
             (TOKENS[1]["sha256"], 401, 401),
@@ -54,11 +54,11 @@ async def test_a_token_may_do_what_its_table_says(async_redis: Any, redis_url: s
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Authorization": "Bearer all-0123456789"},
-        {"Authorization": "bearer  all-0123456789 "},
-        {"Authorization": "Basic " + base64.b64encode(b"pk-lf-public:all-0123456789").decode()},
-        {"Authorization": "Basic " + base64.b64encode(b"all-0123456789:").decode()},
-        {"x-api-key": "all-0123456789"},
+        {"Authorization": "Bearer all-0123456789abcdef"},
+        {"Authorization": "bearer  all-0123456789abcdef "},
+        {"Authorization": "Basic " + base64.b64encode(b"pk-lf-public:all-0123456789abcdef").decode()},
+        {"Authorization": "Basic " + base64.b64encode(b"all-0123456789abcdef:").decode()},
+        {"x-api-key": "all-0123456789abcdef"},
     ],
 )
 async def test_ways_to_send_a_token(headers: dict[str, str], async_redis: Any, redis_url: str) -> None:
@@ -67,7 +67,7 @@ async def test_ways_to_send_a_token(headers: dict[str, str], async_redis: Any, r
 
 
 async def test_a_token_for_some_pipelines_writes_and_reads_only_these(async_redis: Any, redis_url: str) -> None:
-    token = "shop-0123456789"
+    token = "shop-0123456789abcdef"
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         status, answer = await service.post("/v1/interactions", [ITEM, {**ITEM, "pipeline": "bank"}], token)
         assert (status, answer["published"], answer["forbidden"]) == (200, 1, 1)
@@ -81,18 +81,18 @@ async def test_a_token_for_some_pipelines_writes_and_reads_only_these(async_redi
 
 async def test_limits_of_requests_and_of_bytes(async_redis: Any, redis_url: str) -> None:
     tokens = [
-        {"name": "slow", "token": "slow-0123456789", "requests_per_s": 0.5},
-        {"name": "small", "token": "small-0123456789", "bytes_per_s": 100},
-        {"name": "free", "token": "free-0123456789"},
+        {"name": "slow", "token": "slow-0123456789abcdef", "requests_per_s": 0.5},
+        {"name": "small", "token": "small-0123456789abcdef", "bytes_per_s": 100},
+        {"name": "free", "token": "free-0123456789abcdef"},
     ]
     async with http_service(redis_url, serve={"tokens": tokens}) as service:
-        found = [(await service.get("/v1/alerts", "slow-0123456789"))[0] for _ in range(3)]
+        found = [(await service.get("/v1/alerts", "slow-0123456789abcdef"))[0] for _ in range(3)]
         assert (found[0], found[-1]) == (200, 429)
-        first, _ = await service.post("/v1/interactions", {**ITEM, "response": "r" * 5_000}, "small-0123456789")
-        second, answer = await service.post("/v1/interactions", ITEM, "small-0123456789")
+        first, _ = await service.post("/v1/interactions", {**ITEM, "response": "r" * 5_000}, "small-0123456789abcdef")
+        second, answer = await service.post("/v1/interactions", ITEM, "small-0123456789abcdef")
         assert (first, second) == (200, 429)
         assert "beyond its limit" in answer["detail"]
-        assert (await service.get("/v1/alerts", "free-0123456789"))[0] == 200
+        assert (await service.get("/v1/alerts", "free-0123456789abcdef"))[0] == 200
 
 
 def test_a_bucket_fills_again() -> None:
@@ -111,7 +111,7 @@ def test_without_tokens_only_this_machine_is_served() -> None:
     for host in ("0.0.0.0", "::", "10.0.0.5", "example.org"):
         with pytest.raises(ValidationError, match=r"set serve\.tokens"):
             ServeSettings(host=host)
-        assert ServeSettings.model_validate({"host": host, "tokens": ["secret-0123"]}).host == host
+        assert ServeSettings.model_validate({"host": host, "tokens": ["secret-0123456789"]}).host == host
     for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3"):
         assert ServeSettings(host=host).host == host
 
@@ -145,11 +145,11 @@ async def test_tokens_never_reach_logs_and_answers(
     async_redis: Any, redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
-        _, answer = await service.post("/v1/interactions", ITEM, "nearly-all-0123456789")
-        assert "0123456789" not in str(answer)
-        assert "0123456789" not in repr(ServeSettings.model_validate({"tokens": TOKENS}))
+        _, answer = await service.post("/v1/interactions", ITEM, "nearly-all-0123456789abcdef")
+        assert "0123456789abcdef" not in str(answer)
+        assert "0123456789abcdef" not in repr(ServeSettings.model_validate({"tokens": TOKENS}))
     shown = capsys.readouterr()
-    assert "0123456789" not in shown.out + shown.err
+    assert "0123456789abcdef" not in shown.out + shown.err
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -168,9 +168,9 @@ async def test_metrics_show_the_pipelines_of_the_token_only(host: str, async_red
             assert families["ragtide_http_requests"].type == "counter"
             return status, {one.labels["pipeline"] for one in families["ragtide_alert_firing"].samples}
 
-        assert await seen("all-0123456789") == (200, {"shop-de", "bank", "*"})
-        assert await seen("shop-0123456789") == (200, {"shop-de"})
-        assert await seen("writer-0123456789") == (403, set())
+        assert await seen("all-0123456789abcdef") == (200, {"shop-de", "bank", "*"})
+        assert await seen("shop-0123456789abcdef") == (200, {"shop-de"})
+        assert await seen("writer-0123456789abcdef") == (403, set())
         assert await seen("unknown") == (401, set())
         assert await seen(None) == ((200, set()) if host == "127.0.0.1" else (401, set()))
 

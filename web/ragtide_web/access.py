@@ -4,19 +4,23 @@ import base64
 import binascii
 import hmac
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from ragtide_runtime.settings.serve import Access, ServeSettings, TokenSettings, token_digest
 
+from .attempts import GUESSABLE_CHARS, WINDOW_S, Attempts, addresses_of
 from .problems import HttpProblem
 
 BURST_S: Final = 2.0
 """Seconds of a limit that a client may use at once."""
 HEADER_MAX_CHARS: Final = 4096
 ALL: Final = ("*",)
+ANYBODY: Final = "anybody"
+"""Name and key of every client of a service without tokens."""
 
 
 class TokenBucket:
@@ -52,6 +56,15 @@ class TokenBucket:
             self._left = max(self._left - units, -30.0 * self._per_s)
 
 
+class TooManyGuessesProblem(HttpProblem):
+    """An address sent too many wrong tokens. Long right ones still pass, because they cannot be guessed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            429, "too many wrong tokens came from this address: try again in a minute", retry_after_s=WINDOW_S
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A client that is known by its token."""
@@ -62,6 +75,8 @@ class Client:
     """Patterns of the pipelines that it may read and write; `*` for all."""
     requests: TokenBucket
     bytes: TokenBucket
+    key: str
+    """Identifies the client among the requests that are answered now."""
 
     def may_use(self, pipeline: str) -> bool:
         """Return whether the client may read and write a pipeline."""
@@ -83,12 +98,17 @@ class Clients:
     def __init__(self, settings: ServeSettings) -> None:
         self._known = [(token.digest, _client(token, settings)) for token in settings.tokens]
         self._behind_proxy = settings.trusted_header is not None
+        self._settings = settings
+        self._at_once = settings.token_connections or max(1, settings.connections // 2)
+        self._running: Counter[str] = Counter()
+        self.attempts = Attempts()
         self._anybody = Client(
-            "anybody",
+            ANYBODY,
             ("read", "write"),
             ALL,
             TokenBucket(settings.requests_per_s),
             TokenBucket(settings.bytes_per_s),
+            ANYBODY,
         )
 
     @property
@@ -100,33 +120,70 @@ class Clients:
         """Return whether a request has a token, known or not."""
         return any(True for _ in _tokens_in(headers))
 
-    def identified(self, headers: Mapping[str, str]) -> Client:
+    def addresses(self, peer: str | None, headers: Mapping[str, str]) -> Sequence[str]:
+        """Return the addresses by which wrong tokens of a request are counted.
+
+        Args:
+            peer: address of the connection; None if it has none.
+            headers: of the request.
+        """
+        return addresses_of(peer or "", headers.get("x-forwarded-for", ""), self._settings)
+
+    def admit_guess(self, chars: int, addresses: Sequence[str]) -> None:
+        """Let a token or cookie be looked at.
+
+        Raises:
+            TooManyGuessesProblem: 429, its address has sent too many wrong ones, and it is short enough to be guessed.
+        """
+        if not self._may_look(chars, addresses):
+            raise TooManyGuessesProblem
+
+    def _may_look(self, chars: int, addresses: Sequence[str]) -> bool:
+        return chars >= GUESSABLE_CHARS or not self.attempts.blocked(addresses)
+
+    def wrong_guess(self, addresses: Sequence[str]) -> None:
+        """Count a wrong token or cookie.
+
+        Raises:
+            TooManyGuessesProblem: 429, its address has sent too many.
+        """
+        blocked = self.attempts.blocked(addresses)
+        self.attempts.failed(addresses)
+        if blocked:
+            raise TooManyGuessesProblem
+
+    def identified(self, headers: Mapping[str, str], addresses: Sequence[str] = ()) -> Client:
         """Return the client of a request.
 
         Raises:
-            HttpProblem: 401, no token of the request is known.
+            HttpProblem: 401, no token of the request is known; 429, its address has sent too many wrong ones.
         """
         if not self.need_tokens:
             return self._anybody
         found = None
-        given = [token_digest(token) for token in _tokens_in(headers)]
+        tokens = list(_tokens_in(headers))
+        # Of two tokens, as basic authentication sends, one may be short: the other is looked at.
+        self.admit_guess(max((len(token) for token in tokens), default=GUESSABLE_CHARS), addresses)
+        given = [token_digest(token) for token in tokens if self._may_look(len(token), addresses)]
         # Every token is compared, so that the time does not tell which one was nearly right.
         for digest, client in self._known:
             for one in given:
                 if hmac.compare_digest(digest, one):
                     found = client
         if found is None:
+            if given:
+                self.wrong_guess(addresses)
             problem = "the token is not known" if given else "the request has no token"
             raise HttpProblem(401, f"{problem}: send a token of serve.tokens as Authorization: Bearer TOKEN")
         return found
 
-    def admitted(self, headers: Mapping[str, str], wanted: Access) -> Client:
+    def admitted(self, headers: Mapping[str, str], wanted: Access, addresses: Sequence[str] = ()) -> Client:
         """Return the client of a request that is within its rights and limits; the request is counted.
 
         Raises:
             HttpProblem: 401 without a known token, 403 without the right, 429 beyond a limit.
         """
-        client = self.identified(headers)
+        client = self.identified(headers, addresses)
         if wanted not in client.access:
             raise HttpProblem(403, f"the token {client.name!r} may not {wanted}: add {wanted!r} to its access")
         wait_s = max(client.requests.wait_s(), client.bytes.wait_s())
@@ -137,6 +194,35 @@ class Clients:
         client.requests.take(1)
         return client
 
+    def hold(self, state: dict[str, Any], key: str) -> None:
+        """Count a request as running, until `release`.
+
+        Args:
+            state: of the request.
+            key: of its client or user.
+
+        Raises:
+            HttpProblem: 429, too many requests of this client are running, event streams included.
+        """
+        held = state.setdefault("held", [])
+        if key in held:
+            return
+        if self._running[key] >= self._at_once:
+            raise HttpProblem(
+                429,
+                f"{self._at_once:,} requests of this client are running: wait, or raise serve.token_connections",
+                retry_after_s=1,
+            )
+        self._running[key] += 1
+        held.append(key)
+
+    def release(self, state: dict[str, Any]) -> None:
+        """Count a request as ended."""
+        for key in state.get("held", ()):
+            self._running[key] -= 1
+            if not self._running[key]:
+                del self._running[key]
+
 
 def _client(token: TokenSettings, settings: ServeSettings) -> Client:
     return Client(
@@ -145,6 +231,7 @@ def _client(token: TokenSettings, settings: ServeSettings) -> Client:
         token.pipelines,
         TokenBucket(token.requests_per_s or settings.requests_per_s),
         TokenBucket(token.bytes_per_s or settings.bytes_per_s),
+        token.digest.hex(),
     )
 
 

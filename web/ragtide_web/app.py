@@ -16,7 +16,7 @@ from .context import Context
 from .guard import Guard
 from .page.rendering import HEADERS, render
 from .page.routes import ROUTERS
-from .page.viewers import LoginNeededError
+from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .problems import HttpProblem, answer, drain
 from .proxy import BehindProxy, prefix_of
 from .routes import health, reading, traces, writing
@@ -48,7 +48,7 @@ def application(context: Context) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _unknown)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]  # the way that FastAPI documents
-    guarded = Guard(app, telemetry=context.telemetry, need_tokens=context.clients.need_tokens)
+    guarded = Guard(app, telemetry=context.telemetry, clients=context.clients)
     paths = (getattr(route, "path", "") for router in routers for route in router.routes)
     return BehindProxy(guarded, context.settings.serve, (*paths, str(app.openapi_url)))
 
@@ -65,10 +65,13 @@ async def _problem(request: Request, error: Exception) -> Response:
     return found
 
 
-async def _login(_: Request, error: Exception) -> Response:
+async def _login(request: Request, error: Exception) -> Response:
     """Lead a browser to the form for a token."""
     assert isinstance(error, LoginNeededError)  # noqa: S101 - registered for this class
-    return RedirectResponse(error.location, 303, headers=HEADERS)
+    found = RedirectResponse(error.location, 303, headers=HEADERS)
+    if cookie_of(request, SESSION_COOKIE) is not None:  # it is old, and would count as a wrong token again and again
+        found.delete_cookie(SESSION_COOKIE, path=prefix_of(request) or "/")
+    return found
 
 
 def _wants_page(request: Request) -> bool:

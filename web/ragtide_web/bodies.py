@@ -1,9 +1,11 @@
-"""Reads the bodies of requests, within limits of bytes and time."""
+"""Reads the bodies of requests, within limits of bytes, and works on them beside the event loop."""
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -11,107 +13,224 @@ from starlette.requests import ClientDisconnect
 from ragtide_runtime.settings.serve import ServeSettings
 
 from .access import Client
-from .problems import HttpProblem
+from .context import Context
+from .memory import INLINE_BYTES
+from .problems import HttpProblem, too_large
+
+T = TypeVar("T")
 
 GZIP: Final = 16 + zlib.MAX_WBITS
 ZLIB: Final = 32 + zlib.MAX_WBITS
 """Window bits with which zlib reads gzip, and gzip or zlib."""
 STEP_BYTES: Final = 65_536
 """Bytes that are decompressed at once."""
+FREE_BYTES: Final = 8 * 1024 * 1024
+"""Decompressed bytes that any body may have, however well it was compressed."""
+ALONE_BYTES: Final = 1024 * 1024
+"""Bodies above this are decompressed and decoded one at a time, because then they take several times their bytes."""
+BLANK_BYTES: Final = 1024 * 1024
+"""Most bytes of blank lines between two items: they cost time and say nothing."""
 
 
-async def read_body(request: Request, client: Client, settings: ServeSettings) -> bytes:
-    """Return the decompressed body of a request.
+@dataclass(slots=True)
+class SentBody:
+    """A body as it was sent."""
+
+    sent: bytes
+    encoding: str
+    client: Client
+    settings: ServeSettings
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the decompressed body in parts, from its beginning.
+
+        Raises:
+            HttpProblem: 400 for a broken compression, 413 above a limit.
+        """
+        yield from self._parts(self.client.bytes.take)
+
+    def whole(self, most: int) -> bytes | None:
+        """Return the decompressed body; None if it has more bytes than `most`."""
+        found, size = [], 0
+        for part in self._parts(lambda _: None):
+            size += len(part)
+            if size > most:
+                return None
+            found.append(part)
+        if self.encoding:
+            self.client.bytes.take(size)
+        return b"".join(found)
+
+    def _parts(self, count: Callable[[int], None]) -> Iterator[bytes]:
+        opened = _Decompression(self.encoding, count, self.settings)
+        yield from opened.parts(self.sent)
+        opened.end()
+
+
+@asynccontextmanager
+async def body_of(
+    request: Request, shared: Context, client: Client, work: Callable[[Iterable[bytes]], T]
+) -> AsyncIterator[T]:
+    """Yield what a function makes of a body, and hold its memory for the body of an `async with`.
+
+    Args:
+        request: the request.
+        shared: shared objects.
+        client: who sent it.
+        work: takes the decompressed parts. It runs in a thread unless the body is small.
 
     Raises:
-        HttpProblem: 400 for a broken compression, 408 for a slow body, 413 above a limit, 415 for an unknown encoding.
+        HttpProblem: 400 for a broken compression, 408 for a slow body, 413 above a limit, 415 for an unknown encoding,
+            429 if many bodies fill the memory.
     """
-    parts = []
-    size = 0
+    memory, received = shared.memory, 0
     try:
-        async with asyncio.timeout(settings.body_s):
-            async for part in _parts(request, client, settings):
-                size += len(part)
-                parts.append(part)
-    except TimeoutError:
-        raise _slow(settings) from None
-    return b"".join(parts)
+        encoding = _encoding(request)
+        settings = shared.settings.serve
+        announced = request.headers.get("content-length", "")
+        if announced.isdigit() and int(announced[:20]) > settings.body_bytes:
+            raise too_large(f"the body has {int(announced[:20]):,} bytes, more than {settings.body_bytes:,}")
+        parts = []
+        async for part in _sent(request, client, encoding):
+            memory.receive(len(part))
+            received += len(part)
+            if received > settings.body_bytes:
+                raise too_large(f"the body has more than {settings.body_bytes:,} bytes")
+            parts.append(part)
+        body = SentBody(b"".join(parts), encoding, client, settings)
+        del parts
+        async with worked_on(shared, body, work) as found:
+            del body
+            memory.release(received)
+            received = 0
+            yield found
+    finally:
+        memory.release(received)
+
+
+@asynccontextmanager
+async def worked_on(shared: Context, body: SentBody, work: Callable[[Iterable[bytes]], T]) -> AsyncIterator[T]:
+    """Yield what a function makes of a body that was received; the rest is as in `body_of`."""
+    if len(body.sent) <= ALONE_BYTES and (whole := body.whole(ALONE_BYTES)) is not None:
+        yield work((whole,)) if len(whole) <= INLINE_BYTES else await asyncio.to_thread(work, (whole,))
+        return
+    size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal size
+        for part in body.parts():
+            size += len(part)
+            yield part
+
+    async with shared.decoding:
+        found = await asyncio.to_thread(lambda: work(counted()))
+        # While it waits, no other body is decoded. So the memory has at most one more than it should.
+        await shared.memory.keep(size)
+    try:
+        yield found
+    finally:
+        await shared.memory.let_go(size)
 
 
 async def read_lines(request: Request, client: Client, settings: ServeSettings) -> AsyncIterator[bytes]:
     """Yield the lines of a body as they come, without empty lines. The body as a whole has no limit.
 
     Raises:
-        HttpProblem: as `read_body`; 413 for a line above the limit of a body.
+        HttpProblem: as `body_of`; 400 for too many blank lines, 413 for a line above the limit.
     """
-    parts = _parts(request, client, settings, whole=False)
-    rest = b""
-    while True:
-        try:
-            async with asyncio.timeout(settings.body_s):
-                part = await anext(parts, None)
-        except TimeoutError:
-            raise _slow(settings) from None
-        if part is None:
-            break
-        *lines, rest = (rest + part).split(b"\n")
-        if len(rest) > settings.body_bytes:
-            raise _too_large(f"a line has more than {settings.body_bytes:,} bytes")
-        for line in lines:
-            if line.strip():
-                yield line
-    if rest.strip():
-        yield rest
+    encoding = _encoding(request)
+    opened = _Decompression(encoding, client.bytes.take, settings, whole=False)
+    item_came: Callable[[], None] = request.scope["state"].get("item_came", lambda: None)
+    rest: list[bytes] = []
+    size = blank = 0
+    async for chunk in _sent(request, client, encoding):
+        for part in opened.parts(chunk):
+            first, *others = part.split(b"\n")
+            size += len(first)
+            if not part.strip():
+                blank += len(part)
+            rest.append(first)
+            if blank > BLANK_BYTES:
+                raise HttpProblem(400, f"the body has {BLANK_BYTES:,} blank bytes in a row: send items", close=True)
+            if size > settings.body_bytes:
+                raise too_large(f"a line has more than {settings.body_bytes:,} bytes")
+            if others:
+                for line in (b"".join(rest), *others[:-1]):
+                    if line.strip():
+                        blank = 0
+                        item_came()
+                        yield line
+                rest, size = [others[-1]], len(others[-1])
+            await asyncio.sleep(0)  # decompressed parts come without a wait of their own
+    opened.end()
+    line = b"".join(rest)
+    if line.strip():
+        yield line
 
 
-async def _parts(
-    request: Request, client: Client, settings: ServeSettings, *, whole: bool = True
-) -> AsyncIterator[bytes]:
-    """Yield the decompressed parts of a body; with `whole` their sum is limited."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-        raise HttpProblem(415, f"the content encoding {encoding[:40]!r} is unknown: send gzip or none", close=True)
-    announced = request.headers.get("content-length", "")
-    if whole and announced.isdigit() and int(announced[:20]) > settings.body_bytes:
-        raise _too_large(f"the body has {int(announced[:20]):,} bytes, more than {settings.body_bytes:,}")
-    decompressor = None
-    if encoding in ("gzip", "x-gzip", "deflate"):
-        decompressor = zlib.decompressobj(GZIP if encoding != "deflate" else ZLIB)
-    sent = given = 0
+async def _sent(request: Request, client: Client, encoding: str) -> AsyncIterator[bytes]:
     try:
-        async for chunk in request.stream():
-            sent += len(chunk)
-            client.bytes.take(len(chunk))
-            if whole and sent > settings.body_bytes:
-                raise _too_large(f"the body has more than {settings.body_bytes:,} bytes")
-            for part in _decompressed(decompressor, chunk):
-                given += len(part)
-                if whole and given > settings.decompressed_bytes:
-                    raise _too_large(f"the decompressed body has more than {settings.decompressed_bytes:,} bytes")
-                yield part
-    except zlib.error:
-        raise HttpProblem(400, f"the body is not valid {encoding}: send it again", close=True) from None
+        async for part in request.stream():
+            if not encoding:  # else the decompressed bytes are counted
+                client.bytes.take(len(part))
+            yield part
     except ClientDisconnect:
         raise HttpProblem(400, "the connection ended before the body: send it again", close=True) from None
-    if decompressor is not None and sent and not decompressor.eof:
-        raise HttpProblem(400, f"the body ends in the middle of its {encoding}: send it again")
 
 
-def _decompressed(decompressor: "zlib._Decompress | None", chunk: bytes) -> Iterator[bytes]:
-    """Yield the decompressed parts of a chunk, each of a limited size, so that a bomb is seen before memory is full."""
-    if decompressor is None:
-        yield chunk
-        return
-    while part := decompressor.decompress(chunk, STEP_BYTES):
-        yield part
-        chunk = decompressor.unconsumed_tail
-    if decompressor.unused_data:
-        raise zlib.error("data after the end")
+def _encoding(request: Request) -> str:
+    """Return the name of the compression; empty for none."""
+    found = ", ".join(request.headers.getlist("content-encoding")).strip().lower()
+    if found in ("", "identity"):
+        return ""
+    if found not in ("gzip", "x-gzip", "deflate"):
+        raise HttpProblem(415, f"the content encoding {found[:40]!r} is unknown: send gzip or none", close=True)
+    return found
 
 
-def _too_large(detail: str) -> HttpProblem:
-    return HttpProblem(413, f"{detail}: send less at once", close=True)
+class _Decompression:
+    """Decompresses a body step by step, until it breaks a limit."""
 
+    def __init__(
+        self, encoding: str, count: Callable[[int], None], settings: ServeSettings, *, whole: bool = True
+    ) -> None:
+        self._encoding = encoding
+        self._count = count
+        self._settings = settings
+        self._most = settings.decompressed_bytes if whole else None
+        self._stream = zlib.decompressobj(ZLIB if encoding == "deflate" else GZIP) if encoding else None
+        self._sent = self._given = 0
 
-def _slow(settings: ServeSettings) -> HttpProblem:
-    return HttpProblem(408, f"the body did not come within {settings.body_s:g} s: send it faster", close=True)
+    def parts(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the decompressed parts of a chunk, each of a limited size: a bomb is seen before memory is full."""
+        self._sent += len(chunk)
+        if self._stream is None:
+            yield from (chunk[at : at + STEP_BYTES] for at in range(0, len(chunk), STEP_BYTES))
+            return
+        free = max(FREE_BYTES, self._settings.decompressed_ratio * self._sent)
+        try:
+            while part := self._stream.decompress(chunk, STEP_BYTES):
+                self._given += len(part)
+                self._count(len(part))
+                if self._most is not None and self._given > self._most:
+                    raise too_large(f"the decompressed body has more than {self._most:,} bytes")
+                if self._given > free:
+                    ratio = self._settings.decompressed_ratio
+                    raise too_large(
+                        f"the decompressed body has more than {ratio:g} times the bytes that were sent "
+                        "(serve.decompressed_ratio)"
+                    )
+                yield part
+                chunk = self._stream.unconsumed_tail
+        except zlib.error:
+            raise self._broken() from None
+        if self._stream.unused_data:
+            raise self._broken()
+
+    def end(self) -> None:
+        """Check that the compression has its end."""
+        if self._stream is not None and self._sent and not self._stream.eof:
+            raise HttpProblem(400, f"the body ends in the middle of its {self._encoding}: send it again")
+
+    def _broken(self) -> HttpProblem:
+        return HttpProblem(400, f"the body is not valid {self._encoding}: send it again", close=True)

@@ -1,7 +1,7 @@
 """Writes the bodies of trace requests to files, for `ragtide ingest explain`."""
 
-import asyncio
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 import structlog
@@ -33,14 +33,16 @@ class Capture:
             raise ConfigurationError(f"--capture {folder} cannot be a folder: {error.strerror or error}") from None
         self._folder = folder
         self._written = 0
+        self._lock = Lock()
 
-    async def write(self, body: bytes, encoding: Encoding) -> None:
+    def write(self, body: bytes, encoding: Encoding) -> None:
         """Write a decompressed body; a disk that fails is logged and harms no request."""
-        if self._written == REQUESTS_MAX:
-            return
-        self._written += 1
-        path = self._folder / f"{self._written:06}{SUFFIXES[encoding]}"
+        with self._lock:  # small bodies are read by several threads
+            if self._written == REQUESTS_MAX:
+                return
+            self._written += 1
+            path = self._folder / f"{self._written:06}{SUFFIXES[encoding]}"
         try:
-            await asyncio.to_thread(path.write_bytes, body)
+            path.write_bytes(body)
         except OSError as error:
             log.warning("a request cannot be captured", file=str(path), error=error.strerror or str(error))

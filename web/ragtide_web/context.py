@@ -1,8 +1,9 @@
 """The objects that the routes share, and the clients of requests."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
@@ -20,7 +21,7 @@ from ragtide_schemas import Estimate
 
 from .access import Client, Clients
 from .capturing import Capture
-from .page.attempts import Attempts
+from .memory import Memory
 from .page.background import BackgroundRead
 from .page.deploys import Deploys
 from .page.experiment_reading import ExperimentsReading
@@ -33,7 +34,7 @@ from .page.trends import Trends
 from .telemetry import HttpTelemetry
 
 
-@dataclass(slots=True)
+@dataclass
 class Context:
     """The objects that the routes share, for the life of the service."""
 
@@ -62,10 +63,13 @@ class Context:
     rule_replays: RuleReplays
     capture: Capture | None = None
     """Writes requests of traces to files, if asked for."""
-    attempts: Attempts = field(default_factory=Attempts)
-    """Limits attempts to guess a token on the login page."""
     decoding: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """One large body is decoded at a time, because decoded it takes several times its bytes."""
+    """One large body is decoded at a time, because then it takes several times its bytes."""
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory of bodies."""
+        return Memory(self.settings.serve.bodies_bytes)
 
     def take_rules(self, settings: Settings) -> None:
         """Go on with the alert rules of other settings, and their budget."""
@@ -83,9 +87,25 @@ async def context_of(request: Request) -> Context:
 Shared = Annotated[Context, Depends(context_of)]
 
 
+def addresses_of_request(request: Request, shared: Context) -> Sequence[str]:
+    """Return the addresses by which wrong tokens of a request are counted."""
+    return shared.clients.addresses(request.client.host if request.client else None, request.headers)
+
+
+def client_of(request: Request, shared: Context, wanted: Access) -> Client:
+    """Return the client of a request, which counts as running until its answer ends.
+
+    Raises:
+        HttpProblem: 401 without a known token, 403 without the right, 429 beyond a limit.
+    """
+    client = shared.clients.admitted(request.headers, wanted, addresses_of_request(request, shared))
+    shared.clients.hold(request.scope["state"], client.key)
+    return client
+
+
 def _admitting(wanted: Access) -> Callable[[Request, Context], Awaitable[Client]]:
     async def admitted(request: Request, shared: Shared) -> Client:
-        return shared.clients.admitted(request.headers, wanted)
+        return client_of(request, shared, wanted)
 
     return admitted
 

@@ -3,15 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 import structlog
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ragtide_producers.errors import IngestFullError, InvalidTracesError
-from ragtide_producers.traces.otlp import decode_request
+from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooManySpansError
+from ragtide_producers.ingest.receiver import read_body
 from ragtide_runtime.errors import ConfigurationError
 
+from .access import TooManyGuessesProblem
+from .bodies import SentBody, worked_on
 from .context import Context
 from .items import REDIS_ERRORS
 from .problems import HttpProblem
@@ -25,7 +29,6 @@ SERVICE: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
 ROUTE: Final = "gRPC TraceService/Export"
 STOP_S: Final = 10.0
 """Seconds in which running calls are answered when the role ends."""
-IN_THREAD_BYTES: Final = 1024 * 1024
 CODES: Final = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
@@ -83,12 +86,15 @@ class _TraceService:
         began = asyncio.get_running_loop().time()
         status = 200
         try:
-            return await self._stored(body, call.invocation_metadata())
+            return await self._stored(body, call)
+        except TooManyGuessesProblem as problem:
+            status = problem.status
+            await call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, problem.detail)  # sending again is of no use
         except HttpProblem as problem:
             status = problem.status
             await call.abort(CODES.get(status, grpc.StatusCode.INVALID_ARGUMENT), problem.detail)
         except InvalidTracesError as error:
-            status = 400
+            status = 413 if isinstance(error, TooManySpansError) else 400
             await call.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except IngestFullError as error:
             status = 429
@@ -100,21 +106,34 @@ class _TraceService:
             self._context.telemetry.answered(ROUTE, status, asyncio.get_running_loop().time() - began)
         raise AssertionError("abort raises")
 
-    async def _stored(self, body: bytes, metadata: Any) -> bytes:
-        client = self._context.clients.admitted(_headers(metadata), "write")
-        client.bytes.take(len(body))
-        if len(body) <= IN_THREAD_BYTES:
-            request = decode_request(body, "protobuf")
-        else:
-            async with self._context.decoding:
-                request = await asyncio.to_thread(decode_request, body, "protobuf")
-        found = await self._context.receiver.accept(request, client.patterns)
+    async def _stored(self, body: bytes, call: Any) -> bytes:
+        shared, headers, state = self._context, _headers(call.invocation_metadata()), dict[str, Any]()
+        clients = shared.clients
+        client = clients.admitted(headers, "write", clients.addresses(_peer(call.peer()), headers))
+        clients.hold(state, client.key)
+        try:
+            client.bytes.take(len(body))
+            sent = SentBody(body, "", client, shared.settings.serve)
+            async with worked_on(shared, sent, partial(read_body, encoding="protobuf")) as request:
+                found = await shared.receiver.store(request, client.patterns)
+        finally:
+            clients.release(state)
         answer = ExportTraceServiceResponse()
         if found.rejected:
             answer.partial_success.rejected_spans = found.rejected
             answer.partial_success.error_message = found.message
         wire: bytes = answer.SerializeToString()
         return wire
+
+
+def _peer(text: str) -> str:
+    """Return the address in the name that gRPC has for a client.
+
+    >>> _peer("ipv4:127.0.0.1:53412"), _peer("ipv6:%5B::1%5D:53412"), _peer("unix:")
+    ('127.0.0.1', '::1', '')
+    """
+    kind, _, rest = unquote(text).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _headers(metadata: Any) -> Mapping[str, str]:

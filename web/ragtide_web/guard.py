@@ -1,5 +1,6 @@
 """Looks at each request before its route does: its origin, and afterwards its status and duration."""
 
+import re
 from collections.abc import Mapping
 from time import perf_counter
 from typing import Final
@@ -7,12 +8,15 @@ from urllib.parse import urlsplit
 
 import structlog
 from fastapi.responses import JSONResponse
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragtide_runtime.settings.serve import is_loopback
 from ragtide_schemas.printable import printable
 
+from .access import Clients
+from .page.rendering import DONE_COOKIE, DONE_S, HEADERS, done_digest, done_in
 from .proxy import KEEP_HOST, is_own_origin, other_origin, seen
 from .telemetry import HttpTelemetry
 
@@ -32,39 +36,58 @@ class Guard:
     Args:
         app: the routes.
         telemetry: counts requests.
-        need_tokens: whether clients have tokens; a browser sends a token only if a page of ours does.
+        clients: whether they need tokens; a browser sends a token only if a page of ours does.
     """
 
-    def __init__(self, app: ASGIApp, *, telemetry: HttpTelemetry, need_tokens: bool) -> None:
+    def __init__(self, app: ASGIApp, *, telemetry: HttpTelemetry, clients: Clients) -> None:
         self._app = app
         self._telemetry = telemetry
-        self._need_tokens = need_tokens
+        self._clients = clients
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        is_head = scope["method"] == "HEAD"
+        if is_head:  # what GET answers, without its body
+            scope = {**scope, "method": "GET"}
+        scope.setdefault("state", {})
         began, status = perf_counter(), 500
+        ended = False
 
         async def sending(message: Message) -> None:
-            nonlocal status
+            nonlocal status, ended
+            if ended:
+                return
             if message["type"] == "http.response.start":
                 status = message["status"]
+                headers = MutableHeaders(raw=list(message.get("headers", ())))
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if status == 303 and (done := done_in(headers.get("location", ""))):
+                    headers.append("set-cookie", _done_cookie(done, scope))
+                message = {**message, "headers": headers.raw}
+            elif is_head:
+                message, ended = {"type": "http.response.body", "body": b"", "more_body": False}, True
             await send(message)
 
         try:
             await self._answer(scope, receive, sending)
         finally:
+            self._clients.release(scope["state"])
             route = getattr(scope.get("route"), "path", UNKNOWN_ROUTE)
             self._telemetry.answered(route, status, perf_counter() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = (
-            None
-            if self._need_tokens
-            else foreign_site(scope["method"], Headers(scope=scope), seen(scope).forwarded_host)
-        )
+        headers = Headers(scope=scope)
+        malformed = malformed_head(scope["path"], headers)
+        if malformed is not None:
+            await JSONResponse({"detail": malformed}, 400, headers={"Connection": "close"})(scope, receive, send)
+            return
+        refused = None
+        if not self._clients.need_tokens:
+            refused = foreign_site(scope["method"], headers, seen(scope).forwarded_host)
         if refused is not None:
             await JSONResponse({"detail": refused}, 403, headers={"Connection": "close"})(scope, receive, send)
             return
@@ -77,11 +100,50 @@ class Guard:
 
         try:
             await self._app(scope, receive, sending)
+        except ClientDisconnect:  # nobody waits for an answer
+            pass
         except Exception:  # a defect of this program must not end the service
             log.exception("a request failed", method=scope["method"], route=getattr(scope.get("route"), "path", None))
             if not started:
                 detail = "the request failed by a defect of ragtide: its log has the error"
                 await JSONResponse({"detail": detail}, 500)(scope, receive, send)
+
+
+def _done_cookie(done: str, scope: Scope) -> str:
+    found = seen(scope)
+    secure = "; Secure" if found.is_https else ""
+    path = found.prefix or "/"
+    return f"{DONE_COOKIE}={done_digest(done)}; Max-Age={DONE_S}; Path={path}; HttpOnly; SameSite=Strict{secure}"
+
+
+_HOST: Final = re.compile(r"(?:\[[0-9A-Za-z:.%_~-]{2,100}\]|[^\s/?#@\[\]\\:,]{0,300})(?::[0-9]{0,5})?")
+
+
+def malformed_head(path: str, headers: Mapping[str, str]) -> str | None:
+    """Return why the head of a request cannot be read in one way only; None if it can.
+
+    Args:
+        path: of the request.
+        headers: of the request, by their names in lower case.
+    """
+    if not path.startswith(("/", "*")):
+        return "the request names no path of this service: begin it with /"
+    if _HOST.fullmatch(headers.get("host", "")) is None:
+        return "the header Host is no name with a port: send the name of the service, such as localhost:8080"
+    for name, value in (
+        ("Host", f"//{headers.get('host', '')}"),
+        ("Origin", headers.get("origin", "")),
+        *(("X-Forwarded-Host", f"//{part.strip()}") for part in headers.get("x-forwarded-host", "").split(",")),
+    ):
+        try:
+            found = urlsplit(value)
+            _ = found.hostname, found.port
+        except ValueError:
+            return f"the header {name} is no address: send it as a browser does"
+    if "content-length" in headers and "transfer-encoding" in headers:
+        # Programs in front of this one may read another end of the body (RFC 9112, 6.1).
+        return "the request has both Content-Length and Transfer-Encoding: send one of them"
+    return None
 
 
 def foreign_site(method: str, headers: Mapping[str, str], forwarded_host: str | None = None) -> str | None:

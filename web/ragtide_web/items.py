@@ -1,8 +1,10 @@
 """Publishes the interactions and the feedback of requests, and says of each item what became of it."""
 
+import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
@@ -18,18 +20,26 @@ from ragtide_producers.publishing.publish_command import (
     Routing,
     feedback_command,
 )
+from ragtide_producers.shapes.json_values import has_more_values
 from ragtide_runtime.redis.scripts import run_scripts
-from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction, Reason
+from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
 from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.printable import printable
 
 from .access import Client
+from .json_items import split_items
+from .memory import INLINE_BYTES
+from .problems import HttpProblem, too_large
 
 BATCH: Final = 200
-"""Items that are published in one round trip."""
+"""Most items that are published in one round trip."""
+BATCH_BYTES: Final = 1024 * 1024
+"""Bytes of items after which they are published, so that few of them are in memory."""
 ITEMS_TOLD_MAX: Final = 10_000
 """Most items of which an answer tells the outcome one by one. Of more items it tells those with a problem."""
 
+ITEM_VALUES: Final = 100_000
+"""Most objects and lists of one item, and most commas between its values. The largest item has about 10,000."""
 NO_OBJECT: Final = "the item is not a JSON object: send an object with the schema's fields"
 
 Outcome = Literal["published", "duplicate", "dropped", "invalid", "forbidden", "full"]
@@ -145,16 +155,8 @@ def feedback(routing: Routing) -> ItemKind:
     )
 
 
-_INDEX: Final = "\\0index"
-"""A key that no JSON of a client has after reading: the place of the item."""
-
-
-async def publish(
-    redis: Redis,
-    kind: ItemKind,
-    client: Client,
-    items: AsyncIterator[dict[str, Any] | InvalidEntryError],
-    answers: Answers,
+async def publish(  # noqa: PLR0917 - the parts of one request
+    redis: Redis, kind: ItemKind, client: Client, items: AsyncIterator[bytes], answers: Answers, max_bytes: int | None
 ) -> None:
     """Publish items in batches, until one finds no room or too many have a problem.
 
@@ -162,38 +164,75 @@ async def publish(
         redis: client of Redis.
         kind: the kind of the items.
         client: the client that sent them.
-        items: fields of each item, or why they cannot be read.
+        items: the JSON of each item.
         answers: takes the outcomes; also those of the items before an error.
+        max_bytes: most bytes of one item; None for no limit.
 
     Raises:
         redis.RedisError: Redis failed; the items of this batch may or may not be published.
     """
-    commands: list[tuple[int, PublishCommand]] = []
-    index = -1
-    async for given in items:
-        index += 1
-        found = _command(kind, client, given, index)
-        if isinstance(found, PostedItem):
-            answers.add(found)
-        else:
-            commands.append((index, found))
-        if len(commands) == BATCH:
+    index = 0
+    async for batch in _batches(items):
+        read = partial(_commands, kind, client, batch, index, max_bytes)
+        size = sum(len(item) for item in batch)
+        found = read() if size <= INLINE_BYTES else await asyncio.to_thread(read)
+        for one in found:
+            if isinstance(one, PostedItem):
+                answers.add(one)
+        commands = [one for one in found if not isinstance(one, PostedItem)]
+        if commands:
             await _send(redis, commands, answers)
-            commands = []
+        index += len(batch)
         if answers.counts["full"] or answers.too_many_problems:
             return
-    if commands:
-        await _send(redis, commands, answers)
+
+
+async def _batches(items: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """Yield items in batches of limited number and bytes; the items before an error are a batch, too."""
+    batch: list[bytes] = []
+    size = 0
+    try:
+        async for item in items:
+            batch.append(item)
+            size += len(item)
+            if len(batch) == BATCH or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    except HttpProblem:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _commands(
+    kind: ItemKind, client: Client, batch: Sequence[bytes], first: int, max_bytes: int | None
+) -> list[tuple[int, PublishCommand] | PostedItem]:
+    found: list[tuple[int, PublishCommand] | PostedItem] = []
+    for index, item in enumerate(batch, first):
+        made = _command(kind, client, item, index, max_bytes)
+        found.append(made if isinstance(made, PostedItem) else (index, made))
+    return found
+
+
+def _has_too_many_values(item: bytes) -> bool:
+    return len(item) > INLINE_BYTES and has_more_values(item, ITEM_VALUES, ITEM_VALUES)
 
 
 def _command(
-    kind: ItemKind, client: Client, given: dict[str, Any] | InvalidEntryError, index: int
+    kind: ItemKind, client: Client, payload: bytes, index: int, max_bytes: int | None
 ) -> PublishCommand | PostedItem:
-    if isinstance(given, InvalidEntryError):
-        return PostedItem(index=index, status="invalid", detail=given.detail)
-    named = given.get("interaction_id")
-    shown = printable(named[:200]) if isinstance(named, str) else None
+    shown = None
+    if _has_too_many_values(payload):
+        detail = f"the item has more than {ITEM_VALUES:,} values: send fewer"
+        return PostedItem(index=index, status="invalid", detail=detail)
+    if max_bytes is None and not payload.startswith(b"{"):
+        return PostedItem(index=index, status="invalid", detail=NO_OBJECT)
     try:
+        given = read_json_object(payload, max_bytes)
+        named = given.get("interaction_id")
+        shown = printable(named[:200]) if isinstance(named, str) else None
         item = kind.read(given, index)
         if not client.may_use(item.pipeline):
             return PostedItem(
@@ -224,30 +263,28 @@ def _answer(index: int, command: PublishCommand, outcome: Publication | None) ->
     return PostedItem(index=index, status="published" if outcome.added else "duplicate", interaction_id=name)
 
 
-def items_in_json(body: bytes) -> AsyncIterator[dict[str, Any] | InvalidEntryError]:
-    """Return the items of a body: one JSON object, or a list of objects.
+def items_in_json(parts: Iterable[bytes], most: int) -> list[bytes]:
+    """Return the items of a body: one JSON object, or a list. Each is JSON; whether it is an object is its own matter.
+
+    Args:
+        parts: of the body.
+        most: most items.
 
     Raises:
-        ValueError: the body is not JSON, or neither an object nor a list.
+        HttpProblem: 400, the body is not JSON, or neither an object nor a list; 413, it has too many items, or one is
+            too large.
     """
-    value = from_json(body, allow_inf_nan=False, cache_strings="keys")
-    if not isinstance(value, dict | list):
-        raise ValueError("it is neither an object nor a list of objects")  # noqa: TRY004 - a value of the client
-    return _items([value] if isinstance(value, dict) else value)
-
-
-async def _items(values: Sequence[Any]) -> AsyncIterator[dict[str, Any] | InvalidEntryError]:
-    for value in values:
-        yield value if isinstance(value, dict) else InvalidEntryError(Reason.INVALID, NO_OBJECT)
-
-
-async def items_in_lines(lines: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any] | InvalidEntryError]:
-    """Yield the items of lines, each a JSON object."""
-    async for line in lines:
-        try:
-            yield read_json_object(line)
-        except InvalidEntryError as error:
-            yield error
+    found: list[bytes] = []
+    try:
+        for item in split_items(parts, most):
+            if _has_too_many_values(item):
+                raise too_large(f"item {len(found)} has more than {ITEM_VALUES:,} values")
+            from_json(item, allow_inf_nan=False, cache_strings="keys")
+            found.append(item)
+    except ValueError as error:
+        detail = f"item {len(found)}: {printable(str(error))[:200]}"
+        raise HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list") from None
+    return found
 
 
 REDIS_ERRORS: Final = (RedisError, RedisClusterException, OSError)

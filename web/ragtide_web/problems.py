@@ -60,8 +60,13 @@ async def drain(request: Request) -> None:
         async with asyncio.timeout(DRAIN_S):
             async for _ in request.stream():
                 pass
-    except (TimeoutError, ClientDisconnect, RuntimeError):  # RuntimeError: the stream was read to its end
+    except (TimeoutError, ClientDisconnect, HttpProblem, RuntimeError):  # RuntimeError: it was read to its end
         pass
+
+
+def too_large(detail: str) -> HttpProblem:
+    """Return the answer to a body above a limit."""
+    return HttpProblem(413, f"{detail}: send less at once", close=True)
 
 
 def redis_is_away(error: BaseException) -> HttpProblem:

@@ -8,11 +8,9 @@ from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from typing import Final
 
-import h11
 import structlog
 import uvicorn
 from redis.asyncio import Redis
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_producers.ingest.receiver import TraceReceiver
@@ -37,6 +35,7 @@ from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 from .access import Clients
 from .app import application
 from .capturing import Capture
+from .connections import protocol
 from .context import Context
 from .page.background import BackgroundRead, ReadingThread
 from .page.deploys import Deploys
@@ -52,8 +51,6 @@ from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
-KEEP_ALIVE_S: Final = 30
-"""Seconds for which a connection may wait for its next request."""
 SHUTDOWN_S: Final = 10
 """Seconds in which running requests are answered when the role ends."""
 
@@ -172,6 +169,8 @@ async def serve_http(
             stack.enter_context(heartbeat.idle("answering requests"))
             port = listening.getsockname()[1]
             log.info("serving", address=settings.serve.host, port=port, tokens=len(settings.serve.tokens))
+            if any(token.is_guessable for token in settings.serve.tokens):
+                log.warning("a token of serve.tokens has fewer than 16 characters: take 32 at random")
             ended = asyncio.Event()
             reading = asyncio.create_task(run_ingest(settings, redis, ended, ingest))
             answering = asyncio.create_task(server.serve([listening]))
@@ -207,7 +206,7 @@ class _HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application(context),
-                http=_protocol(settings.header_s),
+                http=protocol(settings),
                 ws="none",
                 loop="none",
                 lifespan="off",
@@ -216,8 +215,6 @@ class _HttpServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 h11_max_incomplete_event_size=HEADERS_MAX_BYTES,
-                limit_concurrency=settings.connections,
-                timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=SHUTDOWN_S,
             )
         )
@@ -226,39 +223,3 @@ class _HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the process."""
         yield
-
-
-def _protocol(header_s: float) -> type[H11Protocol]:
-    """Return the protocol of a connection, which ends if the head of a request does not come in time."""
-
-    class LimitedProtocol(H11Protocol):
-        """HTTP/1.1 with a limit of time for the head of a request."""
-
-        _waiting: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-            super().connection_made(transport)
-            self._wait()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
-                # A part of a head has come; or a request was answered, and uvicorn limits the wait for the next.
-                if self._waiting is None and self.timeout_keep_alive_task is None:
-                    self._wait()
-            else:
-                self._stop_waiting()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_waiting()
-            super().connection_lost(exc)
-
-        def _wait(self) -> None:
-            self._waiting = self.loop.call_later(header_s, self.transport.close)
-
-        def _stop_waiting(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
-
-    return LimitedProtocol

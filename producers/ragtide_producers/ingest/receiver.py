@@ -1,8 +1,7 @@
 """Takes the spans of a request into Redis."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -10,16 +9,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtide_runtime.redis.scripts import ScriptCall, run_scripts
 
 from ..errors import IngestFullError, TooManySpansError
+from ..traces.counting import REQUEST_SPANS_MAX, check_counts
+from ..traces.otlp import Encoding, decode_request
 from .span_store import SpanStore, StoreCounts
-from .stored_spans import TraceSpans, fields_by_trace, tail_sampled_services
+from .stored_spans import DIGEST_BYTES, RESOURCE, TraceSpans, fields_by_trace, tail_sampled_services
 from .telemetry import IngestTelemetry
 
-REQUEST_SPANS_MAX: Final = 100_000
-"""Most spans of one request. An SDK sends 512, a Collector 8,192 unless told otherwise."""
 CALL_SPANS_MAX: Final = 500
 """Most spans of one trace that one script stores, so that no script blocks Redis for long."""
+CALL_BYTES_MAX: Final = 1024 * 1024
+"""Bytes of spans and resources after which one script stores no more."""
 TRIP_SPANS_MAX: Final = 1_000
 """About the most spans in one round trip."""
+TRIP_BYTES_MAX: Final = 4 * 1024 * 1024
+"""About the most bytes in one round trip."""
 RETRY_AFTER_S: Final = 5.0
 """Seconds after which a sender should try again: about the time in which traces are read."""
 
@@ -36,6 +39,51 @@ class Accepted:
     """The reason why spans were rejected; empty without one."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """A request as it will be stored. Making it takes time in proportion to the request, so a thread may do it."""
+
+    traces: Sequence[TraceSpans]
+    spans: int
+    invalid: int
+    """Spans without a valid id."""
+    tail_sampled: Collection[str]
+    """Services whose spans a tail sampler has chosen."""
+
+
+def read_request(request: ExportTraceServiceRequest) -> ReadRequest:
+    """Return a request as it will be stored.
+
+    Args:
+        request: the request; it is changed.
+
+    Raises:
+        TooManySpansError: the request has more resources, scopes or spans than one request may have.
+    """
+    resources = len(request.resource_spans)
+    check_counts(resources, 0, 0)
+    scopes = sum(len(resource.scope_spans) for resource in request.resource_spans)
+    check_counts(resources, scopes, 0)
+    spans = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
+    if spans > REQUEST_SPANS_MAX:
+        raise TooManySpansError(
+            f"the request has {spans:,} spans, and at most {REQUEST_SPANS_MAX:,} are allowed: send smaller batches"
+        )
+    services = tail_sampled_services(request)
+    traces, invalid = fields_by_trace(request)
+    return ReadRequest(traces, spans, invalid, services)
+
+
+def read_body(parts: Iterable[bytes], encoding: Encoding) -> ReadRequest:
+    """Return the request in a body as it will be stored.
+
+    Raises:
+        TooManySpansError: as `read_request` and `decode_request`.
+        InvalidTracesError: the body is no request of traces.
+    """
+    return read_request(decode_request(b"".join(parts), encoding))
+
+
 class TraceReceiver:
     """Stores the spans of requests. Sending a request again is safe: each span is stored once.
 
@@ -50,46 +98,43 @@ class TraceReceiver:
         self._telemetry = telemetry or IngestTelemetry()
 
     async def accept(self, request: ExportTraceServiceRequest, pipelines: Sequence[str] = ()) -> Accepted:
+        """Read a request and store its spans; see `read_request` and `store`."""
+        return await self.store(read_request(request), pipelines)
+
+    async def store(self, request: ReadRequest, pipelines: Sequence[str] = ()) -> Accepted:
         """Store the spans of a request, and return once they are in Redis.
 
         Args:
-            request: the request; it is changed.
+            request: the request.
             pipelines: patterns of the pipelines that the sender may write to; empty for all.
 
         Raises:
-            TooManySpansError: the request has more spans than one request may have; nothing was stored.
             IngestFullError: there is no room; send the whole request again later.
             redis.RedisError: Redis failed; send the whole request again later.
         """
-        spans = sum(len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans)
-        if spans > REQUEST_SPANS_MAX:
-            raise TooManySpansError(
-                f"the request has {spans:,} spans, and at most {REQUEST_SPANS_MAX:,} are allowed: send smaller batches"
-            )
-        for service in tail_sampled_services(request):
+        for service in request.tail_sampled:
             self._telemetry.tail_sampled(service)
-        traces, invalid = fields_by_trace(request)
         counts = StoreCounts()
-        for batch in self._batches(traces, pipelines):
+        for batch in self._batches(request.traces, pipelines):
             counts += await self._stored(batch)
-        self._telemetry.received(counts, invalid)
-        rejected = invalid + counts.rejected
-        return Accepted(spans - rejected, rejected, _message(invalid, counts.rejected))
+        self._telemetry.received(counts, request.invalid)
+        rejected = request.invalid + counts.rejected
+        return Accepted(request.spans - rejected, rejected, _message(request.invalid, counts.rejected))
 
     def _batches(
         self, traces: Sequence[TraceSpans], pipelines: Sequence[str]
     ) -> Iterator[list[ScriptCall[StoreCounts | None]]]:
-        """Yield the calls of each round trip. Each call has the resources, so that no span is without its resource."""
+        """Yield the calls of each round trip."""
         batch: list[ScriptCall[StoreCounts | None]] = []
-        spans = 0
+        spans = size = 0
         for trace in traces:
-            pairs = iter(trace.spans.items())
-            while part := list(islice(pairs, CALL_SPANS_MAX)):
-                batch.append(self._store.store_call(trace.trace_id, [*trace.resources.items(), *part], pipelines))
+            for part in _parts(trace):
+                batch.append(self._store.store_call(trace.trace_id, part, pipelines))
                 spans += len(part)
-                if spans >= TRIP_SPANS_MAX:
+                size += sum(len(value) for _, value in part)
+                if spans >= TRIP_SPANS_MAX or size >= TRIP_BYTES_MAX:
                     yield batch
-                    batch, spans = [], 0
+                    batch, spans, size = [], 0, 0
         if batch:
             yield batch
 
@@ -103,6 +148,29 @@ class TraceReceiver:
             self._telemetry.full()
             raise IngestFullError("too many spans wait to be read: send the request again later", RETRY_AFTER_S)
         return sum(stored, StoreCounts())
+
+
+def _parts(trace: TraceSpans) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the spans of a trace in parts for one script each, every resource once, before its first span.
+
+    The trace keeps its resources for as long as its spans, so later parts need not bring them again.
+    """
+    resources = dict(trace.resources)
+    part: list[tuple[bytes, bytes]] = []
+    size = spans = 0
+    for span_id, value in trace.spans.items():
+        key = RESOURCE + value[:DIGEST_BYTES]
+        resource = resources.pop(key, None)
+        cost = len(value) + (0 if resource is None else len(resource))
+        if part and (spans == CALL_SPANS_MAX or size + cost > CALL_BYTES_MAX):
+            yield part
+            part, size, spans = [], 0, 0
+        if resource is not None:
+            part.append((key, resource))
+        part.append((span_id, value))
+        size, spans = size + cost, spans + 1
+    if part:
+        yield part
 
 
 def _message(invalid: int, beyond: int) -> str:

@@ -44,6 +44,8 @@ def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans
     traces: dict[bytes, TraceSpans] = {}
     invalid = 0
     for of_resource in request.resource_spans:
+        if not of_resource.scope_spans:
+            continue
         resource = of_resource.resource.SerializeToString(deterministic=True)
         digest = blake2b(resource, digest_size=DIGEST_BYTES).digest()
         for of_scope in of_resource.scope_spans:
@@ -66,8 +68,11 @@ def tail_sampled_services(request: ExportTraceServiceRequest) -> set[str]:
     return {
         str(read_attributes(of_resource.resource.attributes).get("service.name", ""))
         for of_resource in request.resource_spans
-        for of_scope in of_resource.scope_spans
-        if any(pair.key.startswith(TAIL_SAMPLING) for pair in of_scope.scope.attributes)
+        if any(
+            pair.key.startswith(TAIL_SAMPLING)
+            for of_scope in of_resource.scope_spans
+            for pair in of_scope.scope.attributes
+        )
     }
 
 

@@ -8,6 +8,7 @@ from ragtide_runtime.telemetry.tracing import OWN_SPANS, RESULTS_SCOPE, TRACER
 from ragtide_schemas.printable import printable
 
 from ..errors import InvalidTracesError
+from .counting import check_counts, check_json, check_protobuf
 from .span import Span, SpanEvent
 
 try:
@@ -44,6 +45,7 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
     Tempo) or one on a line are read, too. A text that is no UTF-8 is mended.
 
     Raises:
+        TooManySpansError: the body has more elements than one request may have. It was not decoded.
         InvalidTracesError: the body is not such a request; the message names another format that is known.
     """
     return _protobuf_request(body) if encoding == "protobuf" else _json_request(body)
@@ -52,15 +54,27 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
 def _json_request(body: bytes) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     try:
-        ParseDict(json_request(body), request, ignore_unknown_fields=True)
+        check_json(body)
+        fields = json_request(body)
+        _check_counts(fields)
+        ParseDict(fields, request, ignore_unknown_fields=True)
     except (ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         detail = printable(str(error)[:200])
         raise InvalidTracesError(f"the body is not a request of traces in JSON ({detail}): {REMEDY}") from None
     return request
 
 
+def _check_counts(fields: Mapping[str, Any]) -> None:
+    of_resources = fields["resourceSpans"]
+    check_counts(len(of_resources), 0, 0)
+    of_scopes = [one for of_resource in of_resources for one in of_resource.get("scopeSpans") or ()]
+    check_counts(len(of_resources), len(of_scopes), 0)
+    check_counts(len(of_resources), len(of_scopes), sum(len(one.get("spans") or ()) for one in of_scopes))
+
+
 def _protobuf_request(body: bytes) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
+    check_protobuf(body)
     try:
         try:
             request.ParseFromString(body)

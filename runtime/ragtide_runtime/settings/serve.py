@@ -21,6 +21,8 @@ from ragtide_schemas.base import Name
 
 TOKEN_MIN_CHARS = 1
 TOKEN_MAX_CHARS = 1000
+TOKEN_GUESSABLE_CHARS: Final = 16
+"""A token with fewer characters could be guessed. An address that other machines reach takes none."""
 DEFAULT_PORT: Final = 8080
 """Port of `ragtide serve` without a setting."""
 
@@ -37,7 +39,8 @@ class TokenSettings(BaseModel):
     name: Name = "unnamed"
     """Name of the token in logs and metrics."""
     token: SecretStr | None = None
-    """The token itself, at most 1,000 printable ASCII characters; use 32 or more at random."""
+    """The token itself, 16 to 1,000 printable ASCII characters; use 32 or more at random. Only a service that listens
+    on this machine alone takes a shorter one."""
     sha256: SecretStr | None = None
     """SHA-256 of the token in hexadecimal, in place of the token, so that the file holds no secret."""
     access: tuple[Access, ...] = ("read", "write")
@@ -62,6 +65,11 @@ class TokenSettings(BaseModel):
         if self.sha256 is not None and not _is_digest(self.sha256.get_secret_value()):
             raise ValueError("sha256 must have 64 hexadecimal digits: ragtide serve --hash-token prints it")
         return self
+
+    @property
+    def is_guessable(self) -> bool:
+        """Whether the token is short; of a digest nobody knows it."""
+        return self.token is not None and len(self.token.get_secret_value()) < TOKEN_GUESSABLE_CHARS
 
     @property
     def digest(self) -> bytes:
@@ -153,22 +161,32 @@ class ServeSettings(BaseModel):
     """Path below which a reverse proxy serves the page and the API, such as `/ragtide`; empty for the root of its site.
     The proxy may strip it or keep it."""
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
-    """Addresses or networks of the proxies whose headers are trusted: `serve.trusted_header`, `X-Forwarded-Prefix`
-    and `X-Forwarded-Host`."""
+    """Addresses or networks of the proxies whose headers are trusted: `serve.trusted_header`, `X-Forwarded-Prefix`,
+    `X-Forwarded-Host` and `X-Forwarded-For`."""
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
     """Most requests of one token a second, in each process; None for no limit."""
     bytes_per_s: Annotated[float, Field(gt=0)] | None = None
-    """Most bytes of the bodies of one token a second, in each process; None for no limit."""
+    """Most decompressed bytes of the bodies of one token a second, in each process; None for no limit."""
     body_bytes: Annotated[int, Field(ge=1024)] = 20_971_520
     """Most bytes of a body as it is sent. Lines of NDJSON are read one by one, and together have no limit."""
     decompressed_bytes: Annotated[int, Field(ge=1024)] = 67_108_864
     """Most bytes of a body after it is decompressed."""
+    decompressed_ratio: Annotated[float, Field(ge=1)] = 50.0
+    """Most decompressed bytes for one byte that was sent. Below 8 MiB any body may be decompressed."""
+    bodies_bytes: Annotated[int, Field(ge=1024)] = 268_435_456
+    """Most bytes of all bodies in memory while they are received, and as many of those that are decoded. Further ones
+    are answered with 429, or wait."""
+    body_items: Annotated[int, Field(ge=1)] = 100_000
+    """Most items of a list in JSON; lines of NDJSON have no limit."""
     header_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds in which the headers of a request must come."""
     body_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds in which a body must come; of NDJSON, seconds between two parts of it."""
+    """Seconds in which a body must come; of NDJSON, seconds between two lines."""
     connections: Annotated[int, Field(ge=1)] = 1000
-    """Most connections at once; further requests are answered with 503."""
+    """Most connections at once. A new one takes the place of one that waits for its client; while all are busy, further
+    requests are answered with 503. Health is answered always."""
+    token_connections: Annotated[int, Field(ge=1)] | None = None
+    """Most requests of one token at once, event streams of the page included; half of `connections` unless given."""
 
     def trusts(self, address: str) -> bool:
         """Return whether the headers of a client are trusted as those of a proxy."""
@@ -188,6 +206,12 @@ class ServeSettings(BaseModel):
             raise ValueError(
                 f"host is {self.host!r} and there are no tokens, so every machine could read and write: set "
                 "serve.tokens, or listen on 127.0.0.1"
+            )
+        short = next((token for token in self.tokens if token.is_guessable), None)
+        if short is not None and not is_loopback(self.host):
+            raise ValueError(
+                f"host is {self.host!r}, and serve.tokens has the token {short.name!r} with fewer than "
+                f"{TOKEN_GUESSABLE_CHARS} characters, which could be guessed: take 32 characters at random"
             )
         return self
 

@@ -1,6 +1,7 @@
 """Families of samples: made for collectors, and filtered by pipeline for clients that may not see all of them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry, core
 from prometheus_client.registry import Collector
@@ -17,22 +18,39 @@ def family(metric: Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> 
     return result
 
 
-def of_pipelines(registry: CollectorRegistry, may_see: Callable[[str], bool]) -> CollectorRegistry:
-    """Return a registry with the samples of a registry, without those of pipelines that a client may not see."""
+OF_THE_PROCESS: Final = ("ragtide_redis_up", "ragtide_http_request")
+"""Beginnings of the names of metrics without a pipeline that say nothing of other pipelines."""
+
+
+def of_pipelines(
+    registry: CollectorRegistry, may_see: Callable[[str], bool], *, deployment: bool = True
+) -> CollectorRegistry:
+    """Return a registry with the samples of a registry, without those of pipelines that a client may not see.
+
+    Args:
+        registry: all samples.
+        may_see: whether the client may see a pipeline.
+        deployment: whether the client may see numbers of the whole deployment, such as its dollars and dead letters.
+    """
     result = CollectorRegistry()
-    result.register(_PipelineFilter(registry, may_see))
+    result.register(_PipelineFilter(registry, may_see, deployment))
     return result
 
 
 class _PipelineFilter(Collector):
-    def __init__(self, registry: CollectorRegistry, may_see: Callable[[str], bool]) -> None:
+    def __init__(self, registry: CollectorRegistry, may_see: Callable[[str], bool], deployment: bool) -> None:
         self._registry = registry
         self._may_see = may_see
+        self._deployment = deployment
 
     def collect(self) -> Iterator[core.Metric]:
         for found in self._registry.collect():
             shown = core.Metric(found.name, found.documentation, found.type, found.unit)
+            of_deployment = self._deployment or not found.name.startswith("ragtide_")
+            of_deployment = of_deployment or found.name.startswith(OF_THE_PROCESS)
             shown.samples = [
-                one for one in found.samples if "pipeline" not in one.labels or self._may_see(one.labels["pipeline"])
+                one
+                for one in found.samples
+                if (self._may_see(one.labels["pipeline"]) if "pipeline" in one.labels else of_deployment)
             ]
             yield shown

@@ -36,17 +36,22 @@ class RoleEndpoints:
         self._process = process
         self._backlog = backlog
 
-    async def metrics(self, accept: str, *, may_see: Callable[[str], bool] | None = None) -> tuple[bytes, str]:
+    async def metrics(
+        self, accept: str, *, may_see: Callable[[str], bool] | None = None, deployment: bool = True
+    ) -> tuple[bytes, str]:
         """Return the metrics, and their content type.
 
         Args:
             accept: the header `Accept` of the request.
             may_see: whether the client may see a pipeline; without it the client sees all pipelines.
+            deployment: whether the client may see numbers of the whole deployment.
         """
         await self._backlog.refresh()
         encode, content_type = choose_encoder(accept)
         registry = self._process.registry
-        return encode(registry if may_see is None else of_pipelines(registry, may_see)), content_type
+        return encode(
+            registry if may_see is None else of_pipelines(registry, may_see, deployment=deployment)
+        ), content_type
 
     def alive(self) -> HealthReport:
         """Return whether a restart would not help."""

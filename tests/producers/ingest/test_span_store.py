@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from redis.exceptions import ConnectionError as RedisConnectionError
 from structlog.testing import capture_logs
 from tests.support.conditions import until
@@ -83,6 +84,42 @@ async def test_a_request_of_too_many_spans_is_refused_whole(async_redis: Any, mo
     with pytest.raises(TooManySpansError, match="11 spans, and at most 10"):
         await ingest.receiver.accept(request(*(span(number + 1) for number in range(11))))
     assert await async_redis.keys("*") == []
+
+
+async def test_resources_are_sent_once_and_no_call_is_large(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One trace of many resources, and one large resource of many spans: Redis gets about the bytes of the request."""
+    calls: list[Sequence[Any]] = []
+    real = span_store.SpanStore.store_call
+
+    def watched(self: Any, *given: Any) -> Any:
+        found = real(self, *given)
+        calls.append(found.args)
+        return found
+
+    monkeypatch.setattr(span_store.SpanStore, "store_call", watched)
+    many = ExportTraceServiceRequest()
+    for number in range(1, 2_001):
+        one = many.resource_spans.add()
+        text = one.resource.attributes.add(key="service.name").value
+        text.string_value = f"shop {number} " + "x" * 400
+        one.scope_spans.add().spans.append(span(number))
+    large = request(*(span(number) for number in range(1, 3_001)), service="shop " + "x" * 300_000)
+    for trace, body in ((1, many), (2, large)):
+        calls.clear()
+        for one in body.resource_spans:
+            for of_scope in one.scope_spans:
+                for wire in of_scope.spans:
+                    wire.trace_id = trace.to_bytes(16, "big")
+        size = body.ByteSize()
+        ingest = Ingest(async_redis, settle_s=600)
+        accepted = await ingest.receiver.accept(body)
+        assert (accepted.rejected, len(calls) > 1) == (0, True)
+        sizes = [[len(one) for one in args if isinstance(one, bytes)] for args in calls]
+        assert sum(sum(one) for one in sizes) < 2 * size
+        assert max(len(one) for one in sizes) <= 4 * receiving.CALL_SPANS_MAX
+        assert max(sum(one) for one in sizes) <= receiving.CALL_BYTES_MAX + 400_000
+        (stored,) = await ingest.store.read(STREAMS, [f"{trace:032x}"])
+        assert all(one.resource["service.name"].startswith("shop ") for one in stored.read_spans())
 
 
 async def test_without_room_senders_wait_and_read_traces_make_room(async_redis: Any) -> None:

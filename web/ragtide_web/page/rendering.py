@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
+from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
@@ -34,6 +36,9 @@ HEADERS: Final = {
 """Headers of every screen: no script or style inside of the page, nothing from other sites, no frame, no copy kept."""
 
 THEME_COOKIE: Final = "ragtide_theme"
+DONE_COOKIE: Final = "ragtide_done"
+DONE_S: Final = 300
+"""Seconds for which a sentence about an order is shown again when its page is loaded again."""
 
 
 def render(
@@ -64,10 +69,25 @@ def render(
             root=prefix_of(request),
             screens=request.app.state.screens,
             version=__version__,
-            done=request.query_params.get("done", "")[:200],
+            done=_done(request),
         )
     )
     return HTMLResponse(text, status, headers=HEADERS)
+
+
+def done_in(location: str) -> str:
+    """Return the sentence in the address of a screen that says what an order did; empty without one."""
+    return dict(parse_qsl(urlsplit(location).query)).get("done", "")
+
+
+def done_digest(text: str) -> str:
+    """Return what the cookie has of a sentence: a link of somebody else has no such cookie, so it shows nothing."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _done(request: Request) -> str:
+    text = request.query_params.get("done", "")
+    return text[:200] if text and cookie_of(request, DONE_COOKIE) == done_digest(text) else ""
 
 
 @cache

@@ -17,8 +17,8 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import TokenSettings, token_digest
 from ragtide_schemas.printable import printable
 
-from ..access import Client
-from ..context import Context, context_of
+from ..access import ANYBODY, Client
+from ..context import Context, addresses_of_request, client_of, context_of
 from ..problems import HttpProblem
 from .words import COOKIE, language_of
 
@@ -128,19 +128,24 @@ async def viewer_of(request: Request, shared: Context) -> Viewer | None:
     if header is not None:
         name = request.headers.get(header, "").strip()
         if name and request.client is not None and settings.serve.trusts(request.client.host):
+            shared.clients.hold(request.scope["state"], f"user {name[:200]}")
             is_operator = any(fnmatchcase(name, pattern) for pattern in settings.web.operators)
             return Viewer(printable(name)[:200], is_operator, _sees(settings, is_operator=is_operator), (), language)
     cookie = cookie_of(request, SESSION_COOKIE)
     token = None if cookie is None else await Sessions(shared.redis, settings).find(cookie)
+    if cookie is not None and token is None:
+        shared.clients.wrong_guess(addresses_of_request(request, shared))
     if token is not None:
+        shared.clients.hold(request.scope["state"], token.digest.hex())
         is_operator = "operate" in token.access
         patterns = () if "*" in token.pipelines else token.pipelines
         sees = _sees(settings, is_operator=is_operator)
         return Viewer(token.name, is_operator, sees, patterns, language, session=True)
     if header is None and not shared.clients.need_tokens:
+        shared.clients.hold(request.scope["state"], ANYBODY)
         return Viewer(LOCAL, True, settings.web.texts != "nobody", (), language)
     if settings.serve.tokens and shared.clients.has_token(request.headers):
-        return _with_token(shared.clients.admitted(request.headers, "read"), settings, language)
+        return _with_token(client_of(request, shared, "read"), settings, language)
     return None
 
 
@@ -151,6 +156,11 @@ def _with_token(client: Client, settings: Settings, language: str) -> Viewer:
 
 def _sees(settings: Settings, *, is_operator: bool) -> bool:
     return settings.web.texts == "viewer" or (settings.web.texts == "operator" and is_operator)
+
+
+def client_sees_texts(client: Client, shared: Context) -> bool:
+    """Return whether a client of the API may see texts: as a user of the page with the same token."""
+    return _sees(shared.settings, is_operator="operate" in client.access or not shared.clients.need_tokens)
 
 
 async def reader(request: Request, shared: Annotated[Context, Depends(context_of)]) -> Viewer:

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, Response
 
 from ragtide_runtime.settings.serve import is_loopback
 
-from ..context import Shared
+from ..context import Context, Shared, client_of
 
 router = APIRouter(tags=["operation"])
 
@@ -30,18 +30,20 @@ async def readyz(shared: Shared) -> JSONResponse:
 async def metrics(request: Request, shared: Shared) -> Response:
     """Return the metrics for Prometheus; other machines need a token that may read.
 
-    A token for some pipelines sees the estimates and alerts of these pipelines. If the service has tokens, a client of
-    this machine without one sees none, because a proxy in front of the service is a client of this machine, too.
+    A token for some pipelines sees the estimates and alerts of these pipelines, and no numbers of the deployment. If
+    the service has tokens, a client of this machine without one sees no pipelines, because a proxy in front of the
+    service is a client of this machine, too.
     """
-    may_see = _visible(request, shared)
-    body, content_type = await shared.endpoints.metrics(request.headers.get("accept", ""), may_see=may_see)
+    may_see, deployment = _visible(request, shared)
+    accept = request.headers.get("accept", "")
+    body, content_type = await shared.endpoints.metrics(accept, may_see=may_see, deployment=deployment)
     return Response(body, headers={"content-type": content_type})
 
 
-def _visible(request: Request, shared: Shared) -> Callable[[str], bool] | None:
-    """Return whether the client may see a pipeline; None for a client that may see all."""
+def _visible(request: Request, shared: Context) -> tuple[Callable[[str], bool] | None, bool]:
+    """Return whether the client may see a pipeline, None for all; and whether it may see the deployment."""
     clients = shared.clients
     if is_loopback(shared.settings.serve.host) and not clients.has_token(request.headers):
-        return (lambda _: False) if clients.need_tokens else None
-    client = clients.admitted(request.headers, "read")
-    return client.may_use if client.patterns else None
+        return ((lambda _: False) if clients.need_tokens else None), True
+    client = client_of(request, shared, "read")
+    return (client.may_use, False) if client.patterns else (None, True)

@@ -1,28 +1,36 @@
 """`GET /v1/estimates`, `/v1/alerts`, `/v1/runs` and `/v1/dead-letters`, from the read model."""
 
-from typing import Annotated, Any, Final
+import asyncio
+from collections import deque
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, chosen
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.strategies import AUTO, STRATEGIES
+from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert, DeadLetter, Estimate, Workspace
-from ragtide_schemas.base import read_json_object
-from ragtide_schemas.errors import InvalidEntryError
 from ragtide_schemas.suggestions import unknown
 
 from ..access import Client
 from ..context import Context, Reader, Shared
 from ..items import REDIS_ERRORS
+from ..page.letter_index import LetterSummary, summary_of
+from ..page.shown_letter import shown_letter
+from ..page.viewers import client_sees_texts
 from ..problems import HttpProblem, redis_is_away
 
 router = APIRouter(tags=["reading"])
 
 LETTERS_MAX: Final = 1000
 """Most dead letters in one answer."""
+PAYLOADS_BYTES: Final = 33_554_432
+"""Most bytes of payloads in one answer; the newest come first."""
+T = TypeVar("T")
 ALL_TIME: Final = "all"
 
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -35,7 +43,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 Name = Annotated[str | None, Query(max_length=500)]
 
 
-@router.get("/v1/estimates", responses=RESPONSES, response_model_exclude_none=False)
+@router.get("/v1/estimates", responses=RESPONSES, response_model=list[Estimate])
 async def get_estimates(
     shared: Shared,
     client: Reader,
@@ -47,7 +55,7 @@ async def get_estimates(
     estimator: Annotated[str, Query(max_length=40, description="`mean`, `recommended`, `all` or another.")] = "mean",
     strategy: Annotated[str, Query(max_length=40, description="Method of the intervals.")] = AUTO,
     confidence: Annotated[float | None, Query(ge=0.01, le=0.9999)] = None,
-) -> list[Estimate]:
+) -> Response:
     """Return the estimates at the last commits, those of segment values included."""
     windows = (ALL_TIME, *shared.settings.windows)
     for kind, value, known in (
@@ -65,7 +73,7 @@ async def get_estimates(
         raise redis_is_away(error) from None
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
-    return [
+    estimates = [
         one
         for one in chosen(everything, window=window, estimator=estimator, labeling=False)
         if client.may_use(one.pipeline)
@@ -74,22 +82,23 @@ async def get_estimates(
         and segment in (None, one.segment)
         and run in (None, one.run)
     ]
+    return await _encoded(_ESTIMATES, estimates)
 
 
-@router.get("/v1/alerts", responses=RESPONSES)
+@router.get("/v1/alerts", responses=RESPONSES, response_model=list[Alert])
 async def get_alerts(
     shared: Shared,
     client: Reader,
     pipeline: Name = None,
     rule: Name = None,
     firing: Annotated[bool, Query(description="Only alerts that fire now.")] = False,
-) -> list[Alert]:
+) -> Response:
     """Return the alerts in their latest state, in the order in which they fired."""
     try:
         found = await shared.deployment.alerts()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return [
+    alerts = [
         one
         for one in found
         if client.may_use(one.pipeline)
@@ -97,6 +106,7 @@ async def get_alerts(
         and rule in (None, one.rule)
         and not (firing and one.status == "resolved")
     ]
+    return await _encoded(_ALERTS, alerts)
 
 
 @router.get("/v1/runs", responses=RESPONSES)
@@ -119,10 +129,12 @@ class StoredLetter(BaseModel):
     """Id in the stream of dead letters, for `ragtide dead-letters retry`."""
     partition: int
     letter: DeadLetter
-    """The dead letter; its payload is empty unless `payload=true`."""
+    """The dead letter. Its payload is empty unless `payload=true` and the token may see texts (`web.texts`)."""
+    payload_hidden: str | None = None
+    """Why the payload is empty although it was asked for."""
 
 
-@router.get("/v1/dead-letters", responses=RESPONSES)
+@router.get("/v1/dead-letters", responses=RESPONSES, response_model=list[StoredLetter])
 async def get_dead_letters(
     shared: Shared,
     client: Reader,
@@ -130,33 +142,66 @@ async def get_dead_letters(
     pipeline: Name = None,
     payload: Annotated[bool, Query(description="Whether to return the payloads, which have texts of users.")] = False,
     limit: Annotated[int, Query(ge=1, le=LETTERS_MAX)] = 100,
-) -> list[StoredLetter]:
-    """Return the newest dead letters, the newest last."""
+) -> Response:
+    """Return the newest dead letters, the newest last, redacted as on the page."""
     try:
-        return await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
+        found = await _letters(shared, client, reason, pipeline, payload=payload, limit=limit)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
+    return await _encoded(_LETTERS, found)
 
 
 async def _letters(
     shared: Context, client: Client, reason: str | None, pipeline: str | None, *, payload: bool, limit: int
 ) -> list[StoredLetter]:
-    found: list[StoredLetter] = []
+    found: deque[tuple[StoredDeadLetter, LetterSummary]] = deque()
+    sees_texts, left = client_sees_texts(client, shared), PAYLOADS_BYTES
+    wants_payload = payload and sees_texts
     async for stored in shared.deployment.dead_letters():
-        if reason not in (None, stored.letter.reason) or not _may_see(client, stored, pipeline):
+        summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
+        if reason not in (None, summary.reason) or not _may_see(client, summary, pipeline):
             continue
-        shown = stored if payload else stored.without_payload()
-        found.append(StoredLetter(id=shown.letter_id, partition=shown.partition, letter=shown.letter))
-        del found[:-limit]
-    return found
+        left -= len(stored.letter.payload) if wants_payload else 0
+        found.append((stored if wants_payload else stored.without_payload(), summary))
+        if len(found) > limit:
+            left += len(found.popleft()[0].letter.payload)
+        for place in range(len(found)):
+            if left >= 0:
+                break
+            left += len(found[place][0].letter.payload)
+            found[place] = found[place][0].without_payload(), found[place][1]
+    return [await _shown(shared, *one, asked=payload, sees_texts=sees_texts) for one in found]
 
 
-def _may_see(client: Client, stored: StoredDeadLetter, pipeline: str | None) -> bool:
+async def _shown(
+    shared: Context, stored: StoredDeadLetter, summary: LetterSummary, *, asked: bool, sees_texts: bool
+) -> StoredLetter:
+    dropped = asked and sees_texts and not stored.letter.payload and summary.size > 0
+    shown = await shown_letter(
+        shared.hiding, stored.letter, summary, sees_texts=sees_texts, payload=asked and not dropped
+    )
+    text, encoding = stored.letter.encode_payload(shown.payload or b"")
+    update = {"detail": shown.detail, "payload": text, "payload_encoding": encoding}
+    hidden = shown.hidden or None if asked else None
+    if dropped:
+        hidden = f"the answer has {PAYLOADS_BYTES:,} bytes of payloads already: ask for fewer with limit"
+    letter = stored.letter.model_copy(update=update)
+    return StoredLetter(id=stored.letter_id, partition=stored.partition, letter=letter, payload_hidden=hidden)
+
+
+def _may_see(client: Client, letter: LetterSummary, pipeline: str | None) -> bool:
     """Whether a dead letter is wanted, and of a pipeline that the client may read; an unreadable one has none."""
-    if not client.patterns and pipeline is None:
-        return True
-    try:
-        named = read_json_object(stored.letter.payload_bytes()).get("pipeline")
-    except (InvalidEntryError, ValueError):
-        return False
-    return isinstance(named, str) and client.may_use(named) and pipeline in (None, named)
+    if letter.pipeline is None:
+        return not client.patterns and pipeline is None
+    return client.may_use(letter.pipeline) and pipeline in (None, letter.pipeline)
+
+
+_ESTIMATES: Final = TypeAdapter(list[Estimate])
+_ALERTS: Final = TypeAdapter(list[Alert])
+_LETTERS: Final = TypeAdapter(list[StoredLetter])
+
+
+async def _encoded(adapter: TypeAdapter[list[T]], values: list[T]) -> Response:
+    """Return an answer; a thread writes it, because it may have a hundred thousand objects."""
+    content = await asyncio.to_thread(adapter.dump_json, values, by_alias=True)
+    return Response(content, media_type="application/json")

@@ -1,22 +1,20 @@
 """`POST /v1/traces`: OTLP over HTTP, in protobuf and JSON."""
 
-import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from google.protobuf.json_format import MessageToJson
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from ragtide_producers.errors import IngestFullError, InvalidTracesError, TooManySpansError
-from ragtide_producers.traces.otlp import Encoding, decode_request
+from ragtide_producers.ingest.receiver import ReadRequest, read_body
+from ragtide_producers.traces.otlp import Encoding
 from ragtide_schemas.printable import printable
 
 from ..access import Client
-from ..bodies import read_body
+from ..bodies import body_of
 from ..context import Context, Shared, Writer
 from ..items import REDIS_ERRORS
 from ..problems import HttpProblem, drain, redis_is_away
@@ -28,8 +26,6 @@ ENCODINGS: Final[dict[str, Encoding]] = {
     "application/protobuf": "protobuf",
     "application/json": "json",
 }
-IN_THREAD_BYTES: Final = 1024 * 1024
-"""Bodies above this are decoded in a thread, one at a time."""
 
 BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -45,7 +41,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "The spans are stored; `partialSuccess` tells those that were rejected for good."},
     400: {"description": "The body cannot be decoded."},
     401: {"description": "The token is not known."},
-    413: {"description": "The body, or its number of spans, is too large."},
+    413: {"description": "The body is too large, or has too many resources, spans, attributes or other elements."},
     415: {"description": "The content type or encoding is unknown."},
     429: {"description": "Too many spans wait: send the request again after `Retry-After` seconds."},
     503: {"description": "Redis does not answer: send the request again after `Retry-After` seconds."},
@@ -78,19 +74,29 @@ async def _answered(
     if encoding is None:
         wanted = "send application/x-protobuf or application/json"
         raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
-    body = await read_body(request, client, shared.settings.serve)
-    if shared.capture is not None:
-        await shared.capture.write(body, encoding)
-    return await _stored(shared, client, body, encoding, kind)
-
-
-async def _stored(shared: Context, client: Client, body: bytes, encoding: Encoding, kind: str) -> Response:
     try:
-        found = await shared.receiver.accept(await _decoded(shared, body, encoding), client.patterns)
+        async with body_of(request, shared, client, _read(shared, encoding)) as found:
+            return await _stored(shared, client, found, encoding, kind)
     except TooManySpansError as error:
         raise HttpProblem(413, str(error)) from None
     except InvalidTracesError as error:
         raise HttpProblem(400, str(error)) from None
+
+
+def _read(shared: Context, encoding: Encoding) -> Callable[[Iterable[bytes]], ReadRequest]:
+    def read(parts: Iterable[bytes]) -> ReadRequest:
+        if shared.capture is None:
+            return read_body(parts, encoding)
+        body = b"".join(parts)
+        shared.capture.write(body, encoding)
+        return read_body((body,), encoding)
+
+    return read
+
+
+async def _stored(shared: Context, client: Client, request: ReadRequest, encoding: Encoding, kind: str) -> Response:
+    try:
+        found = await shared.receiver.store(request, client.patterns)
     except IngestFullError as error:
         raise HttpProblem(429, str(error), retry_after_s=error.retry_after_s) from None
     except REDIS_ERRORS as error:
@@ -100,13 +106,6 @@ async def _stored(shared: Context, client: Client, body: bytes, encoding: Encodi
         answer.partial_success.rejected_spans = found.rejected
         answer.partial_success.error_message = found.message
     return Response(_encoded(answer, encoding), media_type=kind)
-
-
-async def _decoded(shared: Context, body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
-    if len(body) <= IN_THREAD_BYTES:
-        return decode_request(body, encoding)
-    async with shared.decoding:
-        return await asyncio.to_thread(decode_request, body, encoding)
 
 
 def _encoded(answer: ExportTraceServiceResponse, encoding: Literal["protobuf", "json"]) -> bytes:

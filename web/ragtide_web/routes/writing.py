@@ -1,17 +1,20 @@
 """`POST /v1/interactions` and `POST /v1/feedback`."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 
-from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
+from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.base import WireModel
+from ragtide_schemas.limits import ENTRY_MAX_BYTES
 from ragtide_schemas.printable import printable
 
 from ..access import Client
-from ..bodies import read_body, read_lines
+from ..bodies import body_of, read_lines
 from ..context import Context, Shared, Writer
 from ..items import (
     REDIS_ERRORS,
@@ -21,7 +24,6 @@ from ..items import (
     feedback,
     interactions,
     items_in_json,
-    items_in_lines,
     publish,
 )
 from ..problems import RETRY_AFTER_S, HttpProblem, drain
@@ -36,7 +38,7 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     401: {"description": "The token is not known."},
     403: {"description": "The token may not write, or not to these pipelines."},
     408: {"description": "The body came too slowly."},
-    413: {"description": "The body is too large."},
+    413: {"description": "The body, its number of items, or one of them is too large."},
     415: {"description": "The content type or encoding is unknown."},
     422: {"model": PostedItems, "description": "Every item is invalid."},
     429: {"model": PostedItems, "description": "There is no room, or the token is beyond its limit. Send all again."},
@@ -77,7 +79,7 @@ MODELS: Final[dict[str, type[WireModel]]] = {"RagInteraction": RagInteraction, "
     responses=RESPONSES,
     openapi_extra=_body("RagInteraction", INTERACTION),
 )
-async def post_interactions(request: Request, shared: Shared, client: Writer) -> JSONResponse:
+async def post_interactions(request: Request, shared: Shared, client: Writer) -> Response:
     """Publish an interaction, a list of interactions, or NDJSON with one on each line.
 
     It is safe to send a request again: an interaction id is published once within the dedupe window. Interactions
@@ -94,17 +96,36 @@ async def post_interactions(request: Request, shared: Shared, client: Writer) ->
     responses=RESPONSES,
     openapi_extra=_body("Feedback", FEEDBACK),
 )
-async def post_feedback(request: Request, shared: Shared, client: Writer) -> JSONResponse:
+async def post_feedback(request: Request, shared: Shared, client: Writer) -> Response:
     """Publish gold scores of interactions: one, a list, or NDJSON. The first gold score of a metric counts."""
     return await _answered(request, shared, client, feedback(shared.routing))
 
 
-async def _answered(request: Request, shared: Context, client: Client, kind: ItemKind) -> JSONResponse:
+async def _answered(request: Request, shared: Context, client: Client, kind: ItemKind) -> Response:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    settings = shared.settings.serve
+    if content_type in LINES:
+        lines = read_lines(request, client, settings)
+        return await _published(request, shared, client, kind, lines, ENTRY_MAX_BYTES)
+    if content_type != "application/json":
+        wanted = "send application/json or application/x-ndjson"
+        raise HttpProblem(415, f"the content type {printable(content_type[:60])!r} is unknown: {wanted}", close=True)
+    async with body_of(request, shared, client, partial(items_in_json, most=settings.body_items)) as items:
+        return await _published(request, shared, client, kind, _in_turn(items), None)
+
+
+async def _published(
+    request: Request,
+    shared: Context,
+    client: Client,
+    kind: ItemKind,
+    items: AsyncIterator[bytes],
+    max_bytes: int | None,
+) -> Response:
     answers = Answers()
-    items = await _items(request, shared, client)
     detail, status, headers = None, None, {}
     try:
-        await publish(shared.redis, kind, client, items, answers)
+        await publish(shared.redis, kind, client, items, answers, max_bytes)
     except HttpProblem as problem:
         if not answers.counts:
             raise
@@ -125,23 +146,10 @@ async def _answered(request: Request, shared: Context, client: Client, kind: Ite
     status = status or answers.status()
     if status == 429:
         headers["Retry-After"] = f"{FULL_RETRY_S:.0f}"
-    content = answers.answer(detail).model_dump(mode="json", exclude_none=True)
-    return JSONResponse(content, status_code=status, headers=headers)
+    content = await asyncio.to_thread(lambda: answers.answer(detail).model_dump_json(exclude_none=True))
+    return Response(content, status, headers, "application/json")
 
 
-async def _items(
-    request: Request, shared: Context, client: Client
-) -> AsyncIterator[dict[str, Any] | InvalidEntryError]:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    settings = shared.settings.serve
-    if kind in LINES:
-        return items_in_lines(read_lines(request, client, settings))
-    if kind != "application/json":
-        wanted = "send application/json or application/x-ndjson"
-        raise HttpProblem(415, f"the content type {printable(kind[:60])!r} is unknown: {wanted}", close=True)
-    body = await read_body(request, client, settings)
-    try:
-        return items_in_json(body)
-    except ValueError as error:
-        detail = printable(str(error))[:200]
-        raise HttpProblem(400, f"the body is not the JSON of items ({detail}): send an object or a list") from None
+async def _in_turn(items: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for item in items:
+        yield item

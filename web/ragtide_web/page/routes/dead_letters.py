@@ -26,6 +26,7 @@ from ..letter_index import LetterSummary, summary_of
 from ..orders import form_of, reason_in, record_order
 from ..rendering import HEADERS, render
 from ..same_site import same_site
+from ..shown_letter import shown_letter
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 
@@ -117,14 +118,12 @@ async def _exported(
     shared: Context, viewer: Viewer, stored: StoredDeadLetter, summary: LetterSummary
 ) -> dict[str, Any]:
     letter = stored.letter
-    detail = await shared.hiding.texts([shown_detail(summary, sees_texts=viewer.sees_texts, hides=shared.hiding.hides)])
+    shown = await shown_letter(shared.hiding, letter, summary, sees_texts=viewer.sees_texts)
     fields = letter.model_dump(mode="json", exclude={"payload", "payload_encoding", "detail"}, exclude_none=True)
-    found = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": detail[0] if detail else ""}
-    payload = None if not viewer.sees_texts else await shared.hiding.payload(letter.payload_bytes())
-    if payload is None:
-        why = "it cannot be redacted" if viewer.sees_texts else "texts are hidden from this user"
-        return {**found, "payload_hidden": why}
-    text, encoding = letter.encode_payload(payload)
+    found = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": shown.detail}
+    if shown.payload is None:
+        return {**found, "payload_hidden": shown.hidden}
+    text, encoding = letter.encode_payload(shown.payload)
     return {**found, "payload": text, "payload_encoding": encoding}
 
 
@@ -145,12 +144,10 @@ async def _one(
     problem: str = "",
 ) -> Response:
     stored, summary = await _found(shared, viewer, partition, letter_id)
-    detail = await shared.hiding.texts([shown_detail(summary, sees_texts=viewer.sees_texts, hides=shared.hiding.hides)])
-    payload, cannot = None, False
-    if viewer.sees_texts:
-        redacted = await shared.hiding.payload(stored.letter.payload_bytes())
-        cannot = redacted is None
-        payload = None if redacted is None else indented(redacted) or redacted.decode(errors="replace")
+    shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+    payload = None
+    if shown.payload is not None:
+        payload = indented(shown.payload) or shown.payload.decode(errors="replace")
     (group,) = reason_groups([summary])
     return render(
         request,
@@ -160,11 +157,11 @@ async def _one(
         letter=summary,
         meaning=group.meaning,
         field=failed_field(summary),
-        detail=detail[0][:DETAIL_CHARS] if detail else "",
+        detail=shown.detail[:DETAIL_CHARS],
         payload=None if payload is None else payload[:SHOWN_CHARS],
         cut=payload is not None and len(payload) > SHOWN_CHARS,
         whole=not stored.letter.truncated,
-        cannot=cannot,
+        cannot=viewer.sees_texts and payload is None,
         redacts=shared.hiding.hides,
         problem=problem,
     )

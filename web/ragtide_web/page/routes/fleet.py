@@ -13,6 +13,7 @@ from ragtide_schemas import Alert, utc_now
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ..dead_letters import may_see
 from ..fleet import STATES, Fleet, fleet
 from ..rendering import lasting, render
 from ..viewers import Reader, Viewer
@@ -87,6 +88,31 @@ async def _judge_today(shared: Context) -> float:
     return sum(one.cost_usd for one in counted.days.values())
 
 
+class Facts(NamedTuple):
+    """Numbers beside the pipelines. Those of the whole deployment are None for a user of some pipelines."""
+
+    letters: int
+    """Dead letters, of the pipelines that the user may see."""
+    waiting: int | None = None
+    oldest: str = ""
+    judge_today: float | None = None
+    limit: float | None = None
+
+
+async def _facts(shared: Context, viewer: Viewer) -> Facts:
+    if viewer.patterns:
+        indexed = await shared.letters.read()
+        return Facts(sum(may_see(viewer, one) for one in indexed.letters))
+    backlog = await shared.deployment.backlog()
+    return Facts(
+        letters=sum(one.lengths["dead_letters"] for one in backlog),
+        waiting=sum(one.waiting for one in backlog),
+        oldest=lasting(max((one.oldest_s for one in backlog), default=0.0)),
+        judge_today=await _judge_today(shared),
+        limit=shared.settings.judge.spend_per_day_usd,
+    )
+
+
 @router.get("/")
 async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: FleetFilter) -> Response:
     """Show all pipelines, the worst first."""
@@ -95,7 +121,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     try:
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
-        backlog = await shared.deployment.backlog()
+        facts = await _facts(shared, viewer)
         sparklines = await shared.sparklines.read(
             (
                 (row.pipeline, cell.metric, cell.labeler)
@@ -111,7 +137,6 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
             if has_history
         )
         deploys = await shared.deploys.read()
-        judge_today = await _judge_today(shared)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, TooManySegmentsError) as error:
@@ -132,9 +157,5 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         states=STATES,
         firing=firing,
         recent=firing[:20] + [one for one in alerts if one.status == "resolved"][: max(0, 8 - len(firing))],
-        waiting=sum(one.waiting for one in backlog),
-        oldest=lasting(max((one.oldest_s for one in backlog), default=0.0)),
-        letters=sum(one.lengths["dead_letters"] for one in backlog),
-        judge_today=judge_today,
-        limit=shared.settings.judge.spend_per_day_usd,
+        facts=facts,
     )

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
-from ...context import Shared
+from ...access import TooManyGuessesProblem
+from ...context import Shared, addresses_of_request
 from ...problems import HttpProblem
 from ...proxy import prefix_of, seen
 from ..orders import form_of, record_order
@@ -59,7 +60,11 @@ def local_path(text: str, prefix: str = "") -> str:
 @router.get("/login")
 async def get_login(request: Request, shared: Shared, next: Annotated[str, Query(max_length=2000)] = "/") -> Response:  # noqa: A002 - name in the address
     """Show the form for a token."""
-    if await viewer_of(request, shared) is not None:
+    try:
+        viewer = await viewer_of(request, shared)
+    except TooManyGuessesProblem:  # of old or wrong cookies: a right token still passes
+        viewer = None
+    if viewer is not None:
         return seen_elsewhere(request, local_path(next, prefix_of(request)))
     return render(request, None, "login.html", next=local_path(next, prefix_of(request)), problem="")
 
@@ -69,11 +74,15 @@ async def post_login(request: Request, shared: Shared) -> Response:
     """Begin a session."""
     fields = await form_of(request)
     after = local_path(fields.get("next", "/"), prefix_of(request))
-    if not shared.attempts.admit(request.client.host if request.client else ""):
-        problem = "too many wrong tokens: try again in a minute"
-        return render(request, None, "login.html", status=429, next=after, problem=problem)
     sessions = Sessions(shared.redis, shared.settings)
-    token = sessions.token_of(fields.get("token", "")[:1000])
+    given, addresses = fields.get("token", "")[:1000], addresses_of_request(request, shared)
+    try:
+        shared.clients.admit_guess(len(given), addresses)
+        token = sessions.token_of(given)
+        if token is None:
+            shared.clients.wrong_guess(addresses)
+    except TooManyGuessesProblem as error:
+        return render(request, None, "login.html", status=429, next=after, problem=error.detail)
     if token is None or "read" not in token.access:
         problem = "the token is not known" if token is None else "the token may not read: add 'read' to its access"
         return render(request, None, "login.html", status=401, next=after, problem=problem)
