@@ -93,7 +93,7 @@ async def test_metrics_of_a_token_for_some_pipelines_have_no_numbers_of_the_depl
     await add_letters(async_redis)
     async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
         whole, some = [(await service.get("/metrics", token))[1].decode() for token in (ALL, "shop-0123456789")]
-    for name in ("ragtide_stream_entries{", "ragtide_interactions_waiting{", "ragtide_ingest_open_traces "):
+    for name in ("\nragtide_stream_entries{", "\nragtide_interactions_waiting{", "\nragtide_ingest_open_traces "):
         assert (name in whole, name in some) == (True, False), name
     assert "ragtide_redis_up 1.0" in some
 
