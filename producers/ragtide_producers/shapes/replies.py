@@ -45,6 +45,7 @@ _SUMMARY: Final = re.compile(
     re.IGNORECASE,
 )
 """A line such as `2 passages found.`: it counts the documents, and is none."""
+_BEGUN: Final = re.compile(r'\{(?:\s*"|$)|\[(?:\s*[\[{"]|$)')
 _FAILURES: Final = ("error executing tool", "error calling tool", "traceback (most recent call last)")
 _LISTS: Final = (
     "documents", "results", "result", "matches", "hits", "items", "data", "passages", "chunks", "sources", "records",
@@ -138,7 +139,13 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
         return None
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
-    return _told(documents_of(text))
+    return None if is_cut(text) else _told(documents_of(text))
+
+
+def is_cut(text: str) -> bool:
+    """Whether a text that spells no value begins as JSON, even inside its first key, and has no end."""
+    stripped = text.strip()
+    return bool(_BEGUN.match(stripped)) and stripped[-1] not in "}]"
 
 
 def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:

@@ -59,7 +59,7 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     unknown = False
     for retrieval in group.retrievals:
         found = retrieval.documents
-        if found is None:
+        if found is None or (retrieval.is_silent and _prompt_has_documents(group, question)):
             unknown = True
             continue
         if retrieval.role == "rerank":
@@ -72,6 +72,13 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
     if any(document.text is None for document in joined):
         return _prompt_documents(group, joined, question)
     return joined
+
+
+def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
+    """Whether a prompt has documents, in its variables, between tags or below a heading such as `Context:`."""
+    prompts = [prompt for call in group.calls for prompt in call.prompts]
+    told = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
+    return told or any(call.prompt_documents for call in group.calls)
 
 
 def _not_replaced(kept: Sequence[list[Found]], rerank: SpanReading) -> list[list[Found]]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..shapes.documents import Found, documents_of
 from ..shapes.literals import BrokenTextError, value_of
 from ..shapes.messages import Message, last_of, messages_of, results_by_call, tool_results_of
-from ..shapes.replies import is_error, reply_documents
+from ..shapes.replies import is_cut, is_error, reply_documents
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS, answer_in, question_in
 from .answered import answered_documents, hidden_documents, may_be_answered
 from .attributes import Flattened, first, flattened, hidden, shown, under
@@ -190,14 +190,18 @@ class SpanReading:
     @property
     def _found_none(self) -> bool:
         """Whether a number of found documents is 0, or a dialect says so by the absence of documents."""
-        if any(self._attributes.get(name) == 0 for name in COLUMNS["found"]):
-            return True
-        silent = (row for row in CONVENTIONS if row.no_list_is_empty)
+        return any(self._attributes.get(name) == 0 for name in COLUMNS["found"]) or self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a retrieval has a visible input and no output, in a dialect that so says that nothing was found."""
         return self.role == "retrieval" and any(
             any(name in self._attributes for name in row.kinds)
             and first(self._attributes, row.inputs) is not None
             and not any(self._attributes.get(name) for name in row.outputs)
-            for row in silent
+            and not self._flattened("documents").items
+            for row in CONVENTIONS
+            if row.no_list_is_empty
         )
 
     @cached_property
@@ -504,10 +508,15 @@ def _fields(event: SpanEvent) -> dict[str, Any]:
 def _spelled(value: Any) -> Any:
     if isinstance(value, str) and value.startswith('["') and value.endswith('"]'):
         return _texts(value)
+    if not isinstance(value, str):
+        return value
     try:
-        return value_of(value) if isinstance(value, str) else value
+        found = value_of(value)
     except BrokenTextError as error:
         raise TruncatedError(str(error)) from None
+    if isinstance(found, str) and is_cut(found):
+        raise TruncatedError(f"{found[:40]!r} begins a value that does not end")
+    return found
 
 
 def _texts(text: str) -> Any:

@@ -343,6 +343,22 @@ def test_a_search_that_found_nothing_is_an_interaction_without_documents(root: B
     assert read(root) == [(QUESTION, [], ANSWER)]
 
 
+def silent(prompt: str) -> Branch:
+    asked = {**LLM_ASKED, "llm.input_messages.0.message.content": prompt}
+    return openinference(
+        "CHAIN", "ask", openinference("RETRIEVER", "search", **{"input.value": QUESTION}),
+        openinference("LLM", "model", **asked, **LLM_SAID), **{"input.value": QUESTION, "output.value": ANSWER},
+    )  # fmt: skip
+
+
+def test_a_retriever_without_output_found_nothing_unless_the_prompt_has_documents() -> None:
+    for prompt in (f"Context:\n\nQuestion: {QUESTION}", f"Be brief.\nQuestion: {QUESTION}"):
+        assert read(silent(prompt)) == [(QUESTION, [], ANSWER)]
+    for prompt in (f"Context:\n{TEXTS[0]}\n\nQuestion: {QUESTION}", f"<context>{TEXTS[0]}</context>\n{QUESTION}"):
+        (found,) = interactions_of(spans(silent(prompt)), MappingOptions())
+        assert str(found.refusal) == "no_content"
+
+
 NONE = {
     "a tool that is no search": agent(tool({"sum": 3}, name="add"), chat(said("user", QUESTION))),
     "an empty list of another tool": agent(tool([], name="list_orders"), chat(said("user", QUESTION))),
