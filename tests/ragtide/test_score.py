@@ -181,15 +181,17 @@ def test_a_judge_scores_a_file_with_labels_money_and_diagnosis(tmp_path: Path, m
         MetricEvent.from_fields({name: value for name, value in line.items() if name not in {"labels", "diagnosis"}})
 
 
-@pytest.mark.parametrize("refusal", [Status(401, "bad key"), Status(404, "no such model")])
-def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: Status) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "remedy"), [(Status(401, "bad key"), "judge.api_key"), (Status(404, "no such model"), "judge.model")]
+)
+def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: Status, remedy: str) -> None:
     with ScriptedJudge() as server:
         server.always = refusal
         arguments = ["score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url]
         result = CliRunner().invoke(cli, arguments)
         assert len(server.requests) <= 16
     assert result.exit_code == 1
-    assert "correct its key" in str(result.exception)
+    assert remedy in str(result.exception)
 
 
 def limited(monkeypatch: pytest.MonkeyPatch, dollars: float) -> None:
