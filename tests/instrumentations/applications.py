@@ -44,6 +44,8 @@ class Application:
     session: str | None = None
     variables: tuple[str, ...] = ()
     texts: frozenset[str] = frozenset(TEXTS)
+    nothing_found: str = ""
+    """The question whose search finds nothing."""
 
     @property
     def code(self) -> str:
@@ -106,6 +108,11 @@ APPLICATIONS = [
         texts=frozenset({"The tower was built in 1889.", "The tower stands in Paris."}),
     ),
     Application("pydantic-ai", "pydantic_ai_agent.py"),
+    Application("semantic-kernel", "semantic_kernel_agent.py", questions=AGENT, nothing_found=AGENT[1]),
+    Application(
+        "strands", "strands_agent.py", "default", (*AGENT, "Where is the tower?"), nothing_found=AGENT[1]
+    ),
+    Application("strands", "strands_agent.py", "latest", (*AGENT, "Where is the tower?"), nothing_found=AGENT[1]),
 ]  # fmt: skip
 
 
@@ -170,8 +177,8 @@ def _check(application: Application, found: list[RagInteraction]) -> None:
     assert {one.pipeline for one in found} == {"helpdesk"}
     for one in found:
         texts = {text for document in one.documents for text in document.text.split("\n\n")}
-        assert texts == application.texts
-        assert one.response == ANSWER
+        assert texts == (set() if one.question == application.nothing_found else application.texts)
+        assert one.response.strip() == ANSWER
         assert one.metadata["model"] == "gpt-4o-mini"
         assert one.metadata["input_tokens"] in (50, 100, 150)
     turns = {turn.question for one in found for turn in one.history or ()}
