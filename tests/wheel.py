@@ -35,6 +35,9 @@ for name in ("confidence_sequence", "Experiment"):
         assert "ragtide[service]" in str(error), error
     else:
         raise AssertionError(f"the core install has no NumPy, yet ragtide.{name} was imported")
+import runpy
+sys.argv = ["ragtide", "--version"]
+runpy.run_module("ragtide", run_name="__main__")
 """
 
 

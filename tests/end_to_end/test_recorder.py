@@ -77,6 +77,8 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp
 
             with Redis(port=server.port) as redis:
                 wait_until(lambda: recorded_to_the_end(redis))
+            wait_until(lambda: "files written" in log.read_text())
+            assert "a file is written this long after" in log.read_text(), "it says when the first file comes"
         with Redis(port=server.port) as redis:
             assert assert_recorded_exactly(redis, place, EntryKind.INTERACTIONS) == 900
 

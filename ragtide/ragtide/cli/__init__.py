@@ -3,12 +3,17 @@
 import sys
 from typing import Final
 
+from ragtide_runtime.version import __version__
+
 NOT_IN_WORKER: Final = ("jinja2", "scipy")
 """Modules of the extra `service` that the extra `worker` does not contain."""
 
 
 def run() -> None:
     """Run the command line; a user's mistake ends in one sentence on standard error and exit code 1 or 2."""
+    if sys.argv[1:] == ["--version"]:  # works without any extra
+        print(__version__)  # noqa: T201 - typer is in an extra
+        return
     try:
         from .app import main  # noqa: PLC0415 - imported here to name the missing extra
     except ModuleNotFoundError as error:
