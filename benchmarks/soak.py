@@ -320,7 +320,8 @@ def live(options: argparse.Namespace) -> None:
         }
         processes = {what: psutil.Process(process.pid) for what, process in running.items()}
         processes["redis"] = psutil.Process(redis.info("server")["process_id"])
-        until(lambda: answers(options.port), 300)
+        serving = running["serve"]
+        until(lambda: answers(options.port) or serving.poll() is not None, 300)
         pages = stack.enter_context(open_pages(options.port))
         started = next_sample = time.perf_counter()
         while (now := time.perf_counter()) < started + 60 * options.minutes:

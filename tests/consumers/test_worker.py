@@ -164,6 +164,17 @@ async def test_the_event_carries_what_the_labeler_said_and_what_the_interaction_
     assert (found.prompt_tokens, found.cost_usd) == (7, 0.25)
 
 
+async def test_an_interaction_whose_time_is_an_id_ahead_of_the_clock_happens_now(async_redis: Any) -> None:
+    now_ms = int((await async_redis.time())[0]) * 1000
+    plain = b'{"pipeline": "shop", "question": "q", "documents": ["d"], "response": "r"}'
+    await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: plain}, id=f"{now_ms + 30 * 86_400_000}-0")
+    async with working(async_redis, Scripted()) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: has_events(async_redis, 1))
+    (event,) = await events(async_redis)
+    assert abs(event.occurred_at.timestamp() * 1000 - now_ms) < 3_600_000
+
+
 async def test_a_worker_adds_the_covariates_that_the_setting_names(async_redis: Any) -> None:
     await publish(async_redis, "fine")
     async with working(async_redis, Scripted(), covariates=("question_length", "top_score")) as worker:

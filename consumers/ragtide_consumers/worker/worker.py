@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from time import monotonic
+from typing import Final
 
 import structlog
 from redis import RedisError
@@ -12,6 +14,7 @@ from redis.asyncio import Redis
 from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.cancellation import end
+from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
@@ -20,7 +23,7 @@ from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
 from ragtide_runtime.user_code import described
 from ragtide_runtime.user_ids import UserIds
-from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, utc_now
+from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 
 from ..labelers.event import labeler_id, metric_event
 from ..labelers.protocol import Labeling
@@ -37,6 +40,19 @@ from .results import LabeledEntry, Result, ResultCommitter
 from .telemetry import WorkerTelemetry
 
 log = structlog.get_logger("ragtide.worker")
+
+
+AHEAD: Final = timedelta(seconds=60)
+"""Time by which an entry's id may be ahead of this machine's clock before its time counts as wrong."""
+
+
+def _timed(interaction: RagInteraction, entry_id: str) -> RagInteraction:
+    """Return an interaction that happens now, if its time was taken from an id ahead of the clock."""
+    now = utc_now()
+    if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(order(entry_id)[0]):
+        # The clock of Redis was ahead and has been set back: the windows of that time would count it.
+        return interaction.model_copy(update={"occurred_at": now})
+    return interaction
 
 
 class LabelWorker:
@@ -246,6 +262,7 @@ class LabelWorker:
             interaction = self._user_ids.replaced(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             return self._committer.rejected(entry, error.reason, error.detail)
+        interaction = _timed(interaction, entry.entry_id)
         bind_contextvars(interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
         parent = traceparent_of(entry.fields)
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
