@@ -32,7 +32,7 @@ from ragtide_consumers.labelers.local.features import InteractionFeatures, extra
 from ragtide_consumers.labelers.local.model import LABELS, MODEL_FILE, SUMMARY_FEATURES, LocalModel, summarized
 from ragtide_consumers.labelers.local.togetherness import TOGETHERNESS
 from ragtide_consumers.labelers.local.trees import DEPTH
-from ragtide_consumers.text.sentences import split_sentences
+from ragtide_consumers.text.sentences import located
 
 FOLDS = 5
 INNER_FOLDS = 3
@@ -364,12 +364,17 @@ def report_ragbench(rows: Sequence[Labeled]) -> None:
             table.judge(f"  {judge}", rank_correlation, stored(rows, judge), truth, ours=found[name])
 
 
+def claims_of(response: str) -> list[str]:
+    """Return the sentences of a response as the labeler compares them."""
+    return [found.plain for found in located(response, answer=True)]
+
+
 def report_clapnq(path: Path, model: LocalModel) -> None:
     """Print how well utilized sentences are found in ClapNQ's answerable questions; labels by people."""
     scores, truths = [], []
     for row in read(path):
         if row["answerable"]:
-            features = extract(row["question"], [row["passage_sentences"]], split_sentences(row["answer"]))
+            features = extract(row["question"], [row["passage_sentences"]], claims_of(row["answer"]))
             scores.append(np.array(model.predict(features).utilized))
             chosen = set(row["selected_sentence_ids"])
             truths.append(np.array([float(number in chosen) for number in range(len(row["passage_sentences"]))]))
@@ -381,14 +386,14 @@ def report_expertqa(path: Path, model: LocalModel) -> None:
     """Print how well ExpertQA's claims and responses that are not wholly supported are found; labels by people."""
     claims, bad_claims, responses, bad_responses, counts = [], [], [], [], []
     for row in read(path):
-        documents = [split_sentences(text) for text in row["contexts"]]
+        documents = [[found.plain for found in located(text)] for text in row["contexts"]]
         judged = [claim for claim in row["claims"] if claim["support"]]
         if not judged:
             continue
         features = extract(row["question"], documents, [claim["claim"] for claim in judged])
         claims.append(-np.array(model.predict(features).supported))
         bad_claims.append(np.array([float(claim["support"] != "Complete") for claim in judged]))
-        whole = extract(row["question"], documents, split_sentences(row["response"]))
+        whole = extract(row["question"], documents, claims_of(row["response"]))
         responses.append(-together(model.predict(whole).supported))
         bad_responses.append(float(bad_claims[-1].any()))
         counts.append(float(len(judged)))

@@ -26,4 +26,5 @@ def test_a_long_line_with_many_quotes_is_cut_as_a_short_one(seed: int, monkeypat
 @pytest.mark.parametrize("unit", ["“", "' a", "“a b. C d. ", "x"])
 def test_windows_lose_nothing(unit: str) -> None:
     text = unit * (SIZE // 10 // len(unit))
-    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
+    found = split_sentences(text)
+    assert [each for each in "".join(found) if each.isalnum()] == [each for each in text if each.isalnum()]

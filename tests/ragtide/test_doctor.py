@@ -14,6 +14,7 @@ from ragtide.cli.given_options import Given
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_roles.doctor.history import history_findings
@@ -299,7 +300,9 @@ async def test_settings_with_which_no_worker_starts_are_a_problem_unless_workers
     assert "judge.model is not set" in found.found
     (found,) = await labeler_findings(async_redis, settings, workers=1)
     assert found.level == "warning"
-    assert await labeler_findings(async_redis, Settings(), workers=0) == []
+    (found,) = await labeler_findings(async_redis, Settings(), workers=0)
+    assert (found.level, found.subject) == ("ok", "local labeler")
+    assert all(name in found.found for name in LANGUAGES.values())
 
 
 async def test_a_group_of_alerts_that_no_process_reads_is_named_with_the_command_that_removes_it(

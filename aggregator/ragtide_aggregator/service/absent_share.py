@@ -57,6 +57,7 @@ ADVICE: Final = {
     "metric_failed": "A custom metric fails: the worker's log shows the error.",
     "nothing_retrieved": "The retriever returns nothing: look at the retriever and its index.",
     "no_response": "The generator returns nothing: look at the generator.",
+    "refusal": "More responses refuse to answer: look at the retriever, the prompt and the questions.",
 }
 """Remedy by reason."""
 

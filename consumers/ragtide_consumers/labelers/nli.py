@@ -16,7 +16,7 @@ from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, Se
 from ..metrics.outcomes import nothing_to_label
 from ..metrics.ragchecker import RAGCHECKER, ragchecker_metrics
 from ..metrics.scores import AbsentReason
-from ..metrics.trace import TRACE, trace_metrics
+from ..metrics.trace import TRACE, of_refusal, trace_metrics
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut, split_sentences
 from ..text.splitting import pieces
 from .protocol import Labeling
@@ -104,7 +104,7 @@ class NliLabeler:
         sentences = cut(interaction)
         reference = interaction.reference_answer
         claims = sentences.response
-        reference_claims = [] if reference is None else split_sentences(reference, sentences.language)
+        reference_claims = [] if reference is None else split_sentences(reference)
         documents = _premises([document.text for document in interaction.documents])
         questions = [Question(documents, [*claims, *reference_claims], len(interaction.documents))]
         if reference is not None:
@@ -143,7 +143,8 @@ class NliLabeler:
             document_keys=sentences.document_keys,
             response_keys=keys,
         )
-        scores, absent = trace_metrics(support, profile=self._profile).qualified(TRACE)
+        found = trace_metrics(support, profile=self._profile)
+        scores, absent = (of_refusal(found) if sentences.refuses else found).qualified(TRACE)
         absent = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()

@@ -21,6 +21,8 @@ class AbsentReason(StrEnum):
     NO_REFERENCE_ANSWER = "no_reference_answer"
     NO_REFERENCE_CLAIMS = "no_reference_claims"
     NO_RESPONSE_CLAIMS = "no_response_claims"
+    REFUSAL = "refusal"
+    """The response refuses and claims nothing, so nothing in it can be supported or unsupported."""
     NO_DOCUMENTS = "no_documents"
     NOTHING_RECALLED = "nothing_recalled"
     """No document entails any claim of the reference answer."""

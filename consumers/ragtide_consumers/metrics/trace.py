@@ -60,7 +60,17 @@ def trace_metrics(labels: SentenceLabels, *, profile: str = "ragbench") -> Metri
     if not missing:
         return PROFILES[profile](labels)
     known = labels.model_copy(update={"relevant": labels.relevant or (), "utilized": labels.utilized or ()})
-    return _withheld(PROFILES[profile](known), missing)
+    return _withheld(PROFILES[profile](known), missing, AbsentReason.INCOMPLETE_LABELS)
+
+
+def of_refusal(found: MetricScores) -> MetricScores:
+    """Return the scores of a response that refuses and claims nothing.
+
+    Nothing in it can be supported or unsupported, so what is computed from support is absent, whatever a labeler says.
+    """
+    if found.absent.get("adherence") is not None:
+        return found
+    return replace(_withheld(found, frozenset({"adherence", "supported_fraction"}), AbsentReason.REFUSAL), counts={})
 
 
 def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
@@ -69,12 +79,12 @@ def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
     return frozenset(missing | ({"context_utilization", "completeness"} if labels.utilized is None else set()))
 
 
-def _withheld(found: MetricScores, missing: frozenset[str]) -> MetricScores:
+def _withheld(found: MetricScores, missing: frozenset[str], reason: AbsentReason) -> MetricScores:
     """Return scores with some metrics absent, and compute the scores that depend on them again."""
     values: dict[str, _Value] = {
         **found.scores,
         **{name: AbsentReason(reason) for name, reason in found.absent.items()},
-        **dict.fromkeys(missing, AbsentReason.INCOMPLETE_LABELS),
+        **dict.fromkeys(missing, reason),
     }
     again = _scores(
         relevance=values["context_relevance"],

@@ -1,7 +1,7 @@
 """Redacts an interaction together with its sentences, so that labels of sentences and redacted sentences agree. Pure.
 
-The texts are redacted as a whole and sentence by sentence. If the two differ, a place that two sentences share was
-taken out. Then the sentences could show a part of it, so they are left out.
+The texts are redacted as a whole and sentence by sentence. If the redacted sentences do not stand in the redacted text,
+in their order, a place that two sentences share was taken out. Then they could show a part of it, so they are left out.
 """
 
 from collections.abc import Sequence
@@ -58,9 +58,16 @@ def _share(text: str, sentences: Sequence[str] | None, redacted: str, parts: Seq
     """Return whether a text and its sentences differ after redaction; a producer's own sentences may differ before."""
     if text == redacted and sentences == parts:  # most texts
         return False
-    same_before = _letters([text]) == _letters(sentences or ())
-    return same_before and _letters([redacted]) != _letters(parts or ())
+    return _stand_in(text, sentences or ()) and not _stand_in(redacted, parts or ())
 
 
-def _letters(texts: Sequence[str]) -> str:
-    return "".join("".join(text.split()) for text in texts)
+def _stand_in(text: str, sentences: Sequence[str]) -> bool:
+    """Return whether sentences stand in a text in their order, white space apart."""
+    letters, at = "".join(text.split()), 0
+    for sentence in sentences:
+        wanted = "".join(sentence.split())
+        found = letters.find(wanted, at)
+        if found < 0:
+            return False
+        at = found + len(wanted)
+    return True

@@ -76,6 +76,17 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
     return "ru" if _script(words) == "cyrillic" else "en"
 
 
+def evident_by_words(text: str) -> str | None:
+    """Return `en` or `ru` if function words and letters leave no doubt; otherwise None."""
+    return _evident(_letters(text))
+
+
+def evident_language(text: str) -> str | None:
+    """Return the ISO 639-1 code of a text's language, or `und`; None if the text alone does not tell."""
+    words = _letters(text)
+    return _evident(words) or _by_model(text, words)
+
+
 def _letters(text: str) -> list[str]:
     """Return the words of letters in the beginning of a text, in lower case."""
     sample = text[:SAMPLE_CHARS].lower()

@@ -1,26 +1,30 @@
-"""Splits texts into sentences. The splitter has an id, because the number of sentences affects the scores."""
+"""Splits texts into sentences. The splitter has an id, because the number of sentences affects the scores.
+
+The same facts have the same number of sentences in any form: prose, items, steps, a table, wrapped lines, HTML or
+Markdown (`markup.py`). What claims nothing in an answer is no sentence of it (`answers.py`).
+"""
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import sentencex
 
 from ragtide_schemas import RagInteraction
 
+from . import answers
 from .keys import document_keys, response_keys
-from .languages import language_of
+from .languages import evident_by_words, evident_language, language_of
+from .markup import BULLETS, NOTHING, SPACE, Block, assembled, blocks, has_form, masked
 
-SPLITTER_ID: Final = "sentencex-1+lines"
-"""Id of the rules that split sentences: the library's major version, and that a line break always ends a sentence."""
+SPLITTER_ID: Final = "sentencex-1+forms-1"
+"""Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
 
 GIVEN: Final = "given"
 """Splitter id of an interaction that has its own sentences."""
-
-_LINES = re.compile(r"[\r\n]+")
 
 _QUOTES: Final = "'`\"“«‘„「《"
 
@@ -33,6 +37,119 @@ The library searches for the end of a quote up to the end of the line, so a line
 _WINDOW: Final = 4000
 """Characters of a window, and of the shortest line that may need windows."""
 
+_ABBREVIATIONS: Final = frozenset(
+    [
+        "bzw",
+        "z",
+        "b",
+        "d",
+        "h",
+        "u",
+        "o",
+        "ca",
+        "nr",
+        "str",
+        "usw",
+        "evtl",
+        "ggf",
+        "inkl",
+        "vgl",
+        "abb",
+        "tab",
+        "bd",
+        "hrsg",
+        "dr",
+        "prof",
+        "hr",
+        "fr",
+        "st",
+        "mio",
+        "mrd",
+        "kap",
+        "art",
+        "abs",
+        "ziff",
+        "jh",
+        "geb",
+        "gest",
+        "mme",
+        "mlle",
+        "mm",
+        "mgr",
+        "p",
+        "pp",
+        "ex",
+        "env",
+        "av",
+        "sr",
+        "sra",
+        "dra",
+        "ud",
+        "uds",
+        "núm",
+        "pág",
+        "sig",
+        "dott",
+        "mr",
+        "mrs",
+        "ms",
+        "vs",
+        "inc",
+        "ltd",
+        "jr",
+        "fig",
+        "eq",
+        "al",
+        "approx",
+        "dept",
+        "est",
+        "gov",
+        "no",
+        "г",
+        "гг",
+        "ул",
+        "кв",
+        "стр",
+        "рис",
+        "тыс",
+        "млн",
+        "млрд",
+        "руб",
+        "им",
+        "т",
+        "е",
+        "др",
+        "пр",
+        "см",
+        "напр",
+        "англ",
+        "проф",
+    ]
+)
+"""Abbreviations of some language: after one, the language of the place decides whether a sentence ends there."""
+
+_FEW_CHARS: Final = 160
+_BEGINNING_CHARS: Final = 2000
+"""Characters at the beginning of a text that tell its language: mostly the first number, else the second."""
+
+_FIRST_SENTENCES: Final = 4
+"""Sentences of a document by which a response without evidence of its own gets its language."""
+
+_CHECKED_CHARS: Final = 300
+"""Characters at each side of an abbreviation that tell the language of the place."""
+
+_ONLY_NUMBER: Final = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Zа-я]|[ivxIVX]{2,5})[.)]\)?")
+_STARTS: Final = f" {SPACE}\n*_~`|│┃║{BULLETS}"
+
+
+class Sentence(NamedTuple):
+    """A sentence of a text."""
+
+    start: int
+    end: int
+    plain: str
+    """The sentence without the marks of its form, on one line, as labelers compare words."""
+
 
 @dataclass(frozen=True, slots=True)
 class CutInteraction:
@@ -40,13 +157,19 @@ class CutInteraction:
 
     question: str
     documents: Sequence[Sequence[str]]
-    """The sentences of each document."""
+    """The sentences of each document, as they stand in it."""
     response: Sequence[str]
-    """The sentences of the response."""
+    """The sentences of the response that claim something, as they stand in it."""
     language: str
     """ISO 639-1 code of the response's language, or `und`."""
     splitter: str
     """Id of the rules that split the sentences; `given` if the interaction has its own sentences."""
+    plain_documents: Sequence[Sequence[str]]
+    """The same sentences without marks of their form; own sentences stay unchanged."""
+    plain_response: Sequence[str]
+    """The same sentences without marks, links, citations and headings; own sentences stay unchanged."""
+    refuses: bool
+    """Whether the response is a refusal that claims nothing."""
 
     @property
     def document_keys(self) -> tuple[str, ...]:
@@ -60,39 +183,292 @@ class CutInteraction:
 
 
 def cut(interaction: RagInteraction) -> CutInteraction:
-    """Return an interaction split into sentences; its own sentences stay unchanged."""
-    context = (interaction.question, *(document.text for document in interaction.documents[:3]))
-    language = language_of(interaction.response, context)
+    """Return an interaction split into sentences; its own sentences stay unchanged.
+
+    Documents are split by their own language, and the response by its own.
+    """
     given = [document.sentences for document in interaction.documents] + [interaction.response_sentences]
     ids = [GIVEN if sentences is not None else SPLITTER_ID for sentences in given]
+    documents: list[Sequence[str]] = []
+    plain_documents: list[Sequence[str]] = []
+    for document in interaction.documents:
+        verbatim = plain = document.sentences
+        if verbatim is None or plain is None:
+            verbatim, plain = _document(document.text, (interaction.question,))
+        documents.append(verbatim)
+        plain_documents.append(plain)
+    context = (interaction.question, *(" ".join(sentences[:_FIRST_SENTENCES]) for sentences in plain_documents[:3]))
+    response = plain_response = interaction.response_sentences
+    if response is None or plain_response is None:
+        language = _language(_beginning(interaction.response), context)
+        found = _located(interaction.response, language, answer=True)
+        response, plain_response = _texts(interaction.response, found)
+    else:
+        language = language_of(interaction.response, context)
     return CutInteraction(
         question=interaction.question,
-        documents=[
-            split_sentences(document.text, language) if document.sentences is None else document.sentences
-            for document in interaction.documents
-        ],
-        response=(
-            split_sentences(interaction.response, language)
-            if interaction.response_sentences is None
-            else interaction.response_sentences
-        ),
+        documents=documents,
+        response=response,
         language=language,
         splitter="/".join(dict.fromkeys(sorted(ids))),
+        plain_documents=plain_documents,
+        plain_response=plain_response,
+        refuses=answers.is_refusal(plain_response, interaction.question),
     )
 
 
-def split_sentences(text: str, language: str = "en") -> list[str]:
-    r"""Return the sentences of a text in order, without surrounding white space and without empty ones.
+def split_sentences(text: str, language: str | None = None) -> list[str]:
+    r"""Return the sentences of a text as they stand in it, in order, without surrounding white space and marks.
+
+    Each sentence has a letter or a digit. Marks of lists, rules, fences and borders of tables are none.
 
     Args:
         text: any text.
-        language: ISO 639-1 code; it determines the abbreviations that do not end a sentence.
+        language: ISO 639-1 code, which determines the abbreviations that do not end a sentence; None for the text's.
 
-    >>> split_sentences("Dr. Smith came. He saw 3.5 cats!\nThen he left.")
-    ['Dr. Smith came.', 'He saw 3.5 cats!', 'Then he left.']
+    >>> split_sentences("Dr. Smith came. He saw\n3.5 cats!\n- Then he left.")
+    ['Dr. Smith came.', 'He saw\n3.5 cats!', 'Then he left.']
     """
-    lines = _LINES.split(text) if "\n" in text or "\r" in text else (text,)
-    return [sentence for line in lines if line for piece in _segments(language, line) if (sentence := piece.strip())]
+    return [text[found.start : found.end] for found in located(text, language)]
+
+
+def located(text: str, language: str | None = None, *, answer: bool = False) -> list[Sentence]:
+    """Return the sentences of a text with their places.
+
+    Args:
+        text: any text.
+        language: ISO 639-1 code of the text; None if it is to be recognized.
+        answer: whether links, citations, lists of sources and courtesy are no sentences. A heading belongs to the
+            sentence after it then; in a document it is a sentence of its own.
+    """
+    return _located(text, language, answer=answer)
+
+
+def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the sentences of a document, as they stand in it and without marks.
+
+    Most documents are English prose without an abbreviation at the end of a piece: the language of these does not
+    matter, and is not recognized.
+    """
+    if text.isascii() and not has_form(text):
+        pieces = [piece for each in _segments("en", text) if (piece := each.strip())]
+        if not any(map(_may_go_on, pieces[:-1])):
+            found = [piece for piece in pieces if piece[0].isalnum() or any(map(str.isalnum, piece))]
+            return found, found
+    return _texts(text, _located(text, None, context=context))
+
+
+def _may_go_on(piece: str) -> bool:
+    """Return whether a sentence may go on after a piece: it ends with a number or an abbreviation, or is one."""
+    piece = piece.rstrip()
+    if len(piece) < 8:
+        return True
+    if piece[-1] != ".":
+        return False
+    last = piece[-9:-1].rpartition(" ")[2]
+    if len(last) < 3 and last.isdecimal():
+        return True
+    return len(last) < 7 and last.rpartition(".")[2].strip(_BEFORE_ABBREVIATIONS).lower() in _ABBREVIATIONS
+
+
+_BEFORE_ABBREVIATIONS: Final = '("„«“'
+
+
+def _located(text: str, language: str | None, *, answer: bool = False, context: Iterable[str] = ()) -> list[Sentence]:
+    """Return the sentences of a text; a text without evidence of its language has that of the context."""
+    formed = has_form(text)
+    marked = text
+    if formed or (answer and answers.may_have_sources(text)):
+        marked = masked(text, answers.without_sources if answer else None)
+        formed = formed or marked != text
+    reader = _Reader(text, marked, language, context)
+    found = blocks(marked) if formed else [Block([(0, len(text))], section=True)]
+    if answer:
+        return list(_claims(reader, found))
+    return [sentence for block in found for sentence in reader.sentences(block)]
+
+
+def _beginning(text: str) -> str:
+    """Return the beginning of a text without marks."""
+    beginning = text[:_BEGINNING_CHARS]
+    return masked(beginning) if has_form(beginning) else beginning
+
+
+def _language(marked: str, context: Iterable[str]) -> str:
+    """Return the language of a masked text: most texts tell it by their first words."""
+    beginning = marked[:_BEGINNING_CHARS]
+    if NOTHING in beginning:
+        beginning = beginning.replace(NOTHING, "")
+    return evident_by_words(beginning[:_FEW_CHARS]) or language_of(beginning.lstrip(), context)
+
+
+def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
+    return [text[each.start : each.end] for each in found], [each.plain for each in found]
+
+
+def _claims(reader: "_Reader", found: Sequence[Block]) -> Iterator[Sentence]:
+    """Yield the sentences of an answer that may claim something."""
+    waiting: list[Sentence] = []
+    in_sources = False
+    for number, block in enumerate(found):
+        following = found[number + 1] if number + 1 < len(found) else None
+        if in_sources and not (block.section and not block.item):
+            continue
+        if reader.is_footnote(block):
+            continue
+        sentences = reader.sentences(block)
+        for place, sentence in enumerate(sentences):
+            if place == 0 and answers.begins_sources(sentence.plain):
+                in_sources = (len(sentences) == 1 and sentence.plain.endswith(":")) or ":" not in sentence.plain
+                continue
+            if in_sources:
+                if not block.level and answers.is_source(sentence.plain):
+                    continue
+                in_sources = False
+            if answers.is_courtesy(sentence.plain) or answers.is_about_links(
+                sentence.plain, linked=reader.is_linked(sentence)
+            ):
+                continue
+            if following is not None and place == len(sentences) - 1:
+                if len(sentences) == 1 and answers.is_stock_heading(sentence.plain):
+                    continue
+                if reader.leads(block, sentence, following):
+                    waiting.append(sentence)
+                    continue
+            start = waiting[0].start if waiting else sentence.start
+            leading = [answers.topic(heading.plain) for heading in waiting]
+            waiting = []
+            plain = answers.without_emptied(" ".join([*filter(None, leading), sentence.plain]))
+            yield Sentence(start, sentence.end, plain)
+    yield from waiting
+
+
+class _Reader:
+    """Cuts the blocks of one text into sentences."""
+
+    def __init__(self, text: str, marked: str, language: str | None, context: Iterable[str]) -> None:
+        self._text = text
+        self.marked = marked
+        self.language = language
+        self._context = context
+        if language is None and not text.isascii():
+            self._recognized()
+        self._checks = 20 + len(text) // 200
+        """Places whose language may still be recognized, so that the work stays linear."""
+
+    def _recognized(self) -> str:
+        """Return the language of the text, which matters where a sentence may go on after an abbreviation."""
+        if self.language is None:
+            self.language = _language(self.marked, self._context)
+        return self.language
+
+    def leads(self, block: Block, sentence: Sentence, following: Block) -> bool:
+        """Return whether a sentence of an answer belongs to the next: a heading, a header row, a line before a list."""
+        if block.header or (sentence.plain[-1] == ":" and (following.item or following.row or following.section)):
+            return True
+        if sentence.plain[-1] in ".!?" or len(block.parts) > 1 or block.item or block.row:
+            return False
+        if block.level:
+            return not 0 < following.level <= block.level
+        start, end = block.parts[0]
+        before, after = self._text[max(start - 2, 0) : start], self._text[end : end + 2]
+        return before in ("**", "__", "b>") and after in ("**", "__", "</")
+
+    def is_footnote(self, block: Block) -> bool:
+        """Return whether a block is the text of a footnote or of a numbered source: `[^1]: Smith, 2020`."""
+        start = block.parts[0][0]
+        begin = self._text.rfind("\n", 0, start) + 1
+        return _FOOTNOTE.match(self._text, begin) is not None
+
+    def is_linked(self, sentence: Sentence) -> bool:
+        """Return whether a link or a citation is in a sentence, or touches it."""
+        return NOTHING in self.marked[max(sentence.start - 3, 0) : sentence.end + 3]
+
+    def sentences(self, block: Block) -> list[Sentence]:
+        """Return the sentences of a block."""
+        parts = block.parts
+        start, end = parts[0]
+        line = self.marked[start:end]
+        if len(parts) == 1 and NOTHING not in line:
+            places = None
+            if "\n" in line:
+                line = line.replace("\n", " ")
+        else:
+            line, places, origins = assembled(self.marked, parts)
+        found = []
+        for first, after in self._places(line, block):
+            sentence = line[first:after]
+            if block.row:
+                sentence = _without_row_number(sentence, block.row)
+            if "  " in sentence or "\t" in sentence:
+                sentence = " ".join(sentence.split())
+            if places is None:
+                found.append(Sentence(start + first, start + after, sentence))
+                continue
+            run, end_run = bisect_right(places, first) - 1, bisect_right(places, after - 1) - 1
+            begin, end = origins[run] + first - places[run], origins[end_run] + after - places[end_run]
+            found.append(Sentence(begin, end, sentence))
+        return found
+
+    def _places(self, line: str, block: Block) -> list[tuple[int, int]]:
+        """Return the places of the sentences of a line."""
+        pieces = list(_segments(self.language or "en", line))
+        if self.language is None and any(map(_may_go_on, pieces[:-1])) and self._recognized() != "en":
+            pieces = list(_segments(self._recognized(), line))
+        found: list[tuple[int, int]] = []
+        at, last, held = 0, len(pieces) - 1, -1
+        for number, piece in enumerate(pieces):
+            begin, at = at, at + len(piece)
+            if number != last and (block.row or _may_go_on(piece)) and not self._ends(pieces, number, block):
+                held = begin if held < 0 else held
+                continue
+            if held >= 0:
+                begin, held = held, -1
+            whole = line[begin:at]
+            sentence = whole.strip()
+            if sentence and not (sentence[0].isalnum() and sentence[-1] in ".!?"):
+                sentence = sentence.strip(_STARTS)
+            if sentence and (sentence[0].isalnum() or any(map(str.isalnum, sentence))):
+                first = begin + whole.index(sentence)
+                found.append((first, first + len(sentence)))
+        return found
+
+    def _ends(self, pieces: Sequence[str], number: int, block: Block) -> bool:
+        """Return whether a sentence ends with a piece that is not the last."""
+        piece, following = pieces[number], pieces[number + 1]
+        body = piece.strip()
+        if len(body) <= 12 and _ONLY_NUMBER.fullmatch(body):
+            return False
+        if block.row and (following.lstrip()[:1] in _CELLS or piece[-1:] == "\t" or piece.endswith("  ")):
+            return False
+        last = body[-9:-1].rpartition(" ")[2].rpartition(".")[2].strip(_BEFORE_ABBREVIATIONS).lower()
+        if body and body[-1] == "." and (last in _ABBREVIATIONS or last.isdecimal()) and len(body) > len(last) + 1:
+            return self._checks <= 0 or self._ends_in_its_language(piece[-_CHECKED_CHARS:], following[:_CHECKED_CHARS])
+        return True
+
+    def _ends_in_its_language(self, before: str, after: str) -> bool:
+        """Return whether a sentence ends between two pieces by the rules of the language at this place."""
+        self._checks -= 1
+        language = evident_language(before + after)
+        if language is None or language == self.language:
+            return True
+        pieces = list(_segments(language, before + after))
+        return len(before) in accumulate(map(len, pieces))
+
+
+_FOOTNOTE: Final = re.compile(r"[ \t]*(?:\[\^[^\[\]\s]{1,40}\]:|\[\d{1,3}\]:?[ \t])")
+
+
+_CELLS: Final = ("|", "│", "┃", "║")
+
+
+def _without_row_number(sentence: str, row: int) -> str:
+    """Return a row without its number, which is the mark of a step."""
+    cell, bar, rest = sentence.partition("|") if "|" in sentence else sentence.partition("\t")
+    number = cell.strip(" .)#\t")
+    if not bar or not number.isdecimal() or len(number) > 4 or int(number) not in (row, row - 1) or not rest.strip():
+        return sentence
+    return rest
 
 
 def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:

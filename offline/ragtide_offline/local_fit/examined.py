@@ -89,7 +89,7 @@ def examine(
 
 def _examined(one: JudgedInteraction, judged: Mapping[str, float]) -> ExaminedInteraction | None:
     sentences = cut(one.interaction)
-    features = extract(sentences.question, sentences.documents, sentences.response)
+    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
     probabilities = shipped().predict(features)
     if not probabilities.relevant:
         return None

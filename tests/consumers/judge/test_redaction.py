@@ -43,11 +43,11 @@ async def test_no_prompt_has_a_redacted_place_and_labels_name_the_same_sentences
 
 
 async def test_sentences_that_share_a_redacted_place_are_cut_again(server: ScriptedJudge) -> None:
-    one = RagInteraction(**TOWER.model_dump() | {"documents": ["Write to bob (at)\nexample.com today."]})
+    one = RagInteraction(**TOWER.model_dump() | {"documents": ["Write to bob (at)\nExample.com today."]})
     assert len(cut(one).documents[0]) == 2
     async with judge(server, redact=("email",)) as labeler:
         labeling = await labeler.label(one)
-    assert "example.com" not in json.dumps(server.prompts[0].body)
+    assert "xample.com" not in json.dumps(server.prompts[0].body)
     (labels,) = labeling.labels
     assert isinstance(labels, SentenceLabels)
     assert labels.document_keys == ("0a",)

@@ -82,13 +82,13 @@ def test_texts_sentences_and_claims_are_redacted() -> None:
 
 def test_sentences_that_share_a_redacted_place_are_left_out() -> None:
     """Each sentence by itself shows a part of the address."""
-    one = interaction(documents=["Write to bob (at)\nexample.com today.", "It stands in Paris."], response="Yes.")
+    one = interaction(documents=["Write to bob (at)\nExample.com today.", "It stands in Paris."], response="Yes.")
     assert len(cut(one).documents[0]) == 2
     found = made(one, labeled(), Redaction(["email"]))
     first, second = found.interaction.documents
     assert (first.text, first.sentences) == ("Write to [email] today.", None)
     assert second.sentences == ("It stands in Paris.",)
-    assert b"example.com" not in found.encode()
+    assert b"xample.com" not in found.encode()
 
 
 def test_a_key_that_is_no_sentence_is_not_kept() -> None:

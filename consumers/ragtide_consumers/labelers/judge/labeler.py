@@ -15,7 +15,7 @@ from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.ragchecker import ragchecker_metrics
 from ...metrics.scores import AbsentReason, MetricScores
-from ...metrics.trace import SENTENCES, trace_metrics
+from ...metrics.trace import SENTENCES, of_refusal, trace_metrics
 from ...redaction.errors import NotRedactedError, RedactionError
 from ...text.sentences import SPLITTER_ID
 from ..event import labeler_id
@@ -125,6 +125,8 @@ class JudgeLabeler:
                 continue
             labels.append(found)
             result = self._scores(found)
+            if sentences.refuses and isinstance(found, SentenceLabels):
+                result = of_refusal(result)
             usage.counters["dropped_keys"] += result.dropped_keys
             some, missing = result.qualified(f"{family}.")
             if isinstance(found, SentenceLabels):

@@ -9,7 +9,7 @@ from ragtide_schemas import RagInteraction
 
 from ...redaction.redaction import Redaction
 from ...redaction.sentences import redacted_with_sentences
-from ...text.sentences import CutInteraction, cut, split_sentences
+from ...text.sentences import CutInteraction, cut
 
 HEAVY_CHARS: Final = 50_000
 """Characters above which texts are redacted in a thread, because it would block the worker's event loop."""
@@ -50,14 +50,14 @@ class PromptRedaction:
     ) -> tuple[RagInteraction, CutInteraction]:
         redacted = redacted_with_sentences(self._redaction, interaction, sentences)
 
-        def of(text: str, parts: Sequence[str] | None) -> Sequence[str]:
-            return split_sentences(text, sentences.language) if parts is None else parts
-
+        again = cut(redacted)
         return redacted, replace(
             sentences,
             question=redacted.question,
-            documents=[of(document.text, document.sentences) for document in redacted.documents],
-            response=of(redacted.response, redacted.response_sentences),
+            documents=again.documents,
+            response=again.response,
+            plain_documents=again.plain_documents,
+            plain_response=again.plain_response,
         )
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ from ragtide_schemas import RagInteraction, SentenceProbabilities
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason
-from ...metrics.trace import TRACE, all_absent, expected_trace_metrics
+from ...metrics.trace import TRACE, all_absent, expected_trace_metrics, of_refusal
 from ...text.languages import language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
@@ -27,17 +27,19 @@ from .model import shipped
 from .overlap import TooManyMatchesError
 from .togetherness import TOGETHERNESS
 
-SHIPPED_VERSION: Final = f"4-{SPLITTER_ID}"
+SHIPPED_VERSION: Final = f"5-{SPLITTER_ID}"
 """Version of the labeler with the shipped model alone."""
 
-LANGUAGES: Final = frozenset({"en", "ru"})
-"""Languages whose stop words and endings the labeler knows."""
+LANGUAGES: Final = {"en": "English", "ru": "Russian"}
+"""Names of the languages whose stop words and endings the labeler knows, by ISO 639-1 code."""
 
 HEAVY_CHARS: Final = 50_000
 """Characters above which an interaction is labeled in a thread, because it would block the worker's event loop."""
 
 SAMPLE_DOCUMENTS: Final = 3
-"""Documents whose beginning decides the language of the context."""
+SAMPLE_SENTENCES: Final = 3
+SAMPLE_CHARS: Final = 120
+"""Documents, their first sentences and the characters of these that decide the language of the context."""
 
 
 class LocalLabeler:
@@ -82,20 +84,20 @@ class LocalLabeler:
         if nothing is not None:
             return Labeling(*all_absent(nothing).qualified(TRACE))
         sentences = cut(interaction)
-        if not _is_supported(sentences.language, interaction):
+        if not _is_supported(sentences):
             return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
         try:
             labels = probabilities(sentences, self._correction)
         except TooManyMatchesError:
             return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
-        scores, absent = expected.qualified(TRACE)
+        scores, absent = (of_refusal(expected) if sentences.refuses else expected).qualified(TRACE)
         return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
 
 
 def probabilities(sentences: CutInteraction, correction: Correction | None = None) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
-    features = extract(sentences.question, sentences.documents, sentences.response)
+    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
     found = shipped().predict(features)
     return found if correction is None else correction.applied(features, found)
 
@@ -104,12 +106,13 @@ def _characters(interaction: RagInteraction) -> int:
     return len(interaction.response) + sum([len(document.text) for document in interaction.documents])
 
 
-def _is_supported(language: str, interaction: RagInteraction) -> bool:
+def _is_supported(sentences: CutInteraction) -> bool:
     """Return whether the labeler knows the response's language, and the documents are in the same language.
 
     Two languages share no words, so a correct response in another language than its documents would score 0.
     """
-    if language not in LANGUAGES:
+    if sentences.language not in LANGUAGES:
         return False
-    beginnings = " ".join(document.text[:120] for document in interaction.documents[:SAMPLE_DOCUMENTS])
-    return language_of(beginnings, context=(interaction.response,)) == language
+    documents = [document for document in sentences.plain_documents[:SAMPLE_DOCUMENTS] if document]
+    beginnings = " ".join([" ".join(document[:SAMPLE_SENTENCES])[:SAMPLE_CHARS] for document in documents])
+    return language_of(beginnings, context=sentences.plain_response[:1]) == sentences.language

@@ -11,7 +11,7 @@ from ragtide_schemas import RagInteraction, SentenceLabels, UnsupportedSpan
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason, MetricScores
-from ...metrics.trace import TRACE, all_absent, trace_metrics
+from ...metrics.trace import TRACE, all_absent, of_refusal, trace_metrics
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .loading import LoadedModels
@@ -100,7 +100,7 @@ class ModelLabeler:
             found = _expected(supported, relevant)
         else:
             found = trace_metrics(labels, profile=self.profile)
-        scores, absent = found.qualified(TRACE)
+        scores, absent = (of_refusal(found) if sentences.refuses else found).qualified(TRACE)
         told = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()

@@ -1,0 +1,512 @@
+"""Tells which parts of an answer claim nothing: sources, links, courtesy, headings; and whether it is a refusal. No I/O.
+
+Lists of phrases in English and Russian; refusals also in German, French and Spanish. Phrases are compared word by word
+or by patterns of bounded length, so the work is linear in the length of the answer.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from .markup import nothing
+
+_URL: Final = re.compile(
+    r"(?:\bhttps?://|\bftp://|\bwww\.)[^\s<>\"'»”“|]{1,2000}|\bdoi:\s{0,3}10\.\d{3,9}/[^\s<>\"]{1,300}", re.IGNORECASE
+)
+_URL_END: Final = ".,;:!?)]}*_…"
+
+_FILE: Final = r"[\w./\\%()+-]{0,120}\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)"
+_FILE_NAME: Final = re.compile(rf"(?:[\w-]{{1,40}} ){{0,5}}{_FILE}(?:[#?][\w=&.-]{{0,60}})?", re.IGNORECASE)
+_WORD_OF_SOURCE: Final = (
+    r"(?:sources?|src|docs?|documents?|refs?|references?|chunks?|passages?|contexts?|citations?|cite|results?|pages?|pp?|notes?|"
+    r"источник(?:и|у)?|документ(?:ы)?|ссылк[аи]|стр|страница|см|quellen?|siehe|dokument|seite|fuentes?|voir|see)"
+)
+_NUMBERS: Final = r"\d{1,4}[a-z]?(?:\s{0,2}[,;–-]\s{0,2}\d{1,4}[a-z]?){0,20}"
+_CITATIONS: Final = re.compile(
+    # [1], [1, 2], [1-3], [^1], [doc 1], [Source: 3], [citation:1], (Document 2), (source 1, 2)
+    rf"\[\[?\^?(?:{_WORD_OF_SOURCE}\b[\s.:_#№-]{{0,3}})?{_NUMBERS}\]?\]"
+    rf"|\((?:{_WORD_OF_SOURCE}\b[\s.:_#№-]{{0,3}}){_NUMBERS}\)"
+    # [Source: manual.pdf, p. 3], (see: the manual), (Sources: a.pdf; b.pdf)
+    rf"|[(\[](?:{_WORD_OF_SOURCE})\s{{0,2}}:[^()\[\]\n]{{1,300}}[)\]]"
+    # [manual.pdf], (see manual.pdf, p. 3)
+    rf"|[(\[](?:(?:{_WORD_OF_SOURCE}|from|in|из|aus)\b\.?\s{{1,2}})?{_FILE}(?:[,;:# ]{{1,3}}[\w.= ,–-]{{1,60}})?[)\]]"
+    # (Smith 2020), (Smith et al., 2020; Doe & Lee, 2019), [Smith 2020]
+    r"|[(\[](?:(?:see|cf\.|e\.g\.|см\.)\s)?"
+    r"(?!(?:January|February|March|April|May|June|July|August|September|October|November|December|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec|"
+    r"Spring|Summer|Autumn|Fall|Winter|Since|From|Until|In|By|Year|В|С|До|От)\b)"
+    r"[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?|\sи\sдр\.)?,?\s(?:1[89]|20)\d\d[a-z]?"
+    r"(?:,\s(?:pp?\.|с\.|S\.)\s?\d{1,4}(?:[–-]\d{1,4})?)?"
+    r"(?:;\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}(?:\s(?:and|&|und|et|и|y)\s[A-ZÀ-ÖА-ЯЁ][\w’'-]{1,40}|\set\sal\.?)?,?\s(?:1[89]|20)\d\d[a-z]?){0,5}[)\]]",
+    re.IGNORECASE,
+)
+_AUTHOR: Final = re.compile(r"[(\[](?:(?:see|cf\.|e\.g\.|см\.)\s)?[A-ZÀ-ÖА-ЯЁ]")
+_SUPERSCRIPTS: Final = re.compile(
+    r"(?<=[^\W\d_]{3})[¹²³⁰⁴-⁹]{1,3}(?![\w])|(?<=[.!?,;:»”\")])[¹²³⁰⁴-⁹]{1,3}|<sup>\s?\[?\d{1,3}\]?\s?</sup>"
+)
+_LINKED_SOURCE: Final = re.compile(
+    rf"\[(?:\^?{_NUMBERS}|(?:{_WORD_OF_SOURCE})(?:[\s.:#№]{{0,2}}\d{{0,4}})|{_FILE}|link|here|ссылка|здесь)\]\([^()\s]{{1,2000}}\)",
+    re.IGNORECASE,
+)
+_LABEL: Final = re.compile(
+    r"^[ \t\x00>#*_]{0,12}(?:the |my |a )?(?:(?:final|short|direct|full|краткий|полный|окончательный) )?(?:answer|response|reply|summary|tl;dr|ответ|итог|итого|резюме|"
+    r"antwort|réponse|respuesta)[\x00*_]{0,4}[ ]?:[\x00*_]{0,4}(?=[ \t]*\S)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SPEAKER: Final = re.compile(r"^(?:assistant|ai|bot|ассистент)\s?:\s", re.IGNORECASE)
+
+
+def without_sources(text: str) -> str:
+    """Return an answer of the same length in which links, citations and marks of files are no text."""
+    if "[" in text and "](" in text:
+        text = _LINKED_SOURCE.sub(nothing, text)
+    if "<sup>" in text or not text.isascii():
+        text = _SUPERSCRIPTS.sub(nothing, text)
+    if "://" in text or "www." in text or "doi:" in text:
+        text = _URL.sub(_address, text)
+    if "[" in text or "(" in text:
+        text = _without_citations(text)
+    if ":" in text:
+        text = _LABEL.sub(nothing, text)
+        text = _SPEAKER.sub(nothing, text)
+    return text
+
+
+def may_have_sources(text: str) -> bool:
+    """Return whether a text may have a link, a citation or a label before the answer."""
+    return _MARKS_OF_SOURCES.search(text) is not None or not text.isascii()
+
+
+_MARKS_OF_SOURCES: Final = re.compile(r"[:\[(]|www\.")
+
+
+def _without_citations(text: str) -> str:
+    parts, at = [], 0
+    for bracket in _BRACKET.finditer(text):
+        if bracket.start() < at:
+            continue
+        found = _CITATIONS.match(text, bracket.start())
+        if found is not None:
+            parts += [text[at : found.start()], _citation(found)]
+            at = found.end()
+    return "".join([*parts, text[at:]])
+
+
+_BRACKET: Final = re.compile(r"[\[(]")
+
+
+def _citation(found: re.Match[str]) -> str:
+    # Names of authors begin with a capital letter; the rest of the pattern takes both cases.
+    inside = found[0][1:-1]
+    if (
+        inside[-1:].isdigit()
+        and inside[:1].isalpha()
+        and not _AUTHOR.match(found[0])
+        and not _NUMBERED_SOURCE.match(inside)
+    ):
+        return found[0]
+    return nothing(found)
+
+
+_NUMBERED_SOURCE: Final = re.compile(rf"{_WORD_OF_SOURCE}\b", re.IGNORECASE)
+
+
+def _address(found: re.Match[str]) -> str:
+    whole = found[0]
+    address = whole.rstrip(_URL_END)
+    if whole[len(address) :].startswith(")") and "(" in address:
+        address += ")"
+    if (
+        whole[len(address) :].startswith("](")
+        or "](" in whole
+        or found.string[found.start() - 1 : found.start()] == "("
+    ):
+        return whole  # the target of a link
+    return "\x00" * len(address) + whole[len(address) :]
+
+
+_SPACES: Final = re.compile(r"[^\w'’%]+")
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a sentence in small letters, without punctuation."""
+    return _SPACES.sub(" ", text.casefold().replace("’", "'").replace("ё", "е")).split()
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OF_LINKS: Final = _set(
+    "see more at read visit for details detail information info link links here learn about the full source sources "
+    "url website site page check out also a an this and or on in from via available find you can further please "
+    "document documents file files docs documentation online official reference references doc article p pp "
+    "см смотрите подробнее подробности ссылка ссылки по на сайте сайт источник источники здесь тут читайте узнать "
+    "узнайте больше в о и файл документ документы также стр "
+    "mehr siehe unter quelle quellen hier weitere informationen"
+)
+"""Words that may stand around a link, a citation or a file without a claim."""
+
+_SOURCES: Final = _set(
+    "source sources reference references citation citations bibliography footnotes источник источники ссылки "
+    "литература сноски quelle quellen literatur referenzen références fuentes fuente referencias bibliografía"
+)
+_SOURCES_LONG: Final = frozenset(
+    map(
+        tuple,
+        (
+            ["works", "cited"], ["further", "reading"], ["source", "documents"], ["sources", "used"], ["see", "also"],
+            ["source", "files"], ["related", "documents"], ["documents", "used"], ["retrieved", "documents"],
+            ["список", "литературы"], ["использованные", "источники"], ["список", "источников"], ["см", "также"],
+        ),
+    )
+)  # fmt: skip
+
+_SOURCE: Final = re.compile(
+    rf"\W{{0,4}}(?:\[\^?\w{{1,20}}\]|(?:[\w-]{{1,40}} ){{0,5}}{_FILE}|doi\b|isbn\b|[A-ZÀ-ÖА-ЯЁ][\w’'-]{{1,40}},? (?:[A-ZА-ЯЁ]\.|et al|и др))",
+    re.IGNORECASE,
+)
+_AUTHOR_IN_LIST: Final = re.compile(r"\W{0,4}[^\W\d_a-zа-яё]")
+
+
+def begins_sources(text: str) -> bool:
+    """Return whether a line names sources and nothing else: `Sources: a.pdf`, `References`."""
+    head, colon, rest = text.partition(":") if ":" in text[:60] else (text, "", "")
+    if len(head) > 60:
+        return False
+    words = words_of(head)
+    if not ((len(words) == 1 and words[0] in _SOURCES) or tuple(words) in _SOURCES_LONG):
+        return False
+    return not rest.strip() or is_source(rest) or (bool(colon) and len(words_of(rest[:400])) <= 12 and ". " not in rest)
+
+
+def is_source(text: str) -> bool:
+    """Return whether a line looks like a source, such as `[1] Smith` or `Smith, J. (2020). Towers.`."""
+    return len(text) <= 400 and (
+        not words_of(text)
+        or (_SOURCE.match(text) is not None and _AUTHOR_IN_LIST.match(text) is not None)
+        or is_about_links(text, linked=False)
+    )
+
+
+def is_about_links(text: str, *, linked: bool) -> bool:
+    """Return whether a sentence without its links and citations has no claim: `See ... for details.`, `manual.pdf`.
+
+    Args:
+        text: the sentence without links and citations.
+        linked: whether there was one in it.
+    """
+    if len(text) > 300 or not (linked or _EXTENSION.search(text)):
+        return False
+    if _FILE_NAME.fullmatch(text.strip(" .,;:-–—•📄📎🔗")):
+        return True
+    return all(word in _OF_LINKS or word.isdigit() for part in _FILE_NAME.split(text) for word in words_of(part))
+
+
+_EXTENSION: Final = re.compile(
+    r"\.(?:pdf|docx?|odt|rtf|txt|md|rst|html?|csv|tsv|xlsx?|pptx?|epub|jsonl?|xml|ya?ml)\b", re.IGNORECASE
+)
+
+
+_COURTESY: Final = frozenset(
+    {
+        "sure", "sure thing", "certainly", "of course", "absolutely", "definitely", "great", "great question", "good question",
+        "that's a great question", "thank you", "thanks", "thank you for your question", "thanks for asking",
+        "thanks for your question", "thank you for asking", "you're welcome", "you are welcome", "no problem", "my pleasure",
+        "happy to help", "glad to help", "i'm happy to help", "i'd be happy to help", "i would be happy to help",
+        "i'd be glad to help", "i can help with that", "i can help you with that", "hello", "hi", "hi there", "hello there",
+        "hey", "dear user", "dear customer", "good luck", "enjoy", "have a great day", "have a nice day", "best regards",
+        "kind regards", "regards", "sincerely", "cheers", "take care", "ok", "okay", "alright", "got it", "understood",
+        "here you go", "here it is", "here is the answer", "here's the answer", "here is my answer", "let me help you",
+        "let me help", "let me explain", "i hope so", "all the best", "have a good day", "absolutely happy to help",
+        "конечно", "разумеется", "безусловно", "с удовольствием", "хорошо", "отличный вопрос", "хороший вопрос",
+        "спасибо за вопрос", "спасибо за ваш вопрос", "благодарю за вопрос", "пожалуйста", "рад помочь", "рада помочь",
+        "буду рад помочь", "буду рада помочь", "всегда рад помочь", "здравствуйте", "привет", "добрый день", "добрый вечер",
+        "доброе утро", "с уважением", "удачи", "хорошего дня", "всего доброго", "обращайтесь", "не за что", "спасибо",
+        "вот ответ", "вот мой ответ", "понял", "понятно", "с радостью помогу", "рады помочь", "всегда пожалуйста", "ок",
+    }
+)  # fmt: skip
+"""Whole sentences that are courtesy, in small letters without punctuation."""
+
+_OPENING: Final = _set(
+    "sure certainly absolutely ok okay great hello hi please well also and thanks конечно здравствуйте привет хорошо пожалуйста"
+)
+
+_COURTESY_BEGINS: Final = tuple(
+    sorted(
+        {
+            "let me know if", "let me know whether", "let us know if", "let me know how", "feel free to", "do not hesitate to", "don't hesitate to",
+            "i hope this", "i hope that", "i hope it helps", "hope this", "hope that helps", "hope it helps", "i trust this",
+            "if you have any", "if you have more questions", "if you have further", "if you have other", "if you have additional",
+            "if you need any", "if you need more", "if you need further", "if you need anything", "if you need additional", "if you need help",
+            "if you want me to", "if you want more", "if you'd like more", "if you'd like me to", "if you would like", "if you'd like", "if there is anything else",
+            "if there's anything else", "if anything is unclear", "is there anything", "would you like", "do you want me to", "do you want more", "shall i", "should i",
+            "can i help you", "how can i help", "what else can i", "anything else", "may i help",
+            "i'm happy to help", "i'm here to help", "i am here to help", "i'd be happy to", "i would be happy to", "i'll be happy to", "happy to help", "glad i could help",
+            "thank you for your", "thanks for your", "thank you for reaching", "thanks for reaching", "thank you for contacting", "have a great", "have a nice",
+            "let me help you", "i'm glad", "it was a pleasure",
+            "дайте знать", "дай знать", "сообщите если", "сообщите мне если", "надеюсь", "если у вас", "если у тебя", "если возникнут", "если появятся", "если остались",
+            "если нужна", "если нужно", "если вам нужна", "если вам нужно", "если потребуется", "если хотите", "если что то", "не стесняйтесь", "обращайтесь",
+            "хотите", "могу ли я", "могу я", "чем еще", "чем я могу", "буду рад", "буду рада", "рад был", "рада была", "рад помочь", "всегда рад", "спасибо за", "спасибо что",
+            "благодарим за", "благодарю за", "нужна ли", "нужно ли вам", "есть ли еще",
+        }
+    )
+)  # fmt: skip
+"""Begins of sentences that are courtesy as a whole."""
+
+_CLAIM_IN_COURTESY: Final = _set("because since but although therefore however потому но однако хотя поэтому так")
+
+_LEAD_BEGINS: Final = (
+    "here is", "here are", "here's", "here's what", "below is", "below are", "the following", "based on", "according to",
+    "вот", "ниже", "согласно", "на основе", "на основании", "исходя из", "судя по",
+)  # fmt: skip
+_LEAD_WORDS: Final = _set(
+    "answer answers summary steps step list overview information info explanation details instructions breakdown table response "
+    "following follows below these points facts documents document context sources guide requested found result results quick "
+    "ответ ответы шаги шагов список обзор информация сведения объяснение инструкция инструкции таблица следующие следующее "
+    "следующим следующих ниже факты документам документов документы контекст контекста контексту источникам нашел нашла нашлось краткий "
+    "краткая пункты folgende folgenden schritte"
+)
+_STOCK_HEADINGS: Final = _set(
+    "answer summary overview steps step instructions details conclusion introduction explanation background result results "
+    "solution key points facts takeaways notes note important guide tl dr in short final the short detailed by to and of "
+    "response information quick procedure how "
+    "ответ итог итоги обзор шаги инструкция инструкции подробности вывод выводы заключение введение объяснение "
+    "результат результаты решение ключевые факты моменты важно примечание пошаговая краткий кратко порядок действий "
+    "antwort zusammenfassung schritte anleitung fazit réponse résumé étapes respuesta resumen pasos"
+)
+
+
+_FIRST_WORDS: Final = (
+    _OPENING
+    | {phrase.partition(" ")[0] for phrase in (*_COURTESY, *_COURTESY_BEGINS, *_LEAD_BEGINS)}
+    | {"please", "i’m", "i’d", "you’re", "here’s", "let’s", "ещё"}
+)
+
+
+def is_courtesy(text: str) -> bool:
+    """Return whether a sentence of an answer is courtesy: `Sure!`, `I hope this helps.`, `Let me know if ...`."""
+    if len(text) > 250 or text.partition(" ")[0].casefold().strip(".,!:;…—–\"'«") not in _FIRST_WORDS:
+        return False
+    words = words_of(text)
+    while len(words) > 1 and words[0] in _OPENING:
+        words = words[1:]
+    joined = " ".join(words)
+    if joined in _COURTESY or (len(words) == 1 and words[0] in _OPENING):
+        return True
+    if any(map(str.isdigit, joined)):
+        return False
+    if text.rstrip().endswith(":") and joined.startswith(_LEAD_BEGINS):
+        return True
+    if (
+        joined.startswith(("here is", "here are", "here's", "вот"))
+        and len(words) <= 12
+        and not _LEAD_WORDS.isdisjoint(words)
+    ):
+        return ":" not in text.rstrip(" :")
+    if not joined.startswith(_COURTESY_BEGINS):
+        return False
+    return _CLAIM_IN_COURTESY.isdisjoint(words) and len(words) <= 30
+
+
+def is_stock_heading(text: str) -> bool:
+    """Return whether a line is a heading without a topic: `Answer`, `Key points:`, `Пошаговая инструкция`."""
+    return (
+        len(text) <= 60 and text.rstrip()[-1:] not in ".!?" and all(word in _STOCK_HEADINGS for word in words_of(text))
+    )
+
+
+def topic(text: str) -> str:
+    """Return the words of a heading, a header row or a line before a list that are not there for the form alone."""
+    return " ".join(word for word in text.split() if not all(each in _OF_FORM for each in words_of(word)))
+
+
+_OF_FORM: Final = (
+    _STOCK_HEADINGS
+    | _LEAD_WORDS
+    | _set(
+        "action actions name value values description property feature features item items field no type category property "
+        "fact question column row number task stage phase parameter detail this these follow use here are is with for as "
+        "шаг действие название значение описание свойство параметр поле тип категория вопрос номер этап "
+        "schritt aktion name wert beschreibung"
+    )
+)
+"""Words by which headings, header rows and lines before a list only tell the form of what comes."""
+
+_EMPTIED: Final = re.compile(rf"[(\[](?:{_WORD_OF_SOURCE}|also|at|from)?[\s,;:.]{{0,6}}[)\]]", re.IGNORECASE)
+
+
+def without_emptied(text: str) -> str:
+    """Return a sentence without the brackets in which only links or citations stood."""
+    return _EMPTIED.sub(" ", text) if "(" in text or "[" in text else text
+
+
+_CORE_EN: Final = (
+    r"(?:document|doc|context|passage|source|article|excerpt|snippet|search result|knowledge base|reference|material)s?"
+)
+_GIVEN_EN: Final = r"(?:provided|given|available|retrieved|supplied|above|following|present|attached|relevant|uploaded|current|returned)"
+_ANY_EN: Final = rf"(?:{_CORE_EN}|(?:{_GIVEN_EN} )+(?:text|result|page|file|record|chunk|information|info|data|content|database|report|manual)s?)"
+_SAYS_EN: Final = (
+    r"(?:say|tell|mention|contain|provide|specify|include|state|indicate|answer|address|give|cover|discuss|describe|explain|reveal|"
+    r"list|offer|have|hold|show|disclose|clarify|detail|identify|define|reference|refer|seem|appear)"
+)
+_FIND_EN: Final = r"(?:find|answer|determine|locate|identify|establish|conclude|infer|confirm|verify|retrieve|find out)"
+_CANNOT_EN: Final = (
+    r"(?:cannot|can't|can not|could not|couldn't|(?:am |are |is |was |were |'m |'re )?(?:unable to|not able to)|wasn't able to|weren't able to|"
+    r"did not|didn't|won't be able to)"
+)
+_STATED_EN: Final = r"(?:mentioned|specified|stated|disclosed|indicated|discussed|addressed|answered|documented)"
+_CORE_RU: Final = r"(?:документ\w*|контекст\w*|источник\w*|отрыв\w*|фрагмент\w*|материал\w*|баз\w+ знаний|(?:предоставлен|приведен|найден|данн|эт|указанн)\w* (?:текст|информаци|данны|стать)\w*|текст\w*)"
+_INFO_RU: Final = r"(?:информаци\w*|данн(?:ых|ые)|сведени\w*|ответа?|упоминани\w*)"
+_SAYS_RU: Final = r"(?:содерж|указ|упомин|упомян|говор|сказ|сообщ|наш|найд|привод|привед|отвеч|описы|опис|раскр|дает|дают|предостав|уточн|обнаруж)\w*"
+_CORE_DE: Final = (
+    r"(?:dokument\w*|kontext\w*|text\w*|quelle\w*|unterlagen|abschnitt\w*|auszüge\w*|auszug|passage\w*|informationen)"
+)
+_SAYS_DE: Final = r"(?:enth\w+|erwähn\w*|genannt|nenn\w*|sag\w*|gesagt|geben|gibt|liefer\w*|beantwort\w*|beschr\w*|angegeben|hervor|steht|stehen|finde\w*|gefunden|ersichtlich|beinhalt\w*)"
+_CORE_FR: Final = r"(?:documents?|contexte|textes?|sources?|passages?|extraits?|informations?)"
+_SAYS_FR: Final = (
+    r"(?:dit|disent|mentionn\w*|contien\w*|précis\w*|fourni\w*|indiqu\w*|perme\w*|donn\w*|répond\w*|parl\w*|comport\w*)"
+)
+_CORE_ES: Final = r"(?:documentos?|contexto|textos?|fuentes?|pasajes?|información|fragmentos?)"
+_SAYS_ES: Final = r"(?:dice\w*|menciona\w*|contiene\w*|indica\w*|proporciona\w*|especifica\w*|incluye\w*|ofrece\w*|responde\w*|señala\w*|aparece\w*)"
+
+_REFUSALS: Final = tuple(
+    re.compile("|".join(phrases))
+    for phrases in (
+        (  # English
+            rf"\b(?:i|we) ?{_CANNOT_EN} (?:\w+ )?{_FIND_EN}\b",
+            rf"\bi ?{_CANNOT_EN} (?:\w+ )?(?:provide|help|assist|say|tell|access|give|comment|respond|see|offer|discuss|share|advise|"
+            r"recommend|complete|fulfill|comply|do (?:that|this|so))\b",
+            r"\bi (?:do not|don't|did not|didn't) (?:\w+ )?know\b",
+            r"\b(?:i|we) (?:do not|don't|did not|didn't) (?:\w+ )?have (?:\w+ ){0,2}(?:information|access|details?|data|answer|context|knowledge)\b",
+            r"\b(?:i am|i'm) (?:not (?:sure|certain|aware|allowed|permitted)|unsure)\b",
+            rf"\b{_ANY_EN}(?: \w+){{0,5}}? (?:do not|does not|did not|don't|doesn't|didn't|cannot|can't|fails? to) (?:\w+ ){{0,2}}?{_SAYS_EN}\b",
+            rf"\b(?:none|nothing)(?: \w+)? (?:of|in) (?:the |these |those |your )?{_ANY_EN}\b",
+            r"\bno (?:\w+ ){0,3}?(?:information|info|mention|answer|answers)\b",
+            rf"\bno (?:(?:{_GIVEN_EN}|matching|such|suitable) )+{_CORE_EN}\b",
+            rf"\bno {_CORE_EN} (?:were |was |are |is )?(?:found|available|mentions?|contains?|about|on|matching|match(?:es)?)\b",
+            rf"\b(?:(?:is|are|was|were|been) (?:\w+ )?not|isn't|aren't|wasn't|weren't|not|nowhere) (?:\w+ )?{_STATED_EN}\b",
+            rf"\b(?:not|n't|nowhere) (?:\w+ )?(?:in|part of|within|among|from|by) (?:the |these |those |your |my |any )?{_ANY_EN}\b",
+            r"\b(?:information|answer|detail|details|info|it|this|that)(?: \w+){0,12}? (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:available|provided|given|found|known|clear|included|present)$",
+            r"\b(?:information|answer|details?)(?: \w+){0,6}? (?:isn't|aren't|wasn't) (?:\w+ )?(?:available|provided|given|found|included|present|there)$",
+            r"\b(?:not enough|insufficient|not sufficient|lack of|lacks?) (?:\w+ )?(?:information|context|data|details|evidence)\b",
+            r"\b(?:not possible|impossible) to (?:answer|determine|say|tell|know|find out|conclude)\b",
+            r"\b(?:cannot|can't|can not|could not|couldn't) be (?:answered|determined|inferred|found in|answered from)\b",
+            r"^(?:unknown|unanswerable|no answer|not found|n a|none|no idea|not available|no information|not mentioned|not specified|not stated|"
+            r"no data|no results?(?: found)?|nothing found|information not (?:found|available|provided))$",
+            rf"^unable to (?:\w+ )?(?:{_FIND_EN}|provide|help|assist)\b",
+            r"\b(?:beyond|outside)(?: of)? (?:my|the) (?:knowledge|scope)\b",
+        ),
+        (  # Russian
+            rf"\b{_CORE_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет\b|отсутству)",
+            rf"\b{_INFO_RU}(?: \w+){{0,6}}? (?:не (?:\w+ ){{0,2}}?{_SAYS_RU}|нет$|отсутству)",
+            rf"\b(?:нет|недостаточно|отсутству\w+|не имею|не имеется|не располагаю|не владею|не хватает) (?:\w+ ){{0,3}}?{_INFO_RU}",
+            r"\bне (?:\w+ )?(?:указан\w*|сказано|говорится|упомянут\w*|упоминается|сообщается|уточняется|приводится)\b",
+            rf"\bне (?:\w+ )?{_SAYS_RU} (?:\w+ )?(?:в|из|среди) (?:\w+ )?{_CORE_RU}",
+            r"\bя (?:\w+ )?не (?:\w+ )?(?:знаю|могу|нашел|нашла|смог|смогла|сумел\w*|располагаю|имею|владею|уверен\w*|обладаю)\b",
+            r"^(?:к сожалению |извините |простите |но )*не (?:знаю|могу|нашел|нашла|смог|смогла|уверен\w*|удалось|найдено)\b",
+            r"\bне (?:удалось|удается|могу|можем|смог|смогла) (?:\w+ ){0,2}?(?:найти|определить|обнаружить|установить|ответить|сказать|помочь|предоставить)\b",
+            r"\bневозможно (?:\w+ ){0,2}?(?:ответить|определить|сказать|установить|найти)\b",
+            r"^(?:неизвестно|нет данных|нет ответа|нет информации|не найдено|не указано|ничего не найдено|информация не найдена)$",
+            r"\b(?:затрудняюсь|у меня нет)\b",
+        ),
+        (  # German
+            r"\bich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
+            r"\b(?:kann|konnte|weiß|weiss|habe|finde) ich (?:\w+ ){0,12}?(?:nicht|keine\w?|nichts)\b",
+            rf"\b{_CORE_DE}(?: \w+){{0,8}}? (?:{_SAYS_DE}(?: \w+){{0,8}}? (?:nicht|keine\w?|nichts)\b|(?:nicht|keine\w?|nichts) (?:\w+ ){{0,3}}?{_SAYS_DE})",
+            rf"\b{_SAYS_DE} (?:\w+ ){{0,3}}?{_CORE_DE}(?: \w+){{0,6}}? (?:nicht|keine\w?|nichts)\b",
+            r"\bkeine\w? (?:\w+ ){0,2}?(?:information\w*|angabe\w*|hinweis\w*|antwort\w*|auskunft)\b",
+            r"\bnicht (?:\w+ ){0,2}?(?:erwähnt|genannt|angegeben|hervor|beantwort\w*|ersichtlich)\b",
+        ),
+        (  # French
+            r"\b(?:je|nous) (?:ne|n')\s?(?:\w+ ){1,4}?(?:pas|rien|aucune?)\b|\b(?:je|nous) n'\w+ (?:\w+ ){0,2}?(?:pas|rien|aucune?)\b",
+            rf"\b{_CORE_FR}(?: \w+){{0,6}}? (?:ne |n')(?:\w+ )?{_SAYS_FR}",
+            r"\baucune? (?:\w+ ){0,2}?(?:informations?|mention|réponse|indication)\b",
+            r"\bn'est pas (?:\w+ )?(?:mentionn\w+|précis\w+|indiqu\w+|fourni\w*|dans le)\b",
+            r"\bil n'y a pas (?:\w+ )?d'?\s?informations?\b",
+        ),
+        (  # Spanish
+            r"^(?:(?:lo siento|lamentablemente|desafortunadamente|perdón|disculpe|pero|yo) )*no (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré|dispongo)\b",
+            r"\bno (?:lo |la )?(?:puedo|pude|he podido|sé|encuentro|encontré) (?:\w+ ){0,2}?(?:responder|encontrar|contestar|determinar|ayudar\w*|información|saber)\b",
+            r"\bno (?:tengo|dispongo de|cuento con|hay) (?:\w+ ){0,2}?(?:información|datos|respuesta|mención)\b",
+            rf"\b{_CORE_ES}(?: \w+){{0,6}}? no (?:\w+ ){{0,2}}?{_SAYS_ES}",
+            r"\bno se (?:menciona\w*|indica\w*|especifica\w*|dice|encuentra (?:\w+ )?en|proporciona\w*)\b",
+        ),
+    )
+)
+"""Phrases of refusals, over words in small letters without punctuation."""
+
+_AFTER_REFUSAL: Final = re.compile(
+    r"^(?:(?:please|so|therefore|thus|hence|additional|further|more|could you|can you|you (?:may|might|can|could|should)|i (?:recommend|suggest|would recommend|would suggest|advise)|"
+    r"if you (?:can|could|provide|have|share|need|want|would|like)|for (?:more|further)|try|consider|contact|check|consult|"
+    r"it (?:may|might) be (?:helpful|useful|best)|(?:based on|from|in|according to|given) (?:the|these|this|my) (?:\w+ ){0,3}(?:context|document|passage|source|information|text)s?$|as an ai|as a (?:large )?language model|i'm (?:sorry|an ai|afraid)|i am (?:sorry|an ai|afraid)|i apologi[sz]e|sorry|unfortunately|my apologies|apologies|"
+    r"пожалуйста|к сожалению|извините|простите|сожалею|прошу прощения|приношу извинения|попробуйте|обратитесь|уточните|рекомендую|советую|если вы|возможно вам|как (?:ии|языковая модель|искусственный интеллект)|поэтому|"
+    r"es tut mir leid|leider|entschuldigung|bitte|als (?:ki|sprachmodell)|je suis désolée?|désolée?|malheureusement|veuillez|en tant qu|lo siento|lamentablemente|por favor|como (?:ia|modelo|una ia)|consulte)\b)"
+)
+"""Begins of sentences that may stand beside a refusal: excuses and advice to look elsewhere."""
+
+_EXCUSE: Final = re.compile(
+    r"^(?:(?:i'm|i am) (?:very |so |really )?(?:sorry|afraid)(?: about that| for (?:that|the inconvenience|any inconvenience))?|sorry(?: about that)?|unfortunately|(?:my )?apologies|i apologi[sz]e(?: for (?:that|the inconvenience|any inconvenience))?|"
+    r"к сожалению|извините|простите|сожалею|прошу прощения|es tut mir leid|leider|entschuldigung|je suis désolée?|désolée?|lo siento|perdón)$"
+)
+
+_TURN: Final = re.compile(
+    r"(?:[,;:—–]|\.\.\.| -) ?(?:but|however|though|although|while|whereas|yet|instead|(?:it|he|she|they) (?:is|was|were|are) (?!not|un|im)|the answer is|но|однако|хотя|зато|это|aber|jedoch|doch|sondern|mais|cependant|pero|sino|sin embargo|aunque)\b"
+    r"|; |: (?=\S)|\b(?:but|however|although|но|однако|aber|jedoch|mais|cependant|pero)\b"
+)
+_YES_OR_NO: Final = re.compile(r"^(?:yes|no|да|нет|ja|nein|oui|non|sí|si)[,.!:;—–]")
+_NEGATIVE: Final = _set(
+    "no not none nothing nowhere cannot unable unknown unanswerable unsure insufficient lack lacks beyond outside impossible n "
+    "fail fails don't doesn't didn't can't couldn't isn't aren't wasn't weren't won't wouldn't haven't hasn't не нет ничего "
+    "недостаточно невозможно неизвестно затрудняюсь nicht nichts ne aucun aucune rien"
+)
+_NEGATIVE_PARTS: Final = ("kein", "n't", "n'", "отсутств")
+_ONLY_WORDS: Final = bytes(code if code > 127 or chr(code).isalnum() or chr(code) == "'" else 32 for code in range(256))
+_LONGEST_REFUSAL: Final = 1500
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def is_refusal(sentences: Sequence[str], question: str) -> bool:
+    """Return whether an answer refuses and claims nothing: each of its sentences refuses, excuses or advises.
+
+    A number or a clause after "but" that the question does not have is a claim, so the answer is no plain refusal.
+
+    Args:
+        sentences: of the answer, without courtesy and marks.
+        question: that was asked.
+    """
+    if not sentences or sum(map(len, sentences)) > _LONGEST_REFUSAL:
+        return False
+    low = " ".join(sentences).lower().replace("’", "'")
+    if _NEGATIVE.isdisjoint(low.encode().translate(_ONLY_WORDS).decode().split()) and not any(
+        map(low.count, _NEGATIVE_PARTS)
+    ):
+        return False
+    asked = frozenset(_NUMBER.findall(question))
+    refuses = False
+    for text in sentences:
+        kind = _part_of_refusal(text, asked)
+        if kind is None:
+            return False
+        refuses |= kind
+    return refuses
+
+
+def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
+    """Return whether a sentence refuses; False if it may stand beside a refusal, None if it may claim something."""
+    low = text.casefold().replace("’", "'").replace("ё", "е").strip()
+    if _YES_OR_NO.match(low) or not asked.issuperset(_NUMBER.findall(low)):
+        return None
+    parts = [part for part in _TURN.split(low) if part and words_of(part)]
+    kinds = [_of_clause(" ".join(words_of(part))) for part in parts]
+    if any(kind is None for kind in kinds):
+        return None
+    return any(kinds)
+
+
+def _of_clause(words: str) -> bool | None:
+    if _EXCUSE.match(words):
+        return False
+    is_russian = words[-1] > "Ѐ" or words[0] > "Ѐ"
+    if any(phrases.search(words) for phrases in (_REFUSALS[1:2] if is_russian else (_REFUSALS[0], *_REFUSALS[2:]))):
+        return True
+    return False if _AFTER_REFUSAL.match(words) or is_courtesy(words) else None

@@ -1,0 +1,658 @@
+"""Reads the form of a text: HTML, Markdown, lists, tables and wrapped lines. It finds the parts that are text. No I/O.
+
+Every mark is replaced by characters of the same number, so each place of the masked text is the same place of the text.
+All work is linear in the length of the text: no pattern can backtrack over more than a bounded number of characters.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import unescape
+from itertools import pairwise
+from typing import Final
+
+NOTHING: Final = "\x00"
+"""Stands for a character that is no text: the characters around it are neighbors."""
+
+_HEADING: Final = "\x1c"
+_HEADER_CELL: Final = "\x1d"
+_ITEM: Final = "\x1e"
+"""Stand at the begin of a heading, of a cell of a table's header, and of an item, where HTML says so."""
+
+BULLETS: Final = "•‣◦▪▫●○■□⁃∙►▶➤➢➔✓✔✗✘✅❌❖★☆\uf0b7\uf0a7"
+"""Characters that begin an item even without a space after them."""
+
+_CELLS: Final = "|│┃║"
+SPACE: Final = " \t\x00\x0b\x0c\x1c\x1d\x1e\x1f\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u202f\u205f\u3000\ufeff"
+"""White space within a line."""
+_STOPS: Final = ".!?。！？…؟।"
+_CLOSERS: Final = "\"'”’»)]}*_`"
+_OPENERS: Final = "\"'“‘«„([{*_`¿¡"
+
+_FORM: Final = re.compile(rf"[\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029<&|│┃║*_\[【\t{BULLETS}①-⓿❶-➓]")
+_OF_PROSE: Final = bytes(code for code in range(128) if not _FORM.match(chr(code)))
+_STARTS_WITH_MARK: Final = re.compile(r"\W|\w{1,5}[.):]|step |paso", re.IGNORECASE)
+"""Characters and begins without which a text has no form: it is prose on one line."""
+
+_OTHER_ENDS: Final = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
+_LINE_ENDS: Final = re.compile("\r+\n|[\r\x0b\x0c\x85\u2028\u2029]")
+
+_HIDDEN: Final = re.compile(r"<!--|<(script|style)\b[^<>]*>", re.IGNORECASE)
+_TAG: Final = re.compile(r"<(/?)([a-zA-Z][\w:.-]{0,30}|[!?][a-zA-Z]{2,20})(?:\s[^<>]*)?/?>")
+_INLINE: Final = frozenset(
+    [
+        "a",
+        "abbr",
+        "acronym",
+        "b",
+        "bdi",
+        "bdo",
+        "big",
+        "cite",
+        "code",
+        "data",
+        "del",
+        "dfn",
+        "em",
+        "font",
+        "i",
+        "img",
+        "input",
+        "ins",
+        "kbd",
+        "label",
+        "mark",
+        "meter",
+        "q",
+        "ruby",
+        "rp",
+        "rt",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+        "sub",
+        "sup",
+        "time",
+        "tt",
+        "u",
+        "var",
+        "wbr",
+    ]
+)
+_BLOCKS: Final = frozenset(
+    [
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "caption",
+        "center",
+        "col",
+        "colgroup",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "frame",
+        "head",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "iframe",
+        "legend",
+        "li",
+        "link",
+        "main",
+        "map",
+        "menu",
+        "meta",
+        "nav",
+        "noscript",
+        "object",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "pre",
+        "section",
+        "select",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "title",
+        "tr",
+        "ul",
+        "video",
+        "audio",
+        "svg",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+    ]
+)
+_LEVELS: Final = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 3, "h5": 3, "h6": 3}
+"""Levels of headings; the lowest ones are not told apart, because a mark has no more room than its tag."""
+_ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,10});")
+
+_LINK: Final = re.compile(
+    r"(!?\[)([^\[\]\n]{0,1000})(\](?:\([^()\s]{0,2000}(?:\([^()\s]{0,300}\)[^()\s]{0,2000})?(?:\s+\"[^\"\n]{0,300}\")?\)"
+    r"|\[[^\[\]\n]{0,100}\]))"
+)
+_FOOTNOTE: Final = re.compile(r"\[\^[^\[\]\s]{1,40}\](?!:)")
+_PLACE_OF_SOURCE: Final = re.compile(r"【[^【】\n]{0,200}】")
+_MARKS: Final = re.compile(r"\*+|_+|`+|~+")
+
+_FENCE: Final = re.compile(r"(`{3,}|~{3,})[ \t]*([\w+#.-]{0,30})[^`\n]{0,200}$")
+_TEXT_FENCES: Final = frozenset({"", "text", "txt", "plain", "plaintext", "markdown", "md", "html", "output"})
+_ATX: Final = re.compile(r"#{1,6}(?=[ \t])")
+_SETEXT: Final = re.compile(r"=+|-+")
+_QUOTE: Final = re.compile(r"(?:>[ \t]?)+")
+_SEPARATOR: Final = re.compile(r"[-+:|=│┃║─━┼├┤┌┐└┘┬┴╞╪╡╤╧╔╗╚╝╠╣╬╦╩╟╢╥╨═ \t]{3,}")
+_SIMPLE: Final = re.compile(
+    rf"(?:[-*+–—·»→](?=[ \t]|$)|[{BULLETS}]\ufe0f?|[①-⓿❶-➓]|\d\ufe0f?\u20e3)[ \t]*(?:\[[ xX✓✔]\][ \t]+)?"
+    r"|\([0-9a-zA-Zа-яё]{1,3}\)[ \t]+|(?:[a-zA-Zа-яё]|[ivxIVX]{1,5})\)[ \t]+"
+    r"|(?:step|шаг|schritt|étape|etape|paso|passo)[ \t]+\d{1,3}[ \t]*[.:)–—-][ \t\x00]+",
+    re.IGNORECASE,
+)
+_NUMBERED: Final = re.compile(
+    r"(\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Z]|[ivxIVX]{2,5})([.)])(?:[ \t\x00]+|$)|(\d{1,2}(?:\.\d{1,2}){1,4})[ \t]+"
+)
+_NUMBERED_LINES: Final = re.compile(
+    r"^[ \t>*_#]*(?:(\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Z]|[ivxIVX]{2,5})[.)]|(\d{1,2}(?:\.\d{1,2}){1,4}))(?=[ \t]|$)",
+    re.MULTILINE,
+)
+_ROMAN: Final = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
+
+_INLINE_BULLET: Final = re.compile(rf"(?<=[ \t])[{BULLETS[:9]}\uf0b7](?=[ \t])")
+_GAP: Final = re.compile(r"(?<=[^\s.!?:;,]) {2,}(?=\S)")
+_LOWER_START: Final = 40
+"""Columns from which a text is wrapped by a program, even if each line begins with a capital letter."""
+
+
+@dataclass(slots=True)
+class Block:
+    """A part of a text that no sentence leaves: a paragraph, an item, a heading, a row, a line of code."""
+
+    parts: list[tuple[int, int]]
+    """Places of its lines in the text, without marks at their begin and end."""
+    level: int = 0
+    """Level of a heading, from 1; 0 for a block of another kind."""
+    header: bool = False
+    """Whether it is the header row of a table."""
+    row: int = 0
+    """Number of the row in its table, from 1; 0 if it is no row."""
+    item: bool = False
+    section: bool = False
+    """Whether a blank line, or another kind of block, stands before it."""
+
+
+def has_form(text: str) -> bool:
+    """Return whether a text may be more than prose on one line."""
+    if "   " in text or _STARTS_WITH_MARK.match(text):
+        return True
+    if text.isascii():
+        # Deleting all other bytes costs a tenth of a search.
+        return bool(text.encode().translate(None, _OF_PROSE))
+    return _FORM.search(text) is not None
+
+
+def masked(text: str, more: Callable[[str], str] | None = None) -> str:
+    """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
+    if _OTHER_ENDS.search(text):
+        text = _LINE_ENDS.sub(lambda found: " " * (len(found[0]) - 1) + "\n", text)
+    text = text.translate(_CONTROLS) if _OWN.search(text) else text
+    if "<" in text and ">" in text:
+        text = _without_tags(text)
+    if "&" in text:
+        text = _ENTITY.sub(_character, text)
+    if more is not None:
+        text = more(text)
+    if "[" in text:
+        text = _LINK.sub(_link, text)
+        text = _FOOTNOTE.sub(nothing, text)
+    if "【" in text:
+        text = _PLACE_OF_SOURCE.sub(nothing, text)
+    if "*" in text or "_" in text or "`" in text or "~" in text:
+        text = _MARKS.sub(_emphasis, text)
+    return text
+
+
+_OWN: Final = re.compile("[\x00\x1c-\x1f]")
+_CONTROLS: Final = dict.fromkeys((0, 0x1C, 0x1D, 0x1E, 0x1F), " ")
+
+
+def nothing(found: re.Match[str]) -> str:
+    """Return a replacement of a match that is no text; its line ends stay."""
+    text = found[0]
+    return NOTHING * len(text) if "\n" not in text else "".join(each if each == "\n" else NOTHING for each in text)
+
+
+def _character(found: re.Match[str]) -> str:
+    plain = unescape(found[0])
+    if len(plain) >= len(found[0]) or plain in "<\x1c\x1d\x1e\x1f\n\r":
+        return found[0]
+    return plain.replace("\xa0", " ") + NOTHING * (len(found[0]) - len(plain))
+
+
+def _emphasis(found: re.Match[str]) -> str:
+    """Return nothing for marks of emphasis and code, and other stars and underscores as they are."""
+    run, start, end, text = found[0], found.start(), found.end(), found.string
+    kind, n = run[0], len(run)
+    if kind in "`~":
+        is_mark = n <= 2 if kind == "`" else n == 2
+        return NOTHING * n if is_mark else run
+    before, after = text[start - 1 : start], text[end : end + 1]
+    is_open = not before.isalnum() and after != "" and not after.isspace()
+    is_close = not after.isalnum() and before != "" and not before.isspace()
+    inside = kind == "*" and n > 1 and before.isalnum() and after.isalnum()
+    return NOTHING * n if n <= 3 and (is_open or is_close or inside) else run
+
+
+def _link(found: re.Match[str]) -> str:
+    return NOTHING * len(found[1]) + found[2] + NOTHING * len(found[3])
+
+
+def _without_tags(text: str) -> str:
+    """Return a text without HTML: blocks are lines, rows have cells, and inline tags are nothing."""
+    text = _without_hidden(text)
+    closed = {found[2].lower() for found in _TAG.finditer(text) if found[1]} | {"!doctype", "?xml"}
+    parts: list[str] = []
+    at, rows = 0, 0
+    for found in _TAG.finditer(text):
+        name, n = found[2].lower(), len(found[0])
+        if name not in _INLINE and name not in _BLOCKS and name not in closed:
+            continue  # such as <your name>
+        between = text[at : found.start()]
+        parts.append(between.replace("\n", " ") if rows else between)
+        at = found.end()
+        if name == "tr":
+            rows = not found[1]
+        elif name in ("table", "tbody", "thead"):
+            rows = 0
+        if name in _INLINE:
+            parts.append((" " if name in ("sup", "img", "input") else NOTHING) * n)
+        elif name in ("td", "th"):
+            parts.append(NOTHING * n if found[1] else f"|{NOTHING * (n - 2)}{_HEADER_CELL if name == 'th' else ' '}")
+        elif rows and name != "tr":
+            parts.append(" " * n)
+        elif name == "br":
+            parts.append(f"{' ' * (n - 1)}\n")
+        else:
+            mark = "\n"
+            if not found[1]:
+                mark = _ITEM if name in ("li", "dt", "dd", "option") else mark
+                mark = _HEADING * _LEVELS.get(name, 0) or mark
+            parts.append("\n" * (n - len(mark)) + mark)
+    parts.append(text[at:])
+    return "".join(parts)
+
+
+def _without_hidden(text: str) -> str:
+    """Return a text without comments, scripts and styles; one that does not end stays."""
+    parts, at = [], 0
+    open_ended: set[str] = set()
+    for found in _HIDDEN.finditer(text):
+        end = f"</{found[1].lower()}" if found[1] else "-->"
+        if found.start() < at or end in open_ended:
+            continue
+        stop = text.find(end, found.end())
+        if stop < 0:
+            stop = text.find(end.upper(), found.end())
+        if stop < 0:
+            open_ended.add(end)
+            continue
+        stop = min(stop + len(end) + (1 if found[1] else 0), len(text))
+        parts += [text[at : found.start()], "\n" * (stop - found.start())]
+        at = stop
+    return "".join([*parts, text[at:]])
+
+
+class _Lines:
+    """The lines of a masked text on their way to blocks."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.blocks: list[Block] = []
+        self.group: list[tuple[int, int]] = []
+        self.group_item = False
+        self.section = True
+        self.rows = 0
+        self._numbers: set[str] | None = None
+
+    def end_group(self) -> None:
+        """Turn the open lines into blocks: a line goes on in the next one, or ends."""
+        if self.group:
+            first = True
+            for parts in _paragraphs(self.text, self.group):
+                self.blocks.append(Block(parts, item=self.group_item and first, section=self.section and first))
+                first = False
+            self.group, self.group_item, self.section = [], False, False
+
+    def add(self, block: Block) -> None:
+        self.end_group()
+        block.section = self.section
+        self.blocks.append(block)
+        self.section = False
+
+    def ends_section(self) -> None:
+        self.end_group()
+        self.section, self.rows = True, 0
+
+    def is_number(self, number: str, *, only: bool) -> bool:
+        """Return whether a number at the start of a line is that of an item: it is 1, or its neighbor is there, too."""
+        before, last = number.rpartition(".")[::2]
+        stem = before and f"{before}."
+        if last.isdigit():
+            if not stem and last in ("0", "1") and not only:
+                return True
+            near = {f"{stem}{int(last) - 1}", f"{stem}{int(last) + 1}"}
+        else:
+            low = last.lower()
+            near = {chr(ord(last) - 1), chr(ord(last) + 1)} if len(last) == 1 else set()
+            if low in _ROMAN:
+                place = _ROMAN.index(low)
+                near |= {each for each in _ROMAN[max(place - 1, 0) : place + 2] if each != low}
+                near |= {each.upper() for each in near}
+        if self._numbers is None:
+            found = _NUMBERED_LINES.findall(self.text)
+            self._numbers = {first or second for first, second in found}
+        return not near.isdisjoint(self._numbers)
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the blocks of a masked text, in order."""
+    lines = _Lines(text)
+    at = 0
+    code = ""
+    split = text.split("\n")
+    front = _front_matter(split)
+    for number, line in enumerate(split):
+        start, at = at, at + len(line) + 1
+        body = line.strip(SPACE)
+        if not body or number in front[1:2] or number in front[:1]:
+            if not body and "\x00" in line and lines.group:
+                continue  # a line of marks alone does not end a paragraph
+            lines.ends_section()
+            continue
+        start += line.index(body[0]) if line[0] != body[0] else 0
+        end = start + len(body)
+        if body[0] in "`~" and (fence := _FENCE.match(body)):
+            if not code:
+                code = fence[1] if fence[2].lower() in _TEXT_FENCES else f"{fence[1]} "
+            elif fence[1].startswith(code.strip()) and not fence[2]:
+                code = ""
+            lines.ends_section()
+            continue
+        if code.endswith(" "):
+            if any(map(str.isalnum, body)):
+                lines.add(Block([(start, end)]))
+            continue
+        if front and front[0] < number < front[1]:
+            lines.group.append((start, end))
+            lines.group[:] = [(lines.group[0][0], end)]
+            continue
+        around = split[max(number - 1, 0) : number + 4]
+        _take(lines, line, start, body, around if number else ["", *around])
+    lines.end_group()
+    found = _with_front_matter(lines.blocks, front, split)
+    return [block for block in found if block.parts]
+
+
+def _take(lines: _Lines, line: str, start: int, body: str, around: Sequence[str]) -> None:
+    """Take one line that is not empty; around are the line before it, itself, and three lines after it."""
+    end = start + len(body)
+    first = body[0]
+    if first == ">" and (quote := _QUOTE.match(body)):
+        rest = body[quote.end() :].lstrip(SPACE)
+        start, body = end - len(rest), rest
+        if not body:
+            lines.ends_section()
+            return
+        first = body[0]
+    level = line.count(_HEADING)
+    if first == "#" and (atx := _ATX.match(body)):
+        rest = body[atx.end() :].lstrip(SPACE)
+        start, level = end - len(rest), min(atx.end(), 3)
+        body = rest.rstrip(" \t#") or rest
+        end = start + len(body)
+        if not body:
+            return
+        first = body[0]
+    if not first.isalnum() and not any(map(str.isalnum, body)):
+        _take_rule(lines, body)
+        return
+    if level:
+        lines.ends_section()
+        if marker := _marker(lines, body):
+            start, body = start + marker, body[marker:]
+        if any(map(str.isalnum, body)):
+            lines.add(Block([(start, end)], level=level))
+        return
+    if _is_row(body, line, around[2] if len(around) > 2 else "", lines):
+        lines.end_group()
+        lines.rows += 1
+        lines.add(Block([(start, end)], row=lines.rows, header=_HEADER_CELL in line or _is_header(lines.rows, around)))
+        return
+    lines.rows = 0
+    marker = _marker(lines, body)
+    if marker or _ITEM in line:
+        lines.end_group()
+        lines.group_item = True
+        start += marker
+        body = body[marker:]
+        if not body.strip(SPACE):
+            return
+        start += len(body) - len(body.lstrip(SPACE))
+    lines.group.append((start, end))
+
+
+def _take_rule(lines: _Lines, body: str) -> None:
+    """Take a line without letters and digits: it is no text, and it may underline a heading."""
+    if lines.group and _SETEXT.fullmatch(body) and len(body) > 1 and not lines.group_item:
+        last = lines.group.pop()
+        lines.end_group()
+        lines.add(Block([last], level=1 if body[0] == "=" else 2))
+        lines.ends_section()
+    elif lines.rows and _SEPARATOR.fullmatch(body):
+        pass  # the table goes on
+    elif body[0] in BULLETS + "-*+–—·" and len(body) == 1:
+        lines.end_group()
+        lines.group_item = True
+    else:
+        lines.ends_section()
+
+
+def _marker(lines: _Lines, body: str) -> int:
+    """Return the length of the mark of an item at the start of a line; 0 if there is none."""
+    first = body[0]
+    at = 0
+    while first in "*_" + NOTHING and at < 4 and body[at + 1 : at + 2] not in ("", " ", "\t"):
+        at += 1
+        first = body[at]
+    if (
+        first.isalpha()
+        and body[at + 1 : at + 2] not in (".", ")", "v", "i", "x", "V", "I", "X")
+        and first not in "sSшШéÉeEpP"
+    ):
+        return 0
+    if simple := _SIMPLE.match(body, at):
+        rest = body[simple.end() :]
+        return simple.end() if any(map(str.isalnum, rest)) or len(simple[0].strip()) == 1 else 0
+    if numbered := _NUMBERED.match(body, at):
+        number = numbered[1] or numbered[3]
+        empty = numbered.end() == len(body)
+        only = numbered[3] is not None or empty
+        if lines.is_number(number, only=only):
+            return numbered.end()
+    return 0
+
+
+def _is_header(row: int, around: Sequence[str]) -> bool:
+    """Return whether the first row of a table is its header: a border stands below it, and not below each row."""
+    if row > 1 or len(around) < 3 or not _is_separator(around[2]):
+        return False
+    return not _is_separator(around[0]) or len(around) < 5 or not _is_separator(around[4])
+
+
+def _is_separator(line: str) -> bool:
+    body = line.strip(SPACE)
+    return (
+        len(body) > 2
+        and _SEPARATOR.fullmatch(body) is not None
+        and ("-" in body or "─" in body or "=" in body or "━" in body or "═" in body)
+    )
+
+
+def _is_row(body: str, line: str, following: str, lines: _Lines) -> bool:
+    """Return whether a line is a row of a table."""
+    if body[0] in _CELLS or body[-1] in _CELLS or " | " in body or "│" in body:
+        return True
+    if "|" in body and (lines.rows or "|" in following):
+        return True
+    if "\t" in body:
+        return True
+    if "  " not in body:
+        return False
+    gaps = {found.end() for found in _GAP.finditer(line)}
+    if not gaps:
+        return False
+    near = {found.end() for found in _GAP.finditer(following)}
+    if lines.rows or (near and (gaps <= near or near <= gaps)) or _is_separator(following):
+        return True
+    last = lines.group[-1] if lines.group else None
+    if last is None:
+        return False
+    begin = lines.text.rfind("\n", 0, last[0]) + 1
+    before = {found.end() for found in _GAP.finditer(lines.text[begin : last[1]])}
+    return bool(before) and (gaps <= before or before <= gaps)
+
+
+def _front_matter(split: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of the lines that begin and end front matter; nothing without it."""
+    if split[0].strip() not in ("---", "+++"):
+        return ()
+    fence = split[0].strip()
+    for number, line in enumerate(split[1:60], start=1):
+        if line.strip() in (fence, "...") and number > 1:
+            return (0, number)
+        if line.strip() and not re.match(r"[\w-]{1,40}[ \t]{0,3}[:=]|[ \t]+\S|-[ \t]", line):
+            return ()
+    return ()
+
+
+def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequence[str]) -> list[Block]:
+    """Return blocks in which the front matter goes with the first sentence after it, so nothing of it is lost."""
+    if not front or len(found) < 2:
+        return found
+    end = sum(len(line) + 1 for line in split[: front[1]])
+    before = [block for block in found if block.parts[0][0] < end]
+    after = found[len(before) :]
+    if not before or not after:
+        return found
+    after[0].parts = [part for block in before for part in block.parts] + after[0].parts
+    return after
+
+
+def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Return lines in paragraphs: a wrapped line goes on in the next, and other line breaks end a sentence.
+
+    A line is wrapped if the next one begins with a small letter, or if the next word had no room in it. Lines that are
+    a list without marks begin alike and have no full stop.
+    """
+    if len(group) == 1:
+        return [list(group)]
+    bodies = [text[start:end] for start, end in group]
+    width = max(map(len, bodies))
+    starts = [body.lstrip(_OPENERS + SPACE)[:1] for body in bodies]
+    ends = [body.rstrip(_CLOSERS + SPACE)[-1:] for body in bodies]
+    lower = [start.islower() for start in starts]
+    has_stop = any(end in _STOPS for end in ends if end) or any(". " in body or "? " in body for body in bodies)
+    is_list = not has_stop and lower[0] and all(lower) and width < _LOWER_START
+    wrapped = not is_list and any(lower[1:])
+    found = [[group[0]]]
+    for place, (before, after) in enumerate(pairwise(bodies)):
+        if not is_list and _goes_on(
+            before, after, ends[place], starts[place + 1], width, wrapped=wrapped, has_stop=has_stop
+        ):
+            found[-1].append(group[place + 1])
+        else:
+            found.append([group[place + 1]])
+    return found
+
+
+def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapped: bool, has_stop: bool) -> bool:
+    """Return whether a line goes on in the next one."""
+    if after[0] in ",;:.!?)]}»”…%" or start.islower():
+        return True
+    if before[-1] in ",(&/–—«“" and len(before) > 1:
+        return True
+    if end == ":" and len(before) < _LOWER_START:
+        return False
+    wide = start > "\u2e7f"
+    word = 1 if wide else min(len(after.partition(" ")[0]), 20)
+    room = width * (0.6 if wrapped else 0.85)
+    is_full = len(before) + 1 + word > room and (wrapped or width >= (18 if wide else _LOWER_START))
+    if end and end in _STOPS:
+        return is_full
+    return is_full and (wrapped or has_stop)
+
+
+def assembled(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int], list[int]]:
+    """Return the text of parts without marks, the places where its runs begin, and where these are in the whole text.
+
+    A word that was divided at the end of a line is one word again.
+    """
+    pieces: list[str] = []
+    places: list[int] = []
+    origins: list[int] = []
+    at = 0
+
+    def add(chunk: str, origin: int) -> None:
+        nonlocal at
+        if chunk:
+            pieces.append(chunk)
+            places.append(at)
+            origins.append(origin)
+            at += len(chunk)
+
+    for number, (start, end) in enumerate(parts):
+        chunk = text[start:end]
+        if number:
+            last = pieces[-1] if pieces else ""
+            if last[-1:] in "-‐\u00ad" and last[-2:-1].isalpha() and chunk[:1].islower():
+                pieces[-1] = last[:-1]
+                at -= 1
+            else:
+                add(" ", start)
+        if NOTHING not in chunk and "\n" not in chunk:
+            add(chunk, start)
+            continue
+        for found in _RUN.finditer(chunk):
+            add(found[0].replace("\n", " "), start + found.start())
+    return "".join(pieces), places, origins
+
+
+_RUN: Final = re.compile(f"[^{NOTHING}]+")
