@@ -299,7 +299,7 @@ def test_the_local_labeler_scores_one_answer_alike_in_any_form(name: str) -> Non
         form: form.format(" ".join(right)) for form in NO_CLAIMS
     }
     answers["table with header"] = TABLE_WITH_HEADER + FORMS["rows of pipes"](right)
-    far = {}
+    far: dict[tuple[str, ...], tuple[float, float]] = {}
     for form, response in answers.items():
         found = scores(response, document)
         far |= {

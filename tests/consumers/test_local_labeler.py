@@ -41,7 +41,8 @@ def test_a_copied_answer_is_supported_and_an_invented_one_is_not() -> None:
 
 
 def test_on_real_questions_swapped_answers_score_clearly_lower() -> None:
-    rows = demo_interactions()
+    # Three of the answers are refusals, which have no adherence.
+    rows = [row for row in demo_interactions() if "trace.adherence" in LABELER.label_now(row).scores]
     for metric, gap in (
         ("trace.adherence", 0.6),
         ("trace.supported_fraction", 0.6),

@@ -192,18 +192,20 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     documents: list[Sequence[str]] = []
     plain_documents: list[Sequence[str]] = []
     for document in interaction.documents:
-        verbatim = plain = document.sentences
-        if verbatim is None or plain is None:
-            verbatim, plain = _document(document.text, (interaction.question,))
+        own = document.sentences
+        verbatim, plain = _document(document.text, (interaction.question,)) if own is None else (own, own)
         documents.append(verbatim)
         plain_documents.append(plain)
     context = (interaction.question, *(" ".join(sentences[:_FIRST_SENTENCES]) for sentences in plain_documents[:3]))
-    response = plain_response = interaction.response_sentences
-    if response is None or plain_response is None:
+    own = interaction.response_sentences
+    response: Sequence[str]
+    plain_response: Sequence[str]
+    if own is None:
         language = _language(_beginning(interaction.response), context)
         found = _located(interaction.response, language, answer=True)
         response, plain_response = _texts(interaction.response, found)
     else:
+        response = plain_response = own
         language = language_of(interaction.response, context)
     return CutInteraction(
         question=interaction.question,
