@@ -330,7 +330,7 @@ def _without_hidden(text: str) -> str:
     return "".join([*parts, text[at:]])
 
 
-class _Lines:
+class _BlockReader:
     """The lines of a masked text on their way to blocks."""
 
     def __init__(self, text: str) -> None:
@@ -384,7 +384,7 @@ class _Lines:
 
 def blocks(text: str) -> list[Block]:
     """Return the blocks of a masked text, in order."""
-    lines = _Lines(text)
+    lines = _BlockReader(text)
     at = 0
     code = ""
     split = text.split("\n")
@@ -421,7 +421,7 @@ def blocks(text: str) -> list[Block]:
     return [block for block in found if block.parts]
 
 
-def _take(lines: _Lines, line: str, start: int, body: str, around: Sequence[str]) -> None:
+def _take(lines: _BlockReader, line: str, start: int, body: str, around: Sequence[str]) -> None:
     """Take one line that is not empty; around are the line before it, itself, and three lines after it."""
     end = start + len(body)
     first = body[0]
@@ -469,7 +469,7 @@ def _take(lines: _Lines, line: str, start: int, body: str, around: Sequence[str]
     lines.group.append((start, end))
 
 
-def _take_rule(lines: _Lines, body: str) -> None:
+def _take_rule(lines: _BlockReader, body: str) -> None:
     """Take a line without letters and digits: it is no text, and it may underline a heading."""
     if lines.group and _SETEXT.fullmatch(body) and len(body) > 1 and not lines.group_item:
         last = lines.group.pop()
@@ -485,7 +485,7 @@ def _take_rule(lines: _Lines, body: str) -> None:
         lines.ends_section()
 
 
-def _marker(lines: _Lines, body: str) -> int:
+def _marker(lines: _BlockReader, body: str) -> int:
     """Return the length of the mark of an item at the start of a line; 0 if there is none."""
     first = body[0]
     at = 0
@@ -526,7 +526,7 @@ def _is_separator(line: str) -> bool:
     )
 
 
-def _is_row(body: str, line: str, following: str, lines: _Lines) -> bool:
+def _is_row(body: str, line: str, following: str, lines: _BlockReader) -> bool:
     """Return whether a line is a row of a table."""
     if body[0] in _CELLS or body[-1] in _CELLS or " | " in body or "│" in body:
         return True

@@ -283,7 +283,7 @@ def _located(text: str, language: str | None, *, answer: bool = False, context: 
     if formed or (answer and answers.may_have_sources(text)):
         marked = masked(text, answers.without_sources if answer else None)
         formed = formed or marked != text
-    reader = _Reader(text, marked, language, context)
+    reader = _SentenceReader(text, marked, language, context)
     found = blocks(marked) if formed else [Block([(0, len(text))], section=True)]
     if answer:
         return list(_claims(reader, found))
@@ -308,7 +308,7 @@ def _texts(text: str, found: Sequence[Sentence]) -> tuple[list[str], list[str]]:
     return [text[each.start : each.end] for each in found], [each.plain for each in found]
 
 
-def _claims(reader: "_Reader", found: Sequence[Block]) -> Iterator[Sentence]:
+def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sentence]:
     """Yield the sentences of an answer that may claim something."""
     waiting: list[Sentence] = []
     in_sources = False
@@ -345,7 +345,7 @@ def _claims(reader: "_Reader", found: Sequence[Block]) -> Iterator[Sentence]:
     yield from waiting
 
 
-class _Reader:
+class _SentenceReader:
     """Cuts the blocks of one text into sentences."""
 
     def __init__(self, text: str, marked: str, language: str | None, context: Iterable[str]) -> None:
