@@ -106,13 +106,13 @@ def test_the_core_install_is_enough_to_import_it_and_pytest_is_not_needed() -> N
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-GREETING = "Thank you for your question."
+OPINION = "Many people admire this."
 DATE = "The tower was built in 1889."
 
 
 def test_a_judge_gives_the_scripted_labels_by_sentence() -> None:
-    rows = [interaction(response=f"{GREETING} {DATE}")]
-    labels = Labels(supported={GREETING: True}, relevant={"It stands in Paris.": True}, utilized={DATE: False})
+    rows = [interaction(response=f"{OPINION} {DATE}")]
+    labels = Labels(supported={OPINION: True}, relevant={"It stands in Paris.": True}, utilized={DATE: False})
     with ScriptedJudge(labels) as judge:
         scripted = score(rows, settings=judge.settings())
     with ScriptedJudge() as judge:
@@ -125,13 +125,13 @@ def test_a_judge_gives_the_scripted_labels_by_sentence() -> None:
 
 
 def test_a_judge_gives_the_scripted_verdicts_by_claim() -> None:
-    row = interaction(reference_answer="The tower is old.", response=f"{GREETING} {DATE}")
+    row = interaction(reference_answer="The tower is old.", response=f"{OPINION} {DATE}")
     labels = Labels(entailed={"The tower is old.": True, DATE: False})
     with ScriptedJudge(labels) as judge:
         found = score([row], settings=judge.settings(families=["ragchecker"])).events[0].scores
     assert (found["ragchecker.precision"], found["ragchecker.recall"]) == (0.0, 1.0)
     assert [prompt.kind for prompt in judge.prompts] == ["claims", "verdicts"]
-    assert judge.prompts[1].claims == {"r1": GREETING, "r2": DATE, "g1": "The tower is old."}
+    assert judge.prompts[1].claims == {"r1": OPINION, "r2": DATE, "g1": "The tower is old."}
 
 
 def test_a_script_of_errors_delays_and_malformed_json_meets_the_real_client() -> None:
@@ -246,12 +246,12 @@ import pytest
 from ragtide import InteractionProducer, score
 from ragtide.testing import Hangs, Labels, ScriptedJudge, Status, interaction, interactions
 
-GREETING = "Thank you for your question."
+OPINION = "Many people admire this."
 
 
 def application(question):
     # It reads the settings of the process, as in production.
-    row = interaction(question=question, response=f"{GREETING} The tower was built in 1889.")
+    row = interaction(question=question, response=f"{OPINION} The tower was built in 1889.")
     return score([row], labeler="judge").events[0]
 
 
@@ -264,7 +264,7 @@ def judge(ragtide_judge, monkeypatch):
 
 @pytest.mark.parametrize(("supported", "adherence"), [(True, 1.0), (False, 0.0)])
 def test_the_fixture_is_a_judge_for_each_test(judge, supported, adherence):
-    judge.labels = Labels(supported={GREETING: supported})
+    judge.labels = Labels(supported={OPINION: supported})
     assert application("When?").scores["trace.adherence"] == adherence
     assert judge.prompts[0].question == "When?"
     assert judge.headers[0]["authorization"] == "Bearer none"

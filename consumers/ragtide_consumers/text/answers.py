@@ -324,7 +324,7 @@ _OF_FORM: Final = (
     _STOCK_HEADINGS
     | _LEAD_WORDS
     | _set(
-        "action actions name value values description property feature features item items field no type category property "
+        "please action actions name value values description property feature features item items field no type category property "
         "fact question column row number task stage phase parameter detail this these follow use here are is with for as "
         "шаг действие название значение описание свойство параметр поле тип категория вопрос номер этап "
         "schritt aktion name wert beschreibung"
