@@ -319,6 +319,7 @@ def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sente
         if reader.is_footnote(block):
             continue
         sentences = reader.sentences(block)
+        in_links = False
         for place, sentence in enumerate(sentences):
             if place == 0 and answers.begins_sources(sentence.plain):
                 in_sources = (len(sentences) == 1 and sentence.plain.endswith(":")) or ":" not in sentence.plain
@@ -327,9 +328,9 @@ def _claims(reader: "_SentenceReader", found: Sequence[Block]) -> Iterator[Sente
                 if not block.level and answers.is_source(sentence.plain):
                     continue
                 in_sources = False
-            if answers.is_courtesy(sentence.plain) or answers.is_about_links(
-                sentence.plain, linked=reader.is_linked(sentence)
-            ):
+            is_page = in_links and sentence.plain.strip(".").isdecimal()  # the rest of `manual.pdf, p. 3`
+            in_links = is_page or answers.is_about_links(sentence.plain, linked=reader.is_linked(sentence))
+            if in_links or answers.is_courtesy(sentence.plain):
                 continue
             if following is not None and place == len(sentences) - 1:
                 if len(sentences) == 1 and answers.is_stock_heading(sentence.plain):
