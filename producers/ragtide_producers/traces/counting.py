@@ -40,24 +40,31 @@ _LIMITS: Final[Mapping[str, int]] = {
 
 
 @dataclass(frozen=True)
-class Message:
+class CountedMessage:
     """A message of the wire, with the fields that hold further messages."""
 
     name: str
-    children: "dict[int, Message]" = field(default_factory=dict)
+    children: "dict[int, CountedMessage]" = field(default_factory=dict)
 
 
-_VALUE: Final = Message("values")
-_PAIR: Final = Message("attributes", {2: _VALUE})
-_ITEMS: Final = Message("lists", {1: _VALUE})
-_VALUE.children.update({5: _ITEMS, 6: Message("mappings", {1: _PAIR})})
-_SPAN: Final = Message(
+_VALUE: Final = CountedMessage("values")
+_PAIR: Final = CountedMessage("attributes", {2: _VALUE})
+_ITEMS: Final = CountedMessage("lists", {1: _VALUE})
+_VALUE.children.update({5: _ITEMS, 6: CountedMessage("mappings", {1: _PAIR})})
+_SPAN: Final = CountedMessage(
     "spans",
-    {9: _PAIR, 11: Message("events", {3: _PAIR}), 13: Message("links", {4: _PAIR}), 15: Message("statuses")},
+    {
+        9: _PAIR,
+        11: CountedMessage("events", {3: _PAIR}),
+        13: CountedMessage("links", {4: _PAIR}),
+        15: CountedMessage("statuses"),
+    },
 )
-_SCOPE_SPANS: Final = Message("scopes", {1: Message("scope names", {3: _PAIR}), 2: _SPAN})
-_RESOURCE: Final = Message("resource attributes", {1: _PAIR, 3: Message("entities")})
-_REQUEST: Final = Message("requests", {1: Message("resources", {1: _RESOURCE, 2: _SCOPE_SPANS, 1000: _SCOPE_SPANS})})
+_SCOPE_SPANS: Final = CountedMessage("scopes", {1: CountedMessage("scope names", {3: _PAIR}), 2: _SPAN})
+_RESOURCE: Final = CountedMessage("resource attributes", {1: _PAIR, 3: CountedMessage("entities")})
+_REQUEST: Final = CountedMessage(
+    "requests", {1: CountedMessage("resources", {1: _RESOURCE, 2: _SCOPE_SPANS, 1000: _SCOPE_SPANS})}
+)
 
 
 def check_protobuf(body: bytes) -> None:  # noqa: PLR0912, PLR0915 - a call for each field would cost more than the field
@@ -72,7 +79,7 @@ def check_protobuf(body: bytes) -> None:  # noqa: PLR0912, PLR0915 - a call for 
     counts = dict.fromkeys(_LIMITS, 0)
     left = ELEMENTS_MAX
     at, end, message, fields = 0, len(body), _REQUEST, 0
-    above: list[tuple[int, Message, int]] = []
+    above: list[tuple[int, CountedMessage, int]] = []
     try:
         while True:
             while at >= end:

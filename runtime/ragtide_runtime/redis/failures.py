@@ -27,7 +27,7 @@ WORDS_LOOKED_AT: Final = 100
 """Words of an error in which its code is looked for."""
 
 
-class Failure(NamedTuple):
+class RefusedState(NamedTuple):
     """What an error code of Redis means."""
 
     remedy: str
@@ -39,36 +39,42 @@ class Failure(NamedTuple):
 
 
 FAILURES: Final = {
-    "READONLY": Failure(
+    "READONLY": RefusedState(
         "this server is a replica, so the connection is opened anew until the address leads to a primary", leaves=True
     ),
-    "UNBLOCKED": Failure("this server became a replica, so the connection is opened anew", leaves=True),
-    "MASTERDOWN": Failure(
+    "UNBLOCKED": RefusedState("this server became a replica, so the connection is opened anew", leaves=True),
+    "MASTERDOWN": RefusedState(
         "this server is a replica that lost its primary: make the address lead to the primary", leaves=True
     ),
-    "LOADING": Failure("Redis still loads its data: wait until it has loaded them", leaves=True),
-    "MISCONF": Failure(
+    "LOADING": RefusedState("Redis still loads its data: wait until it has loaded them", leaves=True),
+    "MISCONF": RefusedState(
         "Redis cannot write its snapshot or append-only file, so it refuses writes: free space on the disk of its "
         "directory (CONFIG GET dir) and look at its log; more maxmemory does not help",
         leaves=True,
     ),
-    "NOREPLICAS": Failure(
+    "NOREPLICAS": RefusedState(
         "fewer replicas are connected than min-replicas-to-write requires: start the replicas, or lower it", leaves=True
     ),
-    "BUSY": Failure("a script runs for long: wait for its end, or end it with SCRIPT KILL", leaves=True),
-    "CLUSTERDOWN": Failure("the cluster has no master for these keys: wait for its failover, or start the node"),
-    "TRYAGAIN": Failure("the cluster moves these keys to another node: wait"),
-    "OOM": Failure("Redis has reached maxmemory: raise maxmemory, or start roles that are missing so that it trims"),
-    "NOAUTH": Failure(
+    "BUSY": RefusedState("a script runs for long: wait for its end, or end it with SCRIPT KILL", leaves=True),
+    "CLUSTERDOWN": RefusedState("the cluster has no master for these keys: wait for its failover, or start the node"),
+    "TRYAGAIN": RefusedState("the cluster moves these keys to another node: wait"),
+    "OOM": RefusedState(
+        "Redis has reached maxmemory: raise maxmemory, or start roles that are missing so that it trims"
+    ),
+    "NOAUTH": RefusedState(
         "this Redis needs a password: set RAGTIDE_REDIS_PASSWORD, or write it into the URL",
         leaves=True,
         misconfigured=True,
     ),
-    "WRONGPASS": Failure(
+    "WRONGPASS": RefusedState(
         f"the user or the password is wrong: correct RAGTIDE_REDIS_PASSWORD or the URL; {ENCODED}", misconfigured=True
     ),
-    "NOPERM": Failure("the ACL forbids this command or key: grant what `ragtide docs redis` lists", misconfigured=True),
-    "MOVED": Failure("this server is a node of a cluster: begin the URL with redis+cluster://", misconfigured=True),
+    "NOPERM": RefusedState(
+        "the ACL forbids this command or key: grant what `ragtide docs redis` lists", misconfigured=True
+    ),
+    "MOVED": RefusedState(
+        "this server is a node of a cluster: begin the URL with redis+cluster://", misconfigured=True
+    ),
 }
 """The errors that ragtide waits for or names, by their code."""
 
