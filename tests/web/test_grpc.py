@@ -1,5 +1,6 @@
 """Traces over gRPC: the same spans, tokens and answers as over HTTP."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,12 +23,22 @@ from ragtide_web import grpc_server
 
 STREAMS = Streams("ragtide", 0)
 TOKEN = "token-0123456789"
+METHOD = f"/{grpc_server.SERVICE}/Export"
 INGEST = {"settle_s": 0.2, "quiet_s": 3600}
 
 
+class Stub(TraceServiceStub):
+    """The stub that exporters use, and its place."""
+
+    def __init__(self, channel: Any, port: int) -> None:
+        super().__init__(channel)  # type: ignore[no-untyped-call]  # generated
+        self.channel = channel
+        self.port = port
+
+
 @asynccontextmanager
-async def calling(monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any) -> AsyncIterator[TraceServiceStub]:
-    """Run the service with gRPC on a free port, and yield the stub that exporters use."""
+async def calling(monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any) -> AsyncIterator[Stub]:
+    """Run the service with gRPC on a free port, and yield a stub."""
     ports: list[int] = []
     monkeypatch.setattr(grpc_server.log, "info", lambda _, **fields: ports.append(fields["grpc_port"]))
     serve = {"grpc_port": 0, **settings.pop("serve", {})}
@@ -35,7 +46,7 @@ async def calling(monkeypatch: pytest.MonkeyPatch, url: str, **settings: Any) ->
         http_service(url, serve=serve, **settings),
         grpc.aio.insecure_channel(f"127.0.0.1:{ports[0]}") as channel,
     ):
-        yield TraceServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+        yield Stub(channel, ports[0])
 
 
 async def test_a_captured_exporter(monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str) -> None:
@@ -73,6 +84,41 @@ async def test_tokens(
     assert bool(await async_redis.exists(STREAMS.open_traces)) == (code is None)
 
 
+async def test_a_call_without_its_body_is_limited_by_token_and_time(
+    monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
+) -> None:
+    """The token is asked for before the body, so a stranger holds nothing; a client holds as much as its token may."""
+    serve = {"tokens": [TOKEN, "other-0123456789"], "token_connections": 2, "body_s": 2.0}
+    right, other = (("authorization", f"Bearer {TOKEN}"),), (("x-api-key", "other-0123456789"),)
+    async with calling(monkeypatch, redis_url, serve=serve) as stub:
+
+        def begun(metadata: Any) -> Any:
+            call = stub.channel.stream_unary(METHOD)(metadata=metadata)
+            return asyncio.create_task(_code_of(call))
+
+        assert await begun((("authorization", "Bearer wrong"),)) == grpc.StatusCode.UNAUTHENTICATED
+        held = [begun(right) for _ in range(3)]
+        done, waiting = await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED)
+        assert {one.result() for one in done} == {grpc.StatusCode.UNAVAILABLE}
+        assert len(waiting) == 2
+        assert await _code(stub, request(*rag()), other) is None
+        assert {await one for one in waiting} == {grpc.StatusCode.UNAVAILABLE}
+        assert await _code(stub, request(*rag()), right) is None
+
+
+async def test_a_connection_that_says_nothing_is_ended(
+    monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
+) -> None:
+    async with calling(monkeypatch, redis_url, serve={"header_s": 0.5}) as stub:
+        for said in (b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", stub.port)
+            writer.write(said)
+            async with asyncio.timeout(20):
+                while await reader.read(1_000):
+                    pass
+            writer.close()
+
+
 async def test_without_room_exporters_send_again(
     monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
 ) -> None:
@@ -106,8 +152,12 @@ async def test_a_port_in_use_is_one_sentence(monkeypatch: pytest.MonkeyPatch, as
 
 
 async def _code(stub: TraceServiceStub, one: ExportTraceServiceRequest, metadata: Any = ()) -> Any:
+    return await _code_of(stub.Export(one, metadata=metadata))
+
+
+async def _code_of(call: Any) -> Any:
     try:
-        await stub.Export(one, metadata=metadata)
+        await call
     except grpc.aio.AioRpcError as error:
         return error.code()
     return None

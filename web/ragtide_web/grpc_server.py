@@ -29,10 +29,13 @@ SERVICE: Final = "opentelemetry.proto.collector.trace.v1.TraceService"
 ROUTE: Final = "gRPC TraceService/Export"
 STOP_S: Final = 10.0
 """Seconds in which running calls are answered when the role ends."""
+IDLE_MS: Final = 300_000
+"""Milliseconds for which a connection without a call stays open. Exporters connect again by themselves."""
 CODES: Final = {
     401: grpc.StatusCode.UNAUTHENTICATED,
     403: grpc.StatusCode.PERMISSION_DENIED,
     # Exporters send again after UNAVAILABLE, and after RESOURCE_EXHAUSTED only with further details.
+    408: grpc.StatusCode.UNAVAILABLE,
     429: grpc.StatusCode.UNAVAILABLE,
 }
 
@@ -52,10 +55,13 @@ async def grpc_service(context: Context) -> AsyncIterator[int]:
             ("grpc.max_receive_message_length", settings.body_bytes),
             ("grpc.so_reuseport", 0),
             ("grpc.max_metadata_size", 65_536),
+            ("grpc.server_handshake_timeout_ms", int(settings.header_s * 1000)),
+            ("grpc.max_connection_idle_ms", IDLE_MS),
         ),
         maximum_concurrent_rpcs=settings.connections,
     )
-    export = grpc.unary_unary_rpc_method_handler(_TraceService(context).answer)
+    # A handler of a stream is called before the body comes, so the token is asked for first.
+    export = grpc.stream_unary_rpc_method_handler(_TraceService(context).answer)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Export": export}),))
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"{host}:{settings.grpc_port}"
@@ -81,12 +87,12 @@ class _TraceService:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def answer(self, body: bytes, call: Any) -> bytes:
+    async def answer(self, bodies: AsyncIterator[bytes], call: Any) -> bytes:
         """Store the spans of a request; the answer comes when they are in Redis."""
         began = asyncio.get_running_loop().time()
         status = 200
         try:
-            return await self._stored(body, call)
+            return await self._stored(bodies, call)
         except TooManyGuessesProblem as problem:
             status = problem.status
             await call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, problem.detail)  # sending again is of no use
@@ -106,12 +112,13 @@ class _TraceService:
             self._context.telemetry.answered(ROUTE, status, asyncio.get_running_loop().time() - began)
         raise AssertionError("abort raises")
 
-    async def _stored(self, body: bytes, call: Any) -> bytes:
+    async def _stored(self, bodies: AsyncIterator[bytes], call: Any) -> bytes:
         shared, headers, state = self._context, _headers(call.invocation_metadata()), dict[str, Any]()
         clients = shared.clients
         client = clients.admitted(headers, "write", clients.addresses(_peer(call.peer()), headers))
         clients.hold(state, client.key)
         try:
+            body = await self._received(bodies)
             client.bytes.take(len(body))
             sent = SentBody(body, "", client, shared.settings.serve)
             async with worked_on(shared, sent, partial(read_body, encoding="protobuf")) as request:
@@ -124,6 +131,17 @@ class _TraceService:
             answer.partial_success.error_message = found.message
         wire: bytes = answer.SerializeToString()
         return wire
+
+    async def _received(self, bodies: AsyncIterator[bytes]) -> bytes:
+        limit_s = self._context.settings.serve.body_s
+        try:
+            async with asyncio.timeout(limit_s):
+                body = await anext(bodies, None)
+        except TimeoutError:
+            raise HttpProblem(408, f"the body did not come within {limit_s:g} s: send it faster") from None
+        if body is None:
+            raise HttpProblem(400, "the call has no request: send one ExportTraceServiceRequest")
+        return body
 
 
 def _peer(text: str) -> str:

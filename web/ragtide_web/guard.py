@@ -81,7 +81,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        malformed = malformed_head(scope["path"], headers)
+        malformed = seen(scope).malformed or malformed_head(scope["path"], headers)
         if malformed is not None:
             await JSONResponse({"detail": malformed}, 400, headers={"Connection": "close"})(scope, receive, send)
             return

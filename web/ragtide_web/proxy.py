@@ -10,7 +10,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,6 +35,8 @@ class Seen:
     """Whether the browser uses HTTPS."""
     forwarded_host: str | None = None
     """Host that the browser asked a trusted proxy for; None if no trusted proxy states it."""
+    malformed: str | None = None
+    """Why the headers of a trusted proxy cannot be used; None if they can."""
 
 
 def seen(scope: Scope) -> Seen:
@@ -79,9 +80,7 @@ class BehindProxy:
         try:
             found = self._seen(scope)
         except ValueError as error:
-            detail = f"the proxy's header X-Forwarded-Prefix {error}"
-            await JSONResponse({"detail": detail}, 400)(scope, receive, send)
-            return
+            found = Seen(malformed=f"the proxy's header X-Forwarded-Prefix {error}")
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":

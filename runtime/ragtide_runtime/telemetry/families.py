@@ -18,6 +18,21 @@ def family(metric: Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> 
     return result
 
 
+class Collected(Collector):
+    """Families that were collected before, so that a thread can encode them: what they were made of goes on changing.
+
+    Args:
+        registry: what to collect.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._families = list(registry.collect())
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the families."""
+        return iter(self._families)
+
+
 OF_THE_PROCESS: Final = ("ragtide_redis_up", "ragtide_http_request")
 """Beginnings of the names of metrics without a pipeline that say nothing of other pipelines."""
 

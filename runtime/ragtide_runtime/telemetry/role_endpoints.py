@@ -16,7 +16,7 @@ from ..redis.client import connect_async
 from ..redis.failures import explained
 from ..settings.model import Settings
 from .backlog_metrics import BacklogCollector
-from .families import of_pipelines
+from .families import Collected, of_pipelines
 from .health import Health, HealthReport
 from .process import ProcessTelemetry
 
@@ -49,9 +49,9 @@ class RoleEndpoints:
         await self._backlog.refresh()
         encode, content_type = choose_encoder(accept)
         registry = self._process.registry
-        return encode(
-            registry if may_see is None else of_pipelines(registry, may_see, deployment=deployment)
-        ), content_type
+        if may_see is not None:
+            registry = of_pipelines(registry, may_see, deployment=deployment)
+        return await asyncio.to_thread(encode, Collected(registry)), content_type
 
     def alive(self) -> HealthReport:
         """Return whether a restart would not help."""

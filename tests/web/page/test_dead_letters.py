@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from tests.support.http_service import Service, http_service
@@ -150,6 +151,26 @@ async def test_a_letter_is_shown_redacted_and_retried_with_a_reason(async_redis:
     assert [(order.user, order.action, order.subject, order.reason) for order in await orders(async_redis)] == [
         ("local user", "retry", f"dead letter {one}", "the labeler is fixed")
     ]
+
+
+async def test_only_an_order_says_what_it_did(async_redis: Any, redis_url: str) -> None:
+    """A link cannot: neither with the sentence in its address, nor with a login or a form that leads there."""
+    (one,) = await add(async_redis, letter(0, {"pipeline": "shop", **GOOD}))
+    said = "1+published+again"
+    async with http_service(redis_url, serve={"tokens": TOKENS}) as service:
+        there = f"/dead?done={said}"
+        status, _, _ = await form(service, "/login", {"token": "ann-0123456789", "next": f"/dead?%64one={said}"})
+        assert status == 303
+        for leads in (there, f"/login?next={quote(there)}"):
+            status, text = await page(service, leads)
+            assert status in (200, 303), leads
+            assert "1 published again" not in text, leads
+        await form(service, "/look", {"theme": "dark", "next": there})
+        assert "1 published again" not in (await page(service, there))[1]
+        _, place, _ = await form(service, f"/dead/0/{one}/retry", {"reason": "mended"})
+        assert place == there
+        assert "1 published again" in (await page(service, there))[1]
+        assert "2 published again" not in (await page(service, "/dead?done=2+published+again"))[1]
 
 
 async def test_a_long_detail_is_redacted_before_it_is_cut(async_redis: Any, redis_url: str) -> None:

@@ -162,6 +162,7 @@ async def test_a_replay_ends_with_its_limit_its_process_or_its_service(
         replays.begin(order(place), "bob")
     assert "took longer than 0.05 s" in (await ended(replays)).problem
     monkeypatch.setattr(rule_replays, "CHILD", "raise SystemExit(3)")
+    replays = RuleReplays(lambda: changes.append(None))
     replays.begin(order(place), "ann")
     assert "exit code 3" in (await ended(replays)).problem
     assert len(changes) == 4

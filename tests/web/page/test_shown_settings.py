@@ -80,7 +80,7 @@ def test_no_secret_and_no_password_of_an_address_is_shown() -> None:
     ("value", "expected"),
     [
         (f"redis://:{SECRET}@redis.internal:6379/0", "redis://***@redis.internal:6379/0"),
-        (f"redis+cluster://u:{SECRET}/@#@a:1,b:2", "***@a:1,b:2"),
+        (f"redis+cluster://u:{SECRET}/@#@a:1,b:2", "redis+cluster://***@a:1,b:2"),
         (f"s3://bucket/folder?secret={SECRET}", "s3://bucket/folder?***"),
         (SecretStr(""), ""),
         ("gpt-5", "gpt-5"),

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -26,7 +26,7 @@ from ..letter_index import LetterSummary, summary_of
 from ..orders import form_of, reason_in, record_order
 from ..rendering import HEADERS, render
 from ..same_site import same_site
-from ..shown_letter import shown_letter
+from ..shown_letter import ShownLetter, shown_letter
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 
@@ -103,7 +103,8 @@ async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> Str
         async for stored in read_dead_letters(shared.redis, shared.settings.layout.all(), unreadable):
             summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
             if wanted in ("", summary.reason) and may_see(viewer, summary):
-                yield to_json(await _exported(shared, viewer, stored, summary)) + b"\n"
+                shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+                yield await asyncio.to_thread(_line, stored, shown)  # a payload may have 4 MiB
 
     name = f"dead-letters{'-' + wanted if wanted else ''}.jsonl"
     headers = {
@@ -114,17 +115,15 @@ async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> Str
     return StreamingResponse(lines(), headers=headers)
 
 
-async def _exported(
-    shared: Context, viewer: Viewer, stored: StoredDeadLetter, summary: LetterSummary
-) -> dict[str, Any]:
+def _line(stored: StoredDeadLetter, shown: ShownLetter) -> bytes:
     letter = stored.letter
-    shown = await shown_letter(shared.hiding, letter, summary, sees_texts=viewer.sees_texts)
     fields = letter.model_dump(mode="json", exclude={"payload", "payload_encoding", "detail"}, exclude_none=True)
     found = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": shown.detail}
     if shown.payload is None:
-        return {**found, "payload_hidden": shown.hidden}
-    text, encoding = letter.encode_payload(shown.payload)
-    return {**found, "payload": text, "payload_encoding": encoding}
+        found["payload_hidden"] = shown.hidden
+    else:
+        found["payload"], found["payload_encoding"] = letter.encode_payload(shown.payload)
+    return to_json(found) + b"\n"
 
 
 @router.get("/dead/{partition}/{letter_id}")

@@ -11,7 +11,7 @@ from ...context import Shared, addresses_of_request
 from ...problems import HttpProblem
 from ...proxy import prefix_of, seen
 from ..orders import form_of, record_order
-from ..rendering import HEADERS, THEME_COOKIE, render
+from ..rendering import HEADERS, THEME_COOKIE, done_in, render
 from ..same_site import same_site
 from ..viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
 from ..words import COOKIE, LANGUAGES
@@ -53,6 +53,8 @@ def local_path(text: str, prefix: str = "") -> str:
         found = urlsplit(text)
     except ValueError:
         return "/"
+    if done_in(text):  # the sentence of an order comes from the order, never from a link
+        text = found.path
     safe = text.startswith("/") and not text.startswith(("//", "/\\")) and not found.scheme and not found.netloc
     return text if safe and text.isprintable() and "\\" not in text else "/"
 
