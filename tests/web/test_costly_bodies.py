@@ -11,15 +11,18 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from prometheus_client import exposition
 from pydantic_core import from_json
 from tests.support.http_service import Service, http_service
 from tests.support.wire_spans import rag, request
+from tests.web.page.test_dead_letters import add, letter
 
 from ragtide_producers.ingest import receiver
 from ragtide_producers.shapes import json_values
 from ragtide_web import items
 from ragtide_web.json_items import split_items
 from ragtide_web.memory import Memory
+from ragtide_web.page.routes import dead_letters
 from ragtide_web.problems import HttpProblem
 
 MIB = 1024 * 1024
@@ -49,6 +52,9 @@ COSTLY: list[tuple[str, str, str, bytes, str, int]] = [
     ("resources in JSON", "/v1/traces", JSON, b'{"resourceSpans":[' + b"{}," * 300_000 + b"{}]}", "", 413),
     ("attributes in JSON", "/v1/traces", JSON, b'{"resourceSpans":[{"resource":{"attributes":'
      + listed(b"{},", 4 * MIB) + b"}}]}", "", 413),
+    ("attributes in UTF-16", "/v1/traces", JSON, ('{"x":"\\"","resourceSpans":[{"resource":{"attributes":['
+     + "{}," * 1_100_000 + "{}]}}]}").encode("utf-16-le"), "", 413),
+    ("lines of numbers", "/v1/traces", JSON, b"1\n" * 9 * MIB, "", 400),
     ("numbers in JSON", "/v1/traces", JSON, b'{"x":' + listed(b"1,", 9 * MIB) + b"}", "", 413),
     ("encodings in a row", "/v1/traces", PROTOBUF, b"x", "gzip, gzip", 415),
 ]  # fmt: skip
@@ -105,6 +111,31 @@ async def test_work_on_a_body_is_not_in_the_event_loop(
         )
     assert inside == set()
     assert await async_redis.xlen("ragtide:{0}:interactions") == 301
+
+
+async def test_long_answers_are_not_made_in_the_event_loop(
+    async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The text of the metrics, and the lines of an export."""
+    threads: list[threading.Thread] = []
+
+    def watch(place: Any, name: str) -> None:
+        real = getattr(place, name)
+
+        def watched(*given: Any) -> Any:
+            threads.append(threading.current_thread())
+            return real(*given)
+
+        monkeypatch.setattr(place, name, watched)
+
+    watch(dead_letters, "to_json")
+    watch(exposition, "generate_latest")
+    await add(async_redis, letter(0, {"pipeline": "shop"}))
+    async with http_service(redis_url) as service:
+        assert b"shop" in (await service.get("/dead/export"))[1]
+        assert b"ragtide_redis_up" in (await service.get("/metrics"))[1]
+    assert len(threads) == 2
+    assert threading.current_thread() not in threads
 
 
 async def test_a_body_is_counted_as_it_is_decompressed(async_redis: Any, redis_url: str) -> None:

@@ -1,5 +1,6 @@
 """Interactions and feedback over HTTP: each item is answered, and a retry is safe."""
 
+import codecs
 import gzip
 import json
 from typing import Any
@@ -45,6 +46,14 @@ async def test_one_a_list_and_lines_are_published_once(async_redis: Any, redis_u
     found = await stored(async_redis)
     assert [one.interaction_id for one in found] == ["i-0", "i-1", "i-2", "z"]
     assert {one.source for one in found} == {"http"}
+
+
+async def test_a_mark_before_the_body_changes_nothing(async_redis: Any, redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        for kind in ("application/json", "application/x-ndjson"):
+            body = codecs.BOM_UTF8 + json.dumps(ITEM | {"interaction_id": kind}).encode()
+            status, answer = await service.post("/v1/interactions", data=body, content_type=kind)
+            assert (status, answer["published"]) == (200, 1), kind
 
 
 async def test_each_bad_item_is_told_and_the_others_are_published(async_redis: Any, redis_url: str) -> None:

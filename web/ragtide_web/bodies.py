@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -143,6 +144,7 @@ async def read_lines(request: Request, client: Client, settings: ServeSettings) 
     item_came: Callable[[], None] = request.scope["state"].get("item_came", lambda: None)
     rest: list[bytes] = []
     size = blank = 0
+    mark = BOM_UTF8  # some programs write it before a text
     async for chunk in _sent(request, client, encoding):
         for part in opened.parts(chunk):
             first, *others = part.split(b"\n")
@@ -155,7 +157,8 @@ async def read_lines(request: Request, client: Client, settings: ServeSettings) 
             if size > settings.body_bytes:
                 raise too_large(f"a line has more than {settings.body_bytes:,} bytes")
             if others:
-                for line in (b"".join(rest), *others[:-1]):
+                first, mark = b"".join(rest).removeprefix(mark), b""
+                for line in (first, *others[:-1]):
                     if line.strip():
                         blank = 0
                         item_came()
@@ -163,7 +166,7 @@ async def read_lines(request: Request, client: Client, settings: ServeSettings) 
                 rest, size = [others[-1]], len(others[-1])
             await asyncio.sleep(0)  # decompressed parts come without a wait of their own
     opened.end()
-    line = b"".join(rest)
+    line = b"".join(rest).removeprefix(mark)
     if line.strip():
         yield line
 

@@ -1,6 +1,7 @@
 """Splits a JSON list into its items, so that never more than one of them is parsed at a time."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -30,13 +31,22 @@ def split_items(parts: Iterable[bytes], most: int) -> Iterator[bytes]:
         HttpProblem: 413, there are too many items, or one is too large.
     """
     splitter, count = _Splitter(), 0
-    for part in parts:
+    for part in _without_mark(parts):
         for item in splitter.items(part):
             count += 1
             if count > most:
                 raise HttpProblem(413, f"the list has more than {most:,} items (serve.body_items): send NDJSON")
             yield item
     splitter.end()
+
+
+def _without_mark(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the parts without the mark that some programs write before a text in UTF-8."""
+    parts, first = iter(parts), b""
+    while len(first) < len(BOM_UTF8) and (part := next(parts, None)) is not None:
+        first += part
+    yield first.removeprefix(BOM_UTF8)
+    yield from parts
 
 
 class _Splitter:

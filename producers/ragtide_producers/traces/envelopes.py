@@ -5,6 +5,7 @@ Sources: OpenTelemetry protocol (old names until 0.15), Grafana Tempo (`batches`
 
 import base64
 import binascii
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -54,11 +55,14 @@ def json_request(body: bytes) -> Json:
     In OTLP's JSON the ids are hexadecimal, in that of Tempo base64. A body may have a JSON value a line. Half a pair of
     surrogates and bytes that are not UTF-8 become the replacement character.
 
+    Args:
+        body: the request, in UTF-8 (`in_utf8`).
+
     Raises:
         ValueError: the body is no JSON, or holds no spans of OTLP; the message names the format if it is known.
         RecursionError: the JSON is too deep.
     """
-    text = _decoded(body)
+    text = _decoded(body, "utf-8")
     value = _loaded(text)
     if _SURROGATE.search(text):
         value = _mended(value)
@@ -72,8 +76,15 @@ def json_request(body: bytes) -> Json:
     return {"resourceSpans": spans}
 
 
-def _decoded(body: bytes) -> str:
+def in_utf8(body: bytes) -> bytes:
+    """Return JSON in UTF-8, whatever it is in, without the mark before it."""
     encoding = json.detect_encoding(body)
+    if encoding == "utf-8":
+        return body
+    return _decoded(body, encoding).encode("utf-8", "surrogatepass")
+
+
+def _decoded(body: bytes, encoding: str) -> str:
     try:
         return body.decode(encoding, "surrogatepass")
     except UnicodeDecodeError:
@@ -84,10 +95,17 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2:
+        found = []
+        for line in io.StringIO(text, newline=None):  # other separators of lines may stand in texts
+            if line.isspace():
+                continue
+            value = json.loads(line)
+            if not isinstance(value, dict | list):
+                raise
+            found.append(value)
+        if len(found) < 2:
             raise
-        return [json.loads(line) for line in lines]
+        return found
 
 
 def _mended(value: Any) -> Any:

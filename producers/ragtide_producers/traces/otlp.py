@@ -18,7 +18,7 @@ try:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1 import trace_pb2
 
-    from .envelopes import json_request, mended_wire, old_scopes
+    from .envelopes import in_utf8, json_request, mended_wire, old_scopes
 except ModuleNotFoundError:
     raise ConfigurationError("reading traces needs opentelemetry-proto: pip install 'ragtide[web]'") from None
 
@@ -54,6 +54,7 @@ def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest
 def _json_request(body: bytes) -> ExportTraceServiceRequest:
     request = ExportTraceServiceRequest()
     try:
+        body = in_utf8(body)
         check_json(body)
         fields = json_request(body)
         _check_counts(fields)

@@ -109,6 +109,14 @@ def test_half_a_surrogate_is_mended_in_both_encodings(half: str, mended: str) ->
         assert span.attributes["k"][0].rstrip("_") == mended
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_the_encoding_and_the_ends_of_lines_change_nothing(encoding: str) -> None:
+    one = json.dumps(with_texts("a\u2028b\x85c"), ensure_ascii=False)
+    for body, count in ((one, 1), (f"{one}\r\n\n{one}\n", 2), (f"{one}\r{one}", 2)):
+        spans = list(spans_of(decode_request(body.encode(encoding), "json")))
+        assert [span.name for span in spans] == ["a\u2028b\x85c"] * count
+
+
 def test_a_text_that_is_cut_inside_a_character_loses_no_other() -> None:
     wire = decode_request(json.dumps(with_texts("EMJ")).encode(), "json").SerializeToString()
     with pytest.raises(DecodeError):
