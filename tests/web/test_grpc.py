@@ -119,6 +119,20 @@ async def test_a_connection_that_says_nothing_is_ended(
             writer.close()
 
 
+async def test_calls_share_the_memory_of_bodies(
+    monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
+) -> None:
+    """The memory of a call is free again when it is answered, also when it is refused."""
+    async with calling(monkeypatch, redis_url, serve={"bodies_bytes": 4_000, "body_bytes": 4_000}) as stub:
+        for _ in range(5):
+            assert await _code(stub, request(*rag(answer="word " * 250))) is None
+            broken = stub.channel.stream_unary(METHOD)(iter([b"\xff" * 3_900]))
+            assert await _code_of(broken) == grpc.StatusCode.INVALID_ARGUMENT
+    async with calling(monkeypatch, redis_url, serve={"bodies_bytes": 1_100, "body_bytes": 5_000}) as stub:
+        assert await _code(stub, request(*rag(answer="word " * 250))) == grpc.StatusCode.UNAVAILABLE
+        assert await _code(stub, request(*rag())) is None
+
+
 async def test_without_room_exporters_send_again(
     monkeypatch: pytest.MonkeyPatch, async_redis: Any, redis_url: str
 ) -> None:

@@ -117,13 +117,17 @@ class _TraceService:
         clients = shared.clients
         client = clients.admitted(headers, "write", clients.addresses(_peer(call.peer()), headers))
         clients.hold(state, client.key)
+        received = 0
         try:
             body = await self._received(bodies)
+            shared.memory.receive(len(body))
+            received = len(body)
             client.bytes.take(len(body))
             sent = SentBody(body, "", client, shared.settings.serve)
             async with worked_on(shared, sent, partial(read_body, encoding="protobuf")) as request:
                 found = await shared.receiver.store(request, client.patterns)
         finally:
+            shared.memory.release(received)
             clients.release(state)
         answer = ExportTraceServiceResponse()
         if found.rejected:
