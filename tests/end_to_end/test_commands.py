@@ -51,7 +51,7 @@ def test_the_demo_fires_an_alert_when_quality_falls_and_ends_well(tmp_path: Path
     assert all(int(name.removeprefix("demo-")) >= 240 for name in drift["worst_interaction_ids"])
     assert "trace.adherence of demo fell" in drift["message"]
     overall = {e["metric"]: e for e in result["estimates"] if e["segment"] is None}
-    assert overall["trace.adherence"]["n"] == 480
+    assert overall["trace.context_utilization"]["n"] == 480
 
 
 @pytest.mark.heavy
@@ -111,8 +111,8 @@ def test_a_file_is_published_scored_estimated_and_watched(redis: Any, redis_url:
         wait_for_events(redis, 80)
         wait_for_aggregation(redis)
         found = {(e["segment"], e["metric"]): e for e in estimates(redis_url)}
-        assert found[None, "trace.adherence"]["n"] == 80
-        assert found["dataset=hagrid", "trace.adherence"]["n"] == 40
+        assert found[None, "trace.context_utilization"]["n"] == 80
+        assert found["dataset=hagrid", "trace.context_utilization"]["n"] == 40
         assert found[None, "rmse.trace.adherence"]["estimate"] > 0
         named = {"pipeline", "segment", "metric", "n", "estimate", "lower", "upper", "strategy", "confidence", "window"}
         assert named <= set(found[None, "trace.adherence"])
@@ -134,7 +134,9 @@ def test_a_run_closes_its_interval_when_all_of_it_is_scored(redis: Any, redis_ur
         wait_for_events(redis, 80)
         wait_for_aggregation(redis)
     shown = command(redis_url, "estimates", "--run", "nightly", "--strategy", "hoeffding", "--json")
-    (whole,) = [e for e in json.loads(shown.stdout) if e["segment"] is None and e["metric"] == "trace.adherence"]
+    (whole,) = [
+        e for e in json.loads(shown.stdout) if e["segment"] is None and e["metric"] == "trace.context_utilization"
+    ]
     assert (whole["n"], whole["population_size"]) == (80, 80)
     assert whole["lower"] == pytest.approx(whole["estimate"], abs=1e-12)
 
@@ -232,7 +234,7 @@ def test_a_users_mistake_is_one_sentence_without_a_stack_trace(
 
 
 def test_a_redis_that_is_not_there_is_one_sentence_without_its_password() -> None:
-    for arguments in (("estimates",), ("worker",), ("doctor",), ("watch", "--once")):
+    for arguments in (("estimates",), ("alerts",), ("doctor",), ("watch", "--once")):
         done = command("redis://user:s3cret@127.0.0.1:1/0", *arguments)
         assert done.returncode == 1
         assert "127.0.0.1:1" in done.stderr
@@ -252,10 +254,10 @@ def test_two_processes_without_a_url_share_one_redis(tmp_path: Path) -> None:
     done = command("", "publish", str(SAMPLE), "--json", extra=extra)
     assert json.loads(done.stdout)["published"] == 80
     with running("up", "", tmp_path / "up.log", extra):
-        wait_until(lambda: _n_adherence(extra) == 80)
-    assert _n_adherence(extra) == 80
+        wait_until(lambda: _n_scored(extra) == 80)
+    assert _n_scored(extra) == 80
 
 
-def _n_adherence(extra: dict[str, str]) -> int:
+def _n_scored(extra: dict[str, str]) -> int:
     found = json.loads(command("", "estimates", "--json", extra=extra).stdout)
-    return max((e["n"] for e in found if e["metric"] == "trace.adherence"), default=0)
+    return max((e["n"] for e in found if e["metric"] == "trace.context_utilization"), default=0)

@@ -132,11 +132,15 @@ def test_a_baseline_is_paired_by_interaction_id(
     better = tmp_path / "better.jsonl"
     lines = [json.loads(line) for line in scores.read_text().splitlines()]
     for line in lines:
-        line["scores"][METRIC] = min(1.0, line["scores"][METRIC] + 0.05)
         line["pipeline"] = "of another name"
-    lines = [{**line, "scores": {**line["scores"], METRIC: 1.0}} for line in lines]
+    # A refusal claims nothing, so it has no such score.
+    lines = [{**line, "scores": {**line["scores"], METRIC: 1.0}} for line in lines if METRIC in line["scores"]]
     better.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ours = [json.loads(line)["scores"][METRIC] for line in scores.read_text().splitlines()]
+    ours = [
+        found
+        for line in scores.read_text().splitlines()
+        if (found := json.loads(line)["scores"].get(METRIC)) is not None
+    ]
     gap = sum(ours) / len(ours) - 1
     condition = f"{METRIC}.difference.mean < {gap + 1e-6}"
     done = gated(capsys, scores, "--baseline", str(better), "--fail-if", condition)
@@ -183,7 +187,7 @@ def test_json_has_one_object_per_interaction_and_the_summary_is_in_a_file_of_its
     assert (summary["scored"], summary["problems"]) == (20, 0)
     assert summary["gate"]["outcome"] == "fail"
     assert summary["gate"]["exit_code"] == 4
-    values = [line["scores"][METRIC] for line in lines]
+    values = [line["scores"][METRIC] for line in lines if METRIC in line["scores"]]
     (mean,) = [one["estimate"] for one in summary["estimates"] if one["metric"] == METRIC]
     assert mean == pytest.approx(sum(values) / len(values))
     saved = tmp_path / "saved.jsonl"

@@ -136,7 +136,7 @@ def rows(count: int) -> str:
     bad = [
         {"pipeline": "p", "question": f"q {number}", "response": "r", "documents": ["d"], "segmets": f"t {number}"}
         if number % 2
-        else {"pipeline": "p", "question": number, "response": "r", "documents": ["d"]}
+        else {"pipeline": "p", "question": {"text": number}, "response": "r", "documents": ["d"]}
         for number in range(count)
     ]
     good = {"pipeline": "p", "question": "q", "response": "The tower is iron.", "documents": ["The tower is iron."]}
@@ -151,7 +151,7 @@ def test_problems_of_many_rows_are_summed_up(tmp_path: Path, capsys: pytest.Capt
     lines = [line for line in done.stderr.splitlines() if line.startswith("rows.jsonl:")]
     assert len(lines) == 12
     assert sum("105 more like it" in line for line in lines) == 2
-    assert "rows.jsonl:1: question" in lines[0]
+    assert "question" in lines[0]
     assert len(done.stderr) < 5000
 
 
