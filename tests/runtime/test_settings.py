@@ -5,6 +5,7 @@ import pytest
 
 from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
 from ragtide_runtime.settings.model import Settings, load_settings
+from ragtide_schemas.printable import printable
 
 RULE = """
 [[alerts]]
@@ -156,16 +157,32 @@ def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
         ("RAGTIDE_JUDGE_MODLE", "did you mean RAGTIDE_JUDGE_MODEL?"),
         ("RAGTIDE_JUDGE__MODEL", "write one underscore between table and name, as in RAGTIDE_JUDGE_MODEL"),
         ("RAGTIDE_REDIS", "RAGTIDE_REDIS is no setting: did you mean RAGTIDE_REDIS_URL?"),
-        ("RAGTIDE_XYZ", "RAGTIDE_XYZ is no setting: unset it, or see ragtide docs settings"),
+        ("RAGTIDE_PASSWORD", "did you mean RAGTIDE_REDIS_PASSWORD?"),
+        ("RAGTIDE_TOKENS", "did you mean RAGTIDE_SERVE_TOKENS?"),
+        ("RAGTIDE_URL", "did you mean RAGTIDE_REDIS_URL?"),
     ],
 )
-def test_an_unknown_variable_is_an_error_with_what_was_meant(
+def test_a_misspelt_variable_is_an_error_with_what_was_meant(
     name: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "judge")
     with pytest.raises(ConfigurationError) as caught:
         load_settings()
     assert said in str(caught.value)
+
+
+def test_a_variable_of_the_user_is_named_once_and_stops_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = ("RAGTIDE_CHART", "RAGTIDE_ENV", "RAGTIDE_IMAGE", "RAGTIDE_ODD\x1b[2J", "RAGTIDE_ROOT")
+    for name in own:
+        monkeypatch.setenv(name, "secret")
+    for _ in range(2):
+        load_settings()
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition(" ")[0] for line in said] == [printable(name) for name in own]
+    assert "secret" not in caplog.text
+    assert "\x1b" not in caplog.text
 
 
 def test_in_an_application_an_unknown_variable_is_a_warning_said_once(

@@ -5,12 +5,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from types import UnionType
-from typing import Annotated, Any, Final, Union, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
+from ragtide_schemas.printable import printable
 from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
@@ -37,8 +38,17 @@ def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
             yield from ((f"{variable}_{inner}".upper(), one) for inner, one in field.annotation.model_fields.items())
 
 
-def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return a sentence for each variable with the prefix that is no setting: its name, and a similar setting.
+class UnknownVariable(NamedTuple):
+    """A variable with the prefix that is no setting."""
+
+    sentence: str
+    """Its name, and the setting that was probably meant."""
+    near: bool
+    """Whether a setting was probably meant; otherwise the variable is probably one of the user's own."""
+
+
+def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | None = None) -> list[UnknownVariable]:
+    """Return each variable with the prefix that is no setting.
 
     Args:
         model: the settings.
@@ -49,25 +59,29 @@ def unknown_variables(model: type[BaseModel], environment: Mapping[str, str] | N
     # A pair of a setting may have a variable of its own, such as RAGTIDE_SPLITS_SHOP.
     pairs = [name for name, field in model.model_fields.items() if _kind_of(field.annotation) == "pairs"]
     prefixes = tuple(f"{PREFIX}{name}_".upper() for name in pairs)
-    sentences = []
+    found = []
     for name, value in sorted(environment.items()):
         variable = name.upper()
         if not variable.startswith(PREFIX) or variable in known or variable.startswith(prefixes):
             continue
         if _OF_KUBERNETES.search(variable) or (variable.endswith("_PORT") and _OF_KUBERNETES_VALUE.match(value)):
             continue
-        sentences.append(_sentence(name, sorted(known)))
-    return sentences
+        found.append(_unknown(name, sorted(variable.removeprefix(PREFIX) for variable in known)))
+    return found
 
 
-def _sentence(name: str, known: list[str]) -> str:
+def _unknown(name: str, known: list[str]) -> UnknownVariable:
     wanted = re.sub("_+", "_", name.upper()).removeprefix(PREFIX)
-    near = closest(wanted, [variable.removeprefix(PREFIX) for variable in known], likeness=0.7)
-    why = f"{name} is no setting"
-    if "__" in name and near:
-        return f"{why}: write one underscore between table and name, as in {PREFIX}{near}"
-    meant = f"did you mean {PREFIX}{near}?" if near else "unset it, or see ragtide docs settings"
-    return f"{why}: {meant}"
+    # A name without its table is a near miss, too: RAGTIDE_TOKENS for RAGTIDE_SERVE_TOKENS.
+    without_table = (variable for variable in sorted(known, key=len) if variable.endswith(f"_{wanted}"))
+    near = closest(wanted, known, likeness=0.7) or next(without_table, None)
+    why = f"{printable(name)} is no setting"
+    if near is None:
+        return UnknownVariable(f"{why} and is ignored: unset it, or see ragtide docs settings", near=False)
+    if "__" in name:
+        why = f"{why}: write one underscore between table and name, as in {PREFIX}{near}"
+        return UnknownVariable(why, near=True)
+    return UnknownVariable(f"{why}: did you mean {PREFIX}{near}?", near=True)
 
 
 class Environment(EnvSettingsSource):

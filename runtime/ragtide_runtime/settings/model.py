@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -343,14 +344,17 @@ def settings_file() -> Path:
 
 
 def load_settings(**overrides: object) -> Settings:
-    """Return the settings of this process.
+    """Return the settings of this process; log a variable that is far from every setting, as it may be the user's own.
 
     Raises:
-        ConfigurationError: a setting is unknown or wrong, or the file that `RAGTIDE_CONFIG` names cannot be read.
+        ConfigurationError: a setting is wrong or probably misspelt, the file has an unknown one, or the file that
+            `RAGTIDE_CONFIG` names cannot be read.
     """
     unknown = unknown_variables(Settings)
-    if unknown:
-        raise ConfigurationError(f"settings: {'; '.join(unknown)}")
+    misspelt = [variable.sentence for variable in unknown if variable.near]
+    if misspelt:
+        raise ConfigurationError(f"settings: {'; '.join(misspelt)}")
+    _warn(variable.sentence for variable in unknown)
     return _load(overrides)
 
 
@@ -358,13 +362,20 @@ def settings_of_application(**overrides: object) -> Settings:
     """Return the settings of a user's application; log an unknown variable instead of raising an error.
 
     The variable may belong to a newer release or to another program, and a typo must not keep an application from
-    starting. Roles and commands of ragtide refuse unknown variables.
+    starting. Roles and commands of ragtide refuse one that is probably a misspelt setting.
     """
-    for sentence in unknown_variables(Settings):
+    _warn(
+        f"{sentence}; it is ignored here, but ragtide's commands refuse it" if near else sentence
+        for sentence, near in unknown_variables(Settings)
+    )
+    return _load(overrides)
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
         if sentence not in _warned:
             _warned.add(sentence)
-            log.warning("%s; it is ignored here, but ragtide's commands refuse it", sentence)
-    return _load(overrides)
+            log.warning("%s", sentence)
 
 
 log: Final = logging.getLogger("ragtide.settings")
