@@ -36,10 +36,13 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
 
 
 async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
-    """Return used memory and maxmemory of a single server; None for a cluster, whose nodes share the partitions."""
+    """Return used memory and maxmemory of a server; None without INFO and for a cluster (its nodes share partitions)."""
     if isinstance(redis, RedisCluster):
         return None
-    info = await redis.info("memory")
+    try:
+        info = await redis.info("memory")
+    except ResponseError:
+        return None
     return float(info["used_memory"]), float(info.get("maxmemory", 0))
 
 

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
 from ragtide_runtime.redis.eviction import SAFE, danger_of
-from ragtide_runtime.redis.failures import FAILURES
+from ragtide_runtime.redis.failures import FAILURES, explained
 from ragtide_runtime.redis.server.binary import MINIMUM_VERSION
 
 from .finding import Finding
@@ -16,7 +17,12 @@ from .finding import Finding
 async def server_findings(redis: Redis) -> list[Finding]:
     """Return findings about every server that takes writes: the server, or each master of a cluster by name."""
     found: list[Finding] = []
-    for name, info in await servers(redis):
+    try:
+        infos = await servers(redis)
+    except ResponseError as error:
+        unseen = f"INFO is refused, so version, durability, memory and eviction are not checked: {explained(error)}"
+        return [Finding("warning", "server", unseen, "allow INFO, or check them yourself")]
+    for name, info in infos:
         about = [_version(info), *_refusals(info), _durability(info), *_replicas(info), _memory(info)]
         found += [replace(finding, subject=name + finding.subject) for finding in about]
     return found

@@ -25,6 +25,7 @@ from .addresses import ENCODED
 
 WORDS_LOOKED_AT: Final = 100
 """Words of an error in which its code is looked for."""
+LETTERS_LOOKED_AT: Final = 20 * WORDS_LOOKED_AT
 
 
 class RefusedState(NamedTuple):
@@ -72,6 +73,10 @@ FAILURES: Final = {
     "NOPERM": RefusedState(
         "the ACL forbids this command or key: grant what `ragtide docs redis` lists", misconfigured=True
     ),
+    "UNKNOWN": RefusedState(
+        "this Redis is too old or has this command disabled: use one with all commands that `ragtide docs redis` lists",
+        misconfigured=True,
+    ),
     "MOVED": RefusedState(
         "this server is a node of a cluster: begin the URL with redis+cluster://", misconfigured=True
     ),
@@ -93,6 +98,8 @@ _OF_CLASS: Final[dict[type[Exception], str]] = {
 _NEEDS_PASSWORD: Final = ("HELLO must be called with the client already authenticated", "Authentication required")
 _FORBIDDEN: Final = ("ACL failure in script", "has no permissions to", "executing the script can't run this command")
 """Words of an ACL that forbids a command inside a script."""
+_UNKNOWN: Final = ("unknown command", "Unknown Redis command", "Unknown command called from script")
+"""Words about a command that a provider has taken away; they have no code."""
 _NO_SUCH_NAME: Final = frozenset(
     getattr(socket, name) for name in ("EAI_NONAME", "EAI_NODATA") if hasattr(socket, name)
 )
@@ -111,11 +118,13 @@ def code_of(error: BaseException) -> str:
     found = next((code for kind, code in _OF_CLASS.items() if isinstance(error, kind)), "")
     if found or not isinstance(error, RedisError):
         return found
-    words = str(error)[: 20 * WORDS_LOOKED_AT].split(maxsplit=WORDS_LOOKED_AT)
+    words = str(error)[:LETTERS_LOOKED_AT].split(maxsplit=WORDS_LOOKED_AT)
     if words and words[0] in FAILURES:
         return words[0]
     found = next((word[1:] for word in words if word[0] == "-" and word[1:] in FAILURES), "")
-    return found or ("NOPERM" if any(words in str(error) for words in _FORBIDDEN) else "")
+    if found or any(words in str(error) for words in _FORBIDDEN):
+        return found or "NOPERM"
+    return "UNKNOWN" if any(words in str(error)[:LETTERS_LOOKED_AT] for words in _UNKNOWN) else ""
 
 
 def leaves_connection(error: BaseException) -> bool:
@@ -132,7 +141,7 @@ def explained(error: BaseException) -> str:
     remedy = FAILURES[code].remedy
     if remedy in text:
         return text
-    return f"{text if code in text else f'{code} {text}'}".rstrip(".") + f": {remedy}"
+    return f"{text if code in text or code == 'UNKNOWN' else f'{code} {text}'}".rstrip(".") + f": {remedy}"
 
 
 def is_misconfigured(error: BaseException) -> bool:

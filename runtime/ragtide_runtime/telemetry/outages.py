@@ -1,4 +1,7 @@
-"""Logs each outage with one line at its start and one at its end, for any number of loops and any duration."""
+"""Logs each outage with one line at its start and one at its end, for any number of loops and any duration.
+
+A wrong setting that shows later has a line of its own.
+"""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from ..redis.failures import explained
+from ..redis.failures import explained, is_misconfigured
 
 FORGOTTEN_S: Final = 30.0
 """Seconds after which a failed attempt no longer counts if it was not repeated, because its loop has ended."""
@@ -23,7 +26,8 @@ class Outage:
     """The outages of one dependency, such as Redis, as several loops of a role see them.
 
     The first attempt that fails begins an outage. The outage ends when every attempt that failed has succeeded again. A
-    failure within `AFTERSHOCK_S` of the end is logged only if it lasts longer than that.
+    failure within `AFTERSHOCK_S` of the end is logged only if it lasts longer than that. A wrong setting, such as a
+    changed password, is logged once in an outage that began with another failure, because waiting does not help.
 
     Args:
         subject: name of the dependency in the log.
@@ -37,7 +41,7 @@ class Outage:
         self._failing: dict[str, float] = {}
         self._began: float | None = None
         self._failures = 0
-        self._logged = False
+        self._logged = self._blamed = False
         self._ended: float | None = None
 
     def attempt(self, doing: str) -> "Attempt":
@@ -53,8 +57,9 @@ class Outage:
             if self._began is None:
                 self._began = now
             first = not self._logged and (self._ended is None or now - self._ended >= AFTERSHOCK_S)
-            self._logged = self._logged or first
-        if first:
+            blamed = not self._blamed and is_misconfigured(error) and (first or self._logged)
+            self._logged, self._blamed = self._logged or first, self._blamed or blamed
+        if first or blamed:
             event = f"{self._subject} failed: retrying until it answers, and logging no further failures until then"
             log.warning(event, doing=doing, error=explained(error), **fields)
 
@@ -68,7 +73,7 @@ class Outage:
             if self._began is None or any(now - at < FORGOTTEN_S for at in self._failing.values()):
                 return
             lasted_s, failures, logged = now - self._began, self._failures, self._logged
-            self._began, self._failures, self._logged = None, 0, False
+            self._began, self._failures, self._logged, self._blamed = None, 0, False, False
             self._failing.clear()
             self._ended = now if logged else self._ended
         if logged:
