@@ -3,6 +3,7 @@
 from typing import Any
 
 import structlog
+from redis import AuthenticationError
 
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import AFTERSHOCK_S, FORGOTTEN_S, Outage, redis_outage
@@ -36,6 +37,19 @@ def test_an_outage_is_two_lines_whatever_fails_and_however_often() -> None:
     assert (begun["doing"], begun["error"], begun["partition"]) == ("reading", "refused", 3)
     assert ended["event"] == "Redis answers again"
     assert (ended["lasted_s"], ended["failed_attempts"]) == (26.0, 100)
+
+
+def test_a_wrong_setting_is_named_once_in_an_outage_that_began_otherwise() -> None:
+    outage = Outage("Redis", clock=Clock())
+    with structlog.testing.capture_logs() as logs:
+        outage.failed("reading", ConnectionError("closed"))
+        for _ in range(9):
+            outage.failed("writing", AuthenticationError("WRONGPASS invalid username-password pair"))
+            outage.failed("reading", AuthenticationError("WRONGPASS invalid username-password pair"))
+        outage.succeeded("reading")
+        outage.succeeded("writing")
+    assert [line["event"].partition(":")[0] for line in logs] == ["Redis failed"] * 2 + ["Redis answers again"]
+    assert "correct RAGTIDE_REDIS_PASSWORD" in logs[1]["error"]
 
 
 def test_a_loop_that_never_succeeds_keeps_others_from_flapping() -> None:

@@ -36,7 +36,7 @@ async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
 
 
 async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
-    """Return used memory and maxmemory of a server; None without INFO and for a cluster (its nodes share partitions)."""
+    """Return used memory and maxmemory of a server; None without INFO, and for a cluster, whose nodes share both."""
     if isinstance(redis, RedisCluster):
         return None
     try:
