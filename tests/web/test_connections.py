@@ -1,6 +1,7 @@
 """Connections: what a client owes has one limit of time, the one that waits longest makes room, and health answers."""
 
 import asyncio
+import resource
 from collections import Counter
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from tests.support.http_service import Service, http_service
 
+from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_web import connections
 
 TOKEN, READER = "token-0123456789", "reader-0123456789"
@@ -103,6 +105,26 @@ async def test_one_token_cannot_take_all_connections(async_redis: Any, redis_url
             assert (await service.get("/healthz"))[0] == 200
             for _, writer in held:
                 writer.close()
+
+
+@pytest.mark.pure
+def test_a_process_may_open_as_many_files_as_it_has_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody is answered, not even a probe, long before the limit of connections."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    for limits, most, raised in (
+        ((1_024, 4_096), 1_000, True),
+        ((1_024, resource.RLIM_INFINITY), 1_000, True),
+        ((65_536, 65_536), 1_000, False),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), 1_000, False),
+        ((1_024, 1_024), 624, True),
+        ((256, 256), 64, True),
+    ):
+        given.clear()
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limits=limits: limits)
+        assert connections.connections_of(ServeSettings()) == most, limits
+        assert [hard for _, hard in given] == [limits[1]] * raised
+        assert all(soft >= min(limits[1] % 2**62, most + connections.RESERVED) for soft, _ in given)
 
 
 async def answer_to(service: Service, sent: bytes) -> bytes:

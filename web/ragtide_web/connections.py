@@ -1,9 +1,11 @@
 """The connections of the HTTP server: how long a client may take for what it owes, and who makes room for whom."""
 
 import asyncio
+import resource
 from typing import Any, ClassVar, Final
 
 import h11
+import structlog
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -21,10 +23,37 @@ TAKEN_BYTES: Final = 65_536
 """Bytes of an answer that a client must take within the time of a body."""
 RESERVED: Final = 100
 """Connections above the limit, for which only health is answered, so that a full service never looks dead."""
+OTHER_FILES: Final = 200
+"""Open files of the process that are no connections of clients: of Redis and of logs."""
 HEALTH: Final = frozenset({"/healthz", "/readyz"})
+
+log = structlog.get_logger("ragtide.web")
 
 HEAD, IDLE, REST, TAKING = "head", "idle", "rest", "taking"
 """What a client owes: the head of a request, its next request, the rest of a body, reading its answer."""
+
+
+def connections_of(settings: ServeSettings) -> int:
+    """Return the most connections, after the process was allowed to have as many files open.
+
+    A connection is an open file. Without room for one nobody is answered, not even a probe of health.
+    """
+    other = OTHER_FILES + RESERVED + settings.connections // 10  # as many connections of Redis
+    wanted = other + settings.connections * (1 if settings.grpc_port is None else 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        if soft < wanted:
+            most = max(soft // 4, min(settings.connections, soft - other))
+            log.warning(
+                "the process may open too few files for serve.connections: raise its limit (ulimit -n)",
+                files=soft,
+                wanted=wanted,
+                connections=most,
+            )
+            return most
+    return settings.connections
 
 
 class Slots:
@@ -35,7 +64,7 @@ class Slots:
     """
 
     def __init__(self, settings: ServeSettings) -> None:
-        self.most = settings.connections
+        self.most = connections_of(settings)
         self.body_s = settings.body_s
         self.limits_s = {HEAD: settings.header_s, IDLE: KEEP_ALIVE_S, REST: LINGER_S, TAKING: settings.body_s}
         self._strangers: dict[LimitedProtocol, None] = {}
