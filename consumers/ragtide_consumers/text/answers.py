@@ -66,17 +66,18 @@ def without_sources(text: str) -> str:
     if "[" in text or "(" in text:
         text = _without_citations(text)
     if ":" in text:
-        text = _LABEL.sub(nothing, text)
-        text = _SPEAKER.sub(nothing, text)
+        if "\n" in text:
+            text = _LABEL.sub(nothing, text)
+        elif label := _LABEL.match(text):
+            text = nothing(label) + text[label.end() :]
+        if speaker := _SPEAKER.match(text):
+            text = nothing(speaker) + text[speaker.end() :]
     return text
 
 
 def may_have_sources(text: str) -> bool:
     """Return whether a text may have a link, a citation or a label before the answer."""
-    return _MARKS_OF_SOURCES.search(text) is not None or not text.isascii()
-
-
-_MARKS_OF_SOURCES: Final = re.compile(r"[:\[(]|www\.")
+    return not text.isascii() or ":" in text or "[" in text or "(" in text or "www." in text
 
 
 def _without_citations(text: str) -> str:
@@ -195,7 +196,9 @@ def is_about_links(text: str, *, linked: bool) -> bool:
         text: the sentence without links and citations.
         linked: whether there was one in it.
     """
-    if len(text) > 300 or not (linked or _EXTENSION.search(text)):
+    if not linked and (text.find(".", 0, -2) < 0 or not _EXTENSION.search(text)):
+        return False
+    if len(text) > 300:
         return False
     if _FILE_NAME.fullmatch(text.strip(" .,;:-–—•📄📎🔗")):
         return True
@@ -344,7 +347,7 @@ _CORE_EN: Final = (
     r"(?:document|doc|context|passage|source|article|excerpt|snippet|search result|knowledge base|reference|material)s?"
 )
 _GIVEN_EN: Final = r"(?:provided|given|available|retrieved|supplied|above|following|present|attached|relevant|uploaded|current|returned)"
-_ANY_EN: Final = rf"(?:{_CORE_EN}|(?:{_GIVEN_EN} )+(?:text|result|page|file|record|chunk|information|info|data|content|database|report|manual)s?)"
+_ANY_EN: Final = rf"(?:(?:{_GIVEN_EN} ){{0,3}}{_CORE_EN}|(?:{_GIVEN_EN} )+(?:text|result|page|file|record|chunk|information|info|data|content|database|report|manual)s?)"
 _SAYS_EN: Final = (
     r"(?:say|tell|mention|contain|provide|specify|include|state|indicate|answer|address|give|cover|discuss|describe|explain|reveal|"
     r"list|offer|have|hold|show|disclose|clarify|detail|identify|define|reference|refer|seem|appear)"
@@ -381,10 +384,10 @@ _REFUSALS: Final = tuple(
             r"\b(?:i am|i'm) (?:not (?:sure|certain|aware|allowed|permitted)|unsure)\b",
             rf"\b{_ANY_EN}(?: \w+){{0,5}}? (?:do not|does not|did not|don't|doesn't|didn't|cannot|can't|fails? to) (?:\w+ ){{0,2}}?{_SAYS_EN}\b",
             rf"\b(?:none|nothing)(?: \w+)? (?:of|in) (?:the |these |those |your )?{_ANY_EN}\b",
-            r"\bno (?:\w+ ){0,3}?(?:information|info|mention|answer|answers)\b",
+            r"\bno (?:\w+ ){0,3}?(?:information|info|mention|answers?)\b(?! (?:desk|booth|cent(?:er|re)|kiosk|sign|board|technology|security|system|sheet|point|office)s?\b)",
             rf"\bno (?:(?:{_GIVEN_EN}|matching|such|suitable) )+{_CORE_EN}\b",
             rf"\bno {_CORE_EN} (?:were |was |are |is )?(?:found|available|mentions?|contains?|about|on|matching|match(?:es)?)\b",
-            rf"\b(?:(?:is|are|was|were|been) (?:\w+ )?not|isn't|aren't|wasn't|weren't|not|nowhere) (?:\w+ )?{_STATED_EN}\b",
+            rf"\b(?:(?:is|are|was|were|been) (?:\w+ )?not|isn't|aren't|wasn't|weren't|not|nowhere) (?:\w+ )?{_STATED_EN}\b(?! (?:in|by) (?:the|an?|his|her|its|their|our) (?!(?:\w+ ){{0,3}}?(?:{_CORE_EN}|text|page|question|information|data|content|list|results?|files?)\b))",
             rf"\b(?:not|n't|nowhere) (?:\w+ )?(?:in|part of|within|among|from|by) (?:the |these |those |your |my |any )?{_ANY_EN}\b",
             r"\b(?:information|answer|detail|details|info|it|this|that)(?: \w+){0,12}? (?:is|are|was|were) (?:not|n't) (?:\w+ )?(?:available|provided|given|found|known|clear|included|present)$",
             r"\b(?:information|answer|details?)(?: \w+){0,6}? (?:isn't|aren't|wasn't) (?:\w+ )?(?:available|provided|given|found|included|present|there)$",
@@ -436,7 +439,7 @@ _REFUSALS: Final = tuple(
 """Phrases of refusals, over words in small letters without punctuation."""
 
 _AFTER_REFUSAL: Final = re.compile(
-    r"^(?:(?:please|so|therefore|thus|hence|additional|further|more|could you|can you|you (?:may|might|can|could|should)|i (?:recommend|suggest|would recommend|would suggest|advise)|"
+    r"^(?:(?:please|so|therefore|thus|hence|additional|further|more|could you|can you|you (?:may|might|can|could|should)|i(?:'d| would)? (?:recommend|suggest|advise)|"
     r"if you (?:can|could|provide|have|share|need|want|would|like)|for (?:more|further)|try|consider|contact|check|consult|"
     r"it (?:may|might) be (?:helpful|useful|best)|(?:based on|from|in|according to|given) (?:the|these|this|my) (?:\w+ ){0,3}(?:context|document|passage|source|information|text)s?$|as an ai|as a (?:large )?language model|i'm (?:sorry|an ai|afraid)|i am (?:sorry|an ai|afraid)|i apologi[sz]e|sorry|unfortunately|my apologies|apologies|"
     r"пожалуйста|к сожалению|извините|простите|сожалею|прошу прощения|приношу извинения|попробуйте|обратитесь|уточните|рекомендую|советую|если вы|возможно вам|как (?:ии|языковая модель|искусственный интеллект)|поэтому|"
@@ -477,9 +480,7 @@ def is_refusal(sentences: Sequence[str], question: str) -> bool:
     if not sentences or sum(map(len, sentences)) > _LONGEST_REFUSAL:
         return False
     low = " ".join(sentences).lower().replace("’", "'")
-    if _NEGATIVE.isdisjoint(low.encode().translate(_ONLY_WORDS).decode().split()) and not any(
-        map(low.count, _NEGATIVE_PARTS)
-    ):
+    if not _may_refuse(low.encode().translate(_ONLY_WORDS).decode().split(), low):
         return False
     asked = frozenset(_NUMBER.findall(question))
     refuses = False
@@ -497,16 +498,26 @@ def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
     if _YES_OR_NO.match(low) or not asked.issuperset(_NUMBER.findall(low)):
         return None
     parts = [part for part in _TURN.split(low) if part and words_of(part)]
-    kinds = [_of_clause(" ".join(words_of(part))) for part in parts]
-    if any(kind is None for kind in kinds):
-        return None
-    return any(kinds)
+    refuses = False
+    for part in parts:
+        kind = _of_clause(" ".join(words_of(part)))
+        if kind is None:
+            return None
+        refuses |= kind
+    return refuses
+
+
+def _may_refuse(words: list[str], text: str) -> bool:
+    """Return whether a text has a negation, without which no phrase of a refusal is."""
+    return not _NEGATIVE.isdisjoint(words) or any(part in text for part in _NEGATIVE_PARTS)
 
 
 def _of_clause(words: str) -> bool | None:
     if _EXCUSE.match(words):
         return False
     is_russian = words[-1] > "Ѐ" or words[0] > "Ѐ"
-    if any(phrases.search(words) for phrases in (_REFUSALS[1:2] if is_russian else (_REFUSALS[0], *_REFUSALS[2:]))):
+    if _may_refuse(words.replace("'", " ").split(), words) and any(
+        phrases.search(words) for phrases in (_REFUSALS[1:2] if is_russian else (_REFUSALS[0], *_REFUSALS[2:]))
+    ):
         return True
     return False if _AFTER_REFUSAL.match(words) or is_courtesy(words) else None

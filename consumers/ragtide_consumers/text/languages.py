@@ -128,17 +128,18 @@ def _script(words: list[str]) -> str:
         return "none"
     if all(map(str.isascii, words)):
         return "latin"
-    latin = cyrillic = other = 0
+    letters = sum(map(len, words))
+    cyrillic = other = 0
     for word in words:
         if word.isascii() or word[0] < "ʰ" or "Ḁ" <= word[0] <= "ỿ":
-            latin += len(word)
-        elif "Ѐ" <= word[0] <= "ԯ":
+            continue
+        if "Ѐ" <= word[0] <= "ԯ":
             cyrillic += len(word)
         else:
             other += len(word)
-    if other * 2 > latin + cyrillic + other:
+    if other * 2 > letters:
         return "other"
-    return "cyrillic" if cyrillic > latin else "latin"
+    return "cyrillic" if cyrillic > letters - cyrillic - other else "latin"
 
 
 def _same_script(words: list[str], others: list[str]) -> bool:

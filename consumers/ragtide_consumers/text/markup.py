@@ -219,6 +219,23 @@ def has_form(text: str) -> bool:
     return _FORM.search(text) is not None
 
 
+def is_prose(line: str) -> bool:
+    """Return whether a text without blanks around it is prose on one line that has no mark at all, as `blocks` reads it."""
+    if not line or line[0] in "#>" or "`" in line or "~" in line or not any(map(str.isalnum, line)):
+        return False
+    found = set(line.encode().translate(None, _OF_PROSE).decode() if line.isascii() else _FORM.findall(line))
+    for mark in found:
+        if mark == "&":
+            if _ENTITY.search(line):
+                return False
+        elif mark == "[":
+            if "](" in line or "][" in line or "[^" in line:
+                return False
+        elif mark != "<" or ">" in line:
+            return False
+    return _marker(_BlockReader(line), line) == 0
+
+
 def masked(text: str, more: Callable[[str], str] | None = None) -> str:
     """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
     if _OTHER_ENDS.search(text):

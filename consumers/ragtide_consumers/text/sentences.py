@@ -18,7 +18,7 @@ from ragtide_schemas import RagInteraction
 from . import answers
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
-from .markup import BULLETS, NOTHING, SPACE, Block, assembled, blocks, has_form, masked
+from .markup import BULLETS, NOTHING, SPACE, Block, assembled, blocks, has_form, is_prose, masked
 
 SPLITTER_ID: Final = "sentencex-1+forms-1"
 """Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
@@ -139,6 +139,7 @@ _CHECKED_CHARS: Final = 300
 """Characters at each side of an abbreviation that tell the language of the place."""
 
 _ONLY_NUMBER: Final = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Zа-я]|[ivxIVX]{2,5})[.)]\)?")
+_BLANKS: Final = f"{SPACE}\n\r"
 _STARTS: Final = f" {SPACE}\n*_~`|│┃║{BULLETS}"
 
 
@@ -196,7 +197,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
         verbatim, plain = _document(document.text, (interaction.question,)) if own is None else (own, own)
         documents.append(verbatim)
         plain_documents.append(plain)
-    context = (interaction.question, *(" ".join(sentences[:_FIRST_SENTENCES]) for sentences in plain_documents[:3]))
+    context = _context(interaction.question, plain_documents)
     own = interaction.response_sentences
     response: Sequence[str]
     plain_response: Sequence[str]
@@ -217,6 +218,13 @@ def cut(interaction: RagInteraction) -> CutInteraction:
         plain_response=plain_response,
         refuses=answers.is_refusal(plain_response, interaction.question),
     )
+
+
+def _context(question: str, documents: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the texts that tell the language of a response without evidence of its own."""
+    yield question
+    for sentences in documents[:3]:
+        yield " ".join(sentences[:_FIRST_SENTENCES])
 
 
 def split_sentences(text: str, language: str | None = None) -> list[str]:
@@ -249,15 +257,37 @@ def located(text: str, language: str | None = None, *, answer: bool = False) -> 
 def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the sentences of a document, as they stand in it and without marks.
 
-    Most documents are English prose without an abbreviation at the end of a piece: the language of these does not
-    matter, and is not recognized.
+    Most documents are prose without an abbreviation at the end of a piece: their pieces are their sentences. The
+    language of ASCII prose does not matter then, and is not recognized.
     """
-    if text.isascii() and not has_form(text):
-        pieces = [piece for each in _segments("en", text) if (piece := each.strip())]
-        if not any(map(_may_go_on, pieces[:-1])):
-            found = [piece for piece in pieces if piece[0].isalnum() or any(map(str.isalnum, piece))]
-            return found, found
-    return _texts(text, _located(text, None, context=context))
+    line, formed, is_ascii = text, has_form(text), text.isascii()
+    if formed:
+        line = text.strip(_BLANKS)
+    if (formed or not is_ascii) and (NOTHING in text or (formed and not is_prose(line))):
+        return _texts(text, _located(text, None, context=context))
+    language = None if is_ascii else _language(text, context)
+    pieces = list(_segments(language or "en", line))
+    if any(map(_may_go_on, pieces[:-1])):
+        start = text.index(line[0])
+        reader = _SentenceReader(text, text, language, context)
+        return _texts(text, reader.sentences(Block([(start, start + len(line))], section=True)))
+    if is_ascii and not formed:
+        found = [piece for each in pieces if (piece := each.strip()) and _is_sentence(piece)]
+        return found, found
+    found = [sentence for each in pieces if (sentence := _without_marks(each))]
+    return found, [" ".join(each.split()) if "  " in each else each for each in found] if "  " in line else found
+
+
+def _without_marks(piece: str) -> str:
+    """Return a piece without the marks around it; nothing if it has no letter and no digit."""
+    sentence = piece.strip()
+    if sentence and not (sentence[0].isalnum() and sentence[-1] in ".!?"):
+        sentence = sentence.strip(_STARTS)
+    return sentence if sentence and _is_sentence(sentence) else ""
+
+
+def _is_sentence(text: str) -> bool:
+    return text[0].isalnum() or any(map(str.isalnum, text))
 
 
 def _may_go_on(piece: str) -> bool:
@@ -268,9 +298,13 @@ def _may_go_on(piece: str) -> bool:
     if piece[-1] != ".":
         return False
     last = piece[-9:-1].rpartition(" ")[2]
+    if len(last) > 6:
+        return False
+    if last.isalpha():
+        return last.lower() in _ABBREVIATIONS
     if len(last) < 3 and last.isdecimal():
         return True
-    return len(last) < 7 and last.rpartition(".")[2].strip(_BEFORE_ABBREVIATIONS).lower() in _ABBREVIATIONS
+    return last.rpartition(".")[2].strip(_BEFORE_ABBREVIATIONS).lower() in _ABBREVIATIONS
 
 
 _BEFORE_ABBREVIATIONS: Final = '("„«“'
@@ -354,6 +388,7 @@ class _SentenceReader:
         self.marked = marked
         self.language = language
         self._context = context
+        self._has_brackets = "[" in text
         if language is None and not text.isascii():
             self._recognized()
         self._checks = 20 + len(text) // 200
@@ -379,6 +414,8 @@ class _SentenceReader:
 
     def is_footnote(self, block: Block) -> bool:
         """Return whether a block is the text of a footnote or of a numbered source: `[^1]: Smith, 2020`."""
+        if not self._has_brackets:
+            return False
         start = block.parts[0][0]
         begin = self._text.rfind("\n", 0, start) + 1
         return _FOOTNOTE.match(self._text, begin) is not None
@@ -428,10 +465,7 @@ class _SentenceReader:
             if held >= 0:
                 begin, held = held, -1
             whole = line[begin:at]
-            sentence = whole.strip()
-            if sentence and not (sentence[0].isalnum() and sentence[-1] in ".!?"):
-                sentence = sentence.strip(_STARTS)
-            if sentence and (sentence[0].isalnum() or any(map(str.isalnum, sentence))):
+            if sentence := _without_marks(whole):
                 first = begin + whole.index(sentence)
                 found.append((first, first + len(sentence)))
         return found
@@ -500,8 +534,23 @@ def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int
 def _segments(language: str, line: str) -> Iterable[str]:
     """Return the pieces of a line, which together are the line, in time proportional to its length."""
     if len(line) <= _WINDOW or sum(map(line.count, _QUOTES)) * len(line) <= _QUOTES_BY_LENGTH:
-        return cast("Iterable[str]", sentencex.segment(language, line))
-    return _windows(language, line)
+        pieces = cast("Iterable[str]", sentencex.segment(language, line))
+    else:
+        pieces = _windows(language, line)
+    return _after_and_so_on(pieces) if language == "ru" and "и т" in line else pieces
+
+
+_AND_SO_ON: Final = re.compile(r"(?<=\bи т\.[дп]\.)\s(?=[А-ЯЁA-Z«„\"])|(?<=\bи т\. [дп]\.)\s(?=[А-ЯЁA-Z«„\"])")
+
+
+def _after_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield Russian pieces that end after "and so on" before a capital letter, where the library goes on."""
+    for piece in pieces:
+        at = 0
+        for found in _AND_SO_ON.finditer(piece):
+            yield piece[at : found.end()]
+            at = found.end()
+        yield piece[at:]
 
 
 def _windows(language: str, line: str) -> Iterator[str]:
