@@ -154,6 +154,16 @@ def test_numbers_that_are_no_marks_stay() -> None:
     assert split_sentences("-5 degrees is cold. It was 5 * 3 = 15.") == ["-5 degrees is cold.", "It was 5 * 3 = 15."]
 
 
+def test_a_russian_sentence_may_end_with_and_so_on() -> None:
+    for mark in ("и т. д.", "и т.д.", "и т. п.", "и т.п."):
+        assert split_sentences(f"Мы купили груши, сливы {mark} Потом мы ушли.") == [
+            f"Мы купили груши, сливы {mark}",
+            "Потом мы ушли.",
+        ]
+        assert len(split_sentences(f"Груши, сливы {mark} в этой стране дорогие.")) == 1
+    assert len(located(f"- Груши {mark}\n- Мы купили сливы {mark} Потом мы ушли.", answer=True)) == 3
+
+
 def test_the_language_of_the_place_decides_about_abbreviations() -> None:
     answer = (
         "The manual says this. Bitte öffnen Sie den Deckel, d. h. die Klappe, bzw. Herr Müller kommt. "
