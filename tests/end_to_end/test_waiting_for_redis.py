@@ -142,7 +142,7 @@ def test_no_role_service_experiment_or_replay_loses_anything_in_failovers_behind
             assert all(producer.submit(one) for one in all_of_them[90:])
             assert producer.flush(60)
             wait_for_events(second.client, 120)
-            wait_until(lambda: adherences(estimates(address.url)) == [120])
+            wait_until(lambda: relevances(estimates(address.url)) == [120])
             wait_until(lambda: Recording.open(str(place)).count(EntryKind.METRICS) == 120)
             assert experiment.wait(120) == 0, (tmp_path / "experiment" / "out.log").read_text()
             replay_log = tmp_path / "replay.log"
@@ -154,11 +154,11 @@ def test_no_role_service_experiment_or_replay_loses_anything_in_failovers_behind
         shown = json.loads(command(address.url, "experiment", "show", "race", "--json").stdout)
         assert [(row["n_items"], row["n_failed"]) for row in shown["rows"]] == [(40, 0), (40, 0)]
         again = command(address.url, "estimates", "--workspace", "again", "--json")
-        assert adherences(json.loads(again.stdout)) == [120]
+        assert relevances(json.loads(again.stdout)) == [120]
 
 
-def adherences(found: list[dict[str, Any]]) -> list[int]:
-    return [one["n"] for one in found if one["metric"] == "trace.adherence" and one["segment"] is None]
+def relevances(found: list[dict[str, Any]]) -> list[int]:
+    return [one["n"] for one in found if one["metric"] == "trace.context_relevance" and one["segment"] is None]
 
 
 def experiment_of(place: Path, url: str) -> ForkedProcess:
