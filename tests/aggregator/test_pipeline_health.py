@@ -5,13 +5,19 @@ from ragtide_aggregator.service.trimming import StreamStatus
 
 
 def status_at(
-    now_s: float, *, waiting_s: float | None = None, scored_s: float | None = None, **dropped: int
+    now_s: float,
+    *,
+    waiting_s: float | None = None,
+    scored_s: float | None = None,
+    awaiting_s: float | None = None,
+    **dropped: int,
 ) -> StreamStatus:
     return StreamStatus(
         now_ms=int(1000 * now_s),
         oldest_waiting_ms=None if waiting_s is None else int(1000 * (now_s - waiting_s)),
         last_scored_ms=None if scored_s is None else int(1000 * (now_s - scored_s)),
         dropped=dropped,
+        oldest_awaiting_ms=None if awaiting_s is None else int(1000 * (now_s - awaiting_s)),
     )
 
 
@@ -29,6 +35,14 @@ def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up()
     assert changed(health, status_at(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
     (resolved,) = health.check(status_at(1004, waiting_s=20))
     assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
+
+
+def test_a_sample_that_waits_for_its_judge_is_told_apart_from_labeling_that_is_behind() -> None:
+    health = PipelineHealth(HealthLimits(labeling_s=60), 0)
+    assert changed(health, status_at(1000, waiting_s=1, awaiting_s=61)) == [("stall-sample", "firing")]
+    second = PipelineHealth.from_fields(HealthLimits(labeling_s=60), 0, health.take_changes()[0])
+    assert changed(second, status_at(1001, waiting_s=61, awaiting_s=62)) == [("stall-labeling", "firing")]
+    assert changed(second, status_at(1002)) == [("stall-labeling", "resolved"), ("stall-sample", "resolved")]
 
 
 def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:

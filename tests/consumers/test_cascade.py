@@ -24,6 +24,7 @@ from ragtide_runtime.settings.remote import ServiceSettings
 from ragtide_schemas import MetricEvent, utc_now
 
 LOCAL = Labeling({"trace.adherence": 0.9})
+SKIPPING = {"rate": 1.0, "when_unavailable": "skip"}
 
 
 def interaction(number: int, **segments: str) -> RagInteraction:
@@ -137,7 +138,7 @@ async def test_an_interaction_that_is_not_chosen_costs_nothing(server: ScriptedJ
 
 async def test_a_judge_that_is_down_is_skipped_and_counted_as_absent(server: ScriptedJudge) -> None:
     server.always = Status(500)
-    event = await event_of(server, TOWER, {"rate": 1.0}, attempts=1)
+    event = await event_of(server, TOWER, SKIPPING, attempts=1)
     assert event.scores["trace.adherence"] > 0
     assert event.judged is not None
     assert event.judged.scores == {}
@@ -185,7 +186,7 @@ async def test_custom_metrics_of_a_judge_that_was_skipped_are_absent_for_its_rea
     server: ScriptedJudge, custom: dict[str, Any]
 ) -> None:
     server.always = Status(500)
-    event = await event_of(server, TOWER, {"rate": 1.0}, custom, attempts=1)
+    event = await event_of(server, TOWER, SKIPPING, custom, attempts=1)
     assert event.judged is not None
     assert event.judged.absent["mine.supported"] == "judge_unavailable"
     assert event.scores["mine.supported"] == 50.0
@@ -241,7 +242,7 @@ async def test_a_service_that_is_down_is_skipped_as_the_reference(server: Script
     with NliServer() as nli:
         nli.always = Status(500)
         services = {"nli": ServiceSettings(url=nli.url, attempts=1)}
-        event = await event_of(server, TOWER, {"rate": 1.0, "reference": "nli"}, {"services": services})
+        event = await event_of(server, TOWER, {**SKIPPING, "reference": "nli"}, {"services": services})
     assert event.judged is not None
     assert event.judged.scores == {}
     assert event.judged.absent == dict.fromkeys(NliLabeler.metrics, "judge_unavailable")
@@ -251,7 +252,7 @@ async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_prox
     server: ScriptedJudge, own: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.import_module("cascade_labeler").Careful, "down", True)
-    event = await event_of(server, TOWER, {"rate": 1.0, "reference": own})
+    event = await event_of(server, TOWER, {**SKIPPING, "reference": own})
     assert event.judged is not None
     proxy = {name for name in (*event.scores, *event.absent) if name.startswith("trace.")}
     assert event.judged.absent == dict.fromkeys(proxy, "judge_unavailable")

@@ -14,6 +14,7 @@ from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLa
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.outage import LabelerOutage
 from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
@@ -193,7 +194,7 @@ async def test_in_a_cascade_its_metrics_are_absent_or_it_is_waited_for() -> None
     assert labeling.judged is not None
     assert labeling.judged.labeling.absent == {"trace.adherence": "judge_unavailable"}
     waiting = CascadeLabeler(LocalLabeler(), labeler, everything, wait=True)
-    with pytest.raises(LabelerUnavailable):
+    with pytest.raises(SampleUnavailable, match="the model is being loaded"):
         await waiting.label(INTERACTION)
     cheap = CascadeLabeler(labeler, LocalLabeler(), everything)
     with pytest.raises(LabelerUnavailable):

@@ -11,7 +11,15 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entry_ids import Entry, order
 from ragtide_runtime.redis.failures import is_missing
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, RESCUER, CheckpointField, Streams, known_digest
+from ragtide_runtime.redis.keys import (
+    AWAITING,
+    DATA_FIELD,
+    LABEL_GROUP,
+    RESCUER,
+    CheckpointField,
+    Streams,
+    known_digest,
+)
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import read_range
@@ -257,6 +265,8 @@ class InteractionTrace:
 def _held(pending: Mapping[str, Any]) -> str:
     if pending["consumer"] == RESCUER.encode():
         return "It had left the group of the workers unfinished. It waits for a worker to take it over."
+    if pending["consumer"] == AWAITING.encode():
+        return "It was chosen for the sample of a cascade, whose labeler is unavailable. It waits for that labeler."
     worker, idle_s = pending["consumer"].decode(), pending["time_since_delivered"] / 1000
     taken = f"worker {worker}, which last renewed it {idle_s:,.1f} s ago"
     return f"Taken by {taken}; deliveries: {pending['times_delivered']:,}."

@@ -16,10 +16,11 @@ from ..errors import reading
 from .low_traffic import TrafficLimit
 from .trimming import StreamStatus
 
-Symptom = Literal["labeling", "traffic", "dropped"]
+Symptom = Literal["labeling", "sample", "traffic", "dropped"]
 
 _METRICS: Final[dict[Symptom, str]] = {
     "labeling": "stall.waiting_s",
+    "sample": "stall.sample_waiting_s",
     "traffic": "stall.silent_s",
     "dropped": "stall.dropped",
 }
@@ -67,7 +68,7 @@ class PipelineHealth:
 
     def check(self, status: StreamStatus) -> list[Alert]:
         """Return the alerts that fire or resolve now, given the status of the streams."""
-        alerts = [*self._labeling(status), *self._traffic(status), *self._drops(status)]
+        alerts = [*self._labeling(status), *self._sample(status), *self._traffic(status), *self._drops(status)]
         for alert in alerts:
             symptom: Symptom = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # see _alert
             if alert.status == "firing":
@@ -80,20 +81,36 @@ class PipelineHealth:
         return alerts
 
     def _labeling(self, status: StreamStatus) -> list[Alert]:
-        limit = self._limits.labeling_s
-        waited = 0.0 if status.oldest_waiting_ms is None else (status.now_ms - status.oldest_waiting_ms) / 1000
-        bad = limit is not None and waited > limit
-        # The alert resolves at half the limit: at the limit itself it would fire and resolve again and again.
-        good = limit is None or waited < limit / 2
-        return self._change(
+        waited = _waited_s(status, status.oldest_waiting_ms)
+        return self._waiting(
             "labeling",
             status,
-            bad=bad,
-            good=good,
+            waited,
             message=f"Labeling is behind: the oldest interaction of partition {self._partition} has waited "
             f"{waited:,.0f} s. Check that workers run and the judge answers (ragtide doctor), or add workers.",
             resolved=f"Labeling of partition {self._partition} is no longer behind.",
         )
+
+    def _sample(self, status: StreamStatus) -> list[Alert]:
+        waited = _waited_s(status, status.oldest_awaiting_ms)
+        return self._waiting(
+            "sample",
+            status,
+            waited,
+            message=f"The sample of the cascade is behind: the oldest interaction that was chosen for the judge in "
+            f"partition {self._partition} has waited {waited:,.0f} s, because the judge is unavailable. Interactions "
+            "outside of the sample do not wait for it. Check that the judge answers (ragtide doctor).",
+            resolved=f"The sample of the cascade in partition {self._partition} is no longer behind.",
+        )
+
+    def _waiting(
+        self, symptom: Symptom, status: StreamStatus, waited_s: float, message: str, resolved: str
+    ) -> list[Alert]:
+        limit = self._limits.labeling_s
+        bad = limit is not None and waited_s > limit
+        # The alert resolves at half the limit: at the limit itself it would fire and resolve again and again.
+        good = limit is None or waited_s < limit / 2
+        return self._change(symptom, status, bad=bad, good=good, message=message, resolved=resolved)
 
     def _traffic(self, status: StreamStatus) -> list[Alert]:
         limit, last = self._limits.traffic_s, status.last_scored_ms
@@ -177,3 +194,7 @@ class PipelineHealth:
             total, _, at_ms = fields.get(CheckpointField.HEALTH_DROPPED, b"0 0").partition(b" ")
             health._dropped, health._dropped_ms = int(total), int(at_ms)
         return health
+
+
+def _waited_s(status: StreamStatus, since_ms: int | None) -> float:
+    return 0.0 if since_ms is None else (status.now_ms - since_ms) / 1000

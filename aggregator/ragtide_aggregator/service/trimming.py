@@ -57,6 +57,9 @@ class StreamStatus:
     """Numbers of entries that were dropped so far, by reason."""
     changes: dict[str, int] = field(default_factory=dict)
     """What other clients did to the stream of interactions since the last trimming, by `DeliveriesField`."""
+    oldest_awaiting_ms: int | None = None
+    """Time at which the oldest interaction was added that waits for the labeler of a cascade's sample; None if there
+    is none. `oldest_waiting_ms` is about the others."""
 
     def lag_s(self, position: str) -> float:
         """Return the age in seconds of the metric event at a position, or 0 if no later event waits."""
@@ -97,9 +100,11 @@ def trim_streams(streams: Streams, caps: StreamCaps, position: str, feedback_pos
 
 
 def _status(reply: list[Any]) -> StreamStatus:
-    now_ms, oldest, last, dropped, changes = reply
+    now_ms, oldest, last, dropped, changes, awaiting = reply
     oldest_ms = int(oldest) if oldest else None
-    return StreamStatus(int(now_ms), oldest_ms, _milliseconds(last), _counts(dropped), _counts(changes))
+    return StreamStatus(
+        int(now_ms), oldest_ms, _milliseconds(last), _counts(dropped), _counts(changes), _milliseconds(awaiting)
+    )
 
 
 def _counts(flat: list[Any]) -> dict[str, int]:

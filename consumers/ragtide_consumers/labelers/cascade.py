@@ -17,7 +17,7 @@ from .event import labeler_id
 from .outage import LabelerOutage
 from .protocol import Labeler, Labeling, ReferenceLabeling, close
 from .remote.errors import OverBudget
-from .unavailable import LabelerUnavailable
+from .unavailable import LabelerUnavailable, SampleUnavailable
 
 
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
@@ -82,7 +82,7 @@ class CascadeLabeler:
         proxy: labels everything.
         reference: labels the sample.
         settings: of the sample.
-        wait: whether an interaction waits for an unavailable reference; otherwise it is published without it.
+        wait: whether a chosen interaction waits for its unavailable labeler; otherwise it is published without it.
         middle: labels another sample; None if there are two labelers.
     """
 
@@ -98,10 +98,9 @@ class CascadeLabeler:
         middle: Labeler | None = None,
     ) -> None:
         self._proxy = proxy
-        self._reference = _Sampled(reference)
-        self._middle = None if middle is None else _Sampled(middle)
+        self._reference = _Sampled(reference, wait=wait)
+        self._middle = None if middle is None else _Sampled(middle, wait=wait)
         self._settings = settings
-        self._wait = wait
         self.version = proxy.version
         self.profile = proxy.profile
 
@@ -111,7 +110,12 @@ class CascadeLabeler:
         return tuple(one.outage for one in (self._reference, self._middle) if one is not None)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
-        """Return the proxy's scores, with another labeler's scores beside them if the interaction was chosen."""
+        """Return the proxy's scores, with another labeler's scores beside them if the interaction was chosen.
+
+        Raises:
+            SampleUnavailable: the interaction was chosen, its labeler is unavailable, and the cascade waits for it.
+            LabelerUnavailable: the proxy is unavailable.
+        """
         labeling = await self._proxy.label(interaction)
         labeling = replace(labeling, by=labeling.by or labeler_id(self._proxy))
         sampled, chance = self._reference, draw(interaction, labeling, self._settings)
@@ -119,7 +123,7 @@ class CascadeLabeler:
             sampled, chance = self._middle, draw_middle(interaction, labeling, self._settings)
         if not chance.chosen:
             return labeling
-        judged = await sampled.label(interaction, labeling, wait=self._wait)
+        judged = await sampled.label(interaction, labeling)
         return replace(
             labeling,
             prompt_tokens=labeling.prompt_tokens + judged.prompt_tokens,
@@ -146,20 +150,23 @@ class CascadeLabeler:
 class _Sampled:
     """A labeler that labels a sample, and its outage."""
 
-    def __init__(self, labeler: Labeler) -> None:
+    def __init__(self, labeler: Labeler, *, wait: bool) -> None:
         self.labeler = labeler
+        self._wait = wait
         self._metrics: tuple[str, ...] = tuple(getattr(labeler, "metrics", ()))
-        self.outage = LabelerOutage(labeler.name, "its metrics are absent")
+        self.outage = LabelerOutage(
+            labeler.name, "only its sample waits, and none is lost" if wait else "its metrics are absent"
+        )
 
-    async def label(self, interaction: RagInteraction, by_proxy: Labeling, *, wait: bool) -> Labeling:
+    async def label(self, interaction: RagInteraction, by_proxy: Labeling) -> Labeling:
         """Return the labeler's scores; if it is unavailable and is not waited for, all of its metrics are absent."""
         try:
             labeling = await self.labeler.label(interaction)
         except LabelerUnavailable as error:
-            if wait:
-                raise
-            # The metrics are counted as absent, so that coverage shows the gap in the sample.
             self.outage.unavailable(error)
+            if self._wait:
+                raise SampleUnavailable(error.resume_in_s, str(error)) from error
+            # The metrics are counted as absent, so that coverage shows the gap in the sample.
             reason = AbsentReason.OVER_BUDGET if isinstance(error, OverBudget) else AbsentReason.JUDGE_UNAVAILABLE
             missing = self._metrics or (*by_proxy.scores, *by_proxy.absent)
             return Labeling({}, dict.fromkeys(missing, str(reason)))

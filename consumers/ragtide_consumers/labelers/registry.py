@@ -75,7 +75,7 @@ async def labeler_of(
     Args:
         settings: name the labeler, and have its settings.
         redis: holds cache and spend of remote labelers for all processes; without it each process has its own.
-        patient: whether a cascade may wait for its reference, as in a worker.
+        patient: whether the sample of a cascade may wait for its labeler, as in a worker.
         telemetry: counts the calls of remote labelers. Its health reports whether the reference of a cascade is
             available, because the worker continues without it.
         also: more custom metrics than the settings name.

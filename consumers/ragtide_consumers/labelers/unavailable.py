@@ -16,7 +16,8 @@ class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it n
     """A labeler cannot label now, and the interaction is not the cause.
 
     A worker keeps the interaction and calls the labeler again after `resume_in_s`; the try does not count as a
-    delivery. In a cascade the reference's metrics are absent, or the worker waits (`cascade.when_unavailable`).
+    delivery. In a cascade only the interactions that were chosen for the labeler wait, or its metrics are
+    absent (`cascade.when_unavailable`).
 
     Args:
         resume_in_s: seconds until the next call; 30 unless it is a finite positive number.
@@ -30,3 +31,7 @@ class LabelerUnavailable(RagtideError):  # noqa: N818  # reads as the state it n
         super().__init__(because or "the labeler is unavailable: it gave no reason")
         usable = isinstance(resume_in_s, int | float) and isfinite(resume_in_s) and resume_in_s > 0
         self.resume_in_s = float(resume_in_s) if usable else USUAL_WAIT_S
+
+
+class SampleUnavailable(LabelerUnavailable):
+    """The labeler of a cascade's sample cannot label now: the interaction waits without holding up others."""

@@ -16,7 +16,7 @@ from redis import Redis, RedisError, ResponseError
 
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.consumer_groups import renew_claims
-from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.telemetry.health import SILENT_S, Heartbeat
 from ragtide_runtime.telemetry.outages import Outage
@@ -120,7 +120,10 @@ class ClaimRenewer:
             return
         for claim in self._claims.values():
             if entry_ids := claim.entry_ids():
-                run_scripts_blocking(client, [renew_claims(claim.stream, LABEL_GROUP, self._consumer, entry_ids)])
+                # An entry of a sample stays with the consumer of those that wait, while it is tried again.
+                holders = (self._consumer, AWAITING)
+                calls = [renew_claims(claim.stream, LABEL_GROUP, holder, entry_ids) for holder in holders]
+                run_scripts_blocking(client, calls)
             else:
                 self._report_alive(client, claim.stream)
             claim.heartbeat.beat("renewing claims")

@@ -16,6 +16,8 @@ class StreamEntry:
     """Number of deliveries of the entry, including this delivery."""
     pending: bool = True
     """Whether the entry must still be acknowledged; since 7.0 Redis acknowledges a deleted entry when it is claimed."""
+    awaiting: bool = False
+    """Whether it waited for the labeler of a sample, and is held by the consumer of those that wait."""
 
     def payload(self) -> bytes:
         """Return the JSON in the entry.

@@ -10,7 +10,7 @@ from ragtide_schemas import RagInteraction
 
 from ..labelers.outage import LabelerOutage
 from ..labelers.protocol import Labeler, Labeling
-from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable
+from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable, SampleUnavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +41,29 @@ class Patience:
         Args:
             interaction: to label.
             before_waiting: awaited once, before the first wait.
+
+        Raises:
+            SampleUnavailable: the interaction is of a sample whose labeler is unavailable: it must not hold up others.
         """
         waited = False
         while True:
             started = perf_counter()
             try:
                 labeling = await self.labeler.label(interaction)
+            except SampleUnavailable:
+                self.outage.available()
+                raise
             except LabelerUnavailable as error:
                 self.outage.unavailable(error)
                 if not waited and before_waiting is not None:
                     await before_waiting()
                 waited = True
-                await asyncio.sleep(self._wait_s(error))
+                await asyncio.sleep(self.wait_s(error))
             else:
                 self.outage.available()
                 return TimedLabeling(labeling, perf_counter() - started)
 
-    def _wait_s(self, error: LabelerUnavailable) -> float:
+    def wait_s(self, error: LabelerUnavailable) -> float:
+        """Return the seconds until the next call of a labeler that is unavailable."""
         # Waits differ a little, so that waiting interactions are not sent all at once.
         return max(min(error.resume_in_s, LONGEST_WAIT_S) * self._random.uniform(1.0, 1.25), 0.05)

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.consumer_groups import delete_idle_consumers
 from ragtide_runtime.redis.entry_ids import START
-from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, Streams
 from ragtide_runtime.redis.read_size import ReadSize
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 
@@ -16,9 +16,12 @@ from .entries import StreamEntry
 UNCOUNT: Final = Lua("uncount_deliveries")
 
 
-def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str]) -> ScriptCall[int]:
-    """Return the call that uncounts one delivery of entries; its reply is how many the consumer still has."""
-    return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, *entry_ids), int)
+def uncount_deliveries(stream: str, consumer: str, entry_ids: Sequence[str], to: str = "") -> ScriptCall[int]:
+    """Return the call that uncounts one delivery of entries, and moves them to another consumer if one is given.
+
+    Its reply is how many the consumer had.
+    """
+    return ScriptCall(UNCOUNT, (stream,), (LABEL_GROUP, consumer, to or consumer, *entry_ids), int)
 
 
 class Reclaimer:
@@ -32,14 +35,22 @@ class Reclaimer:
         self._min_idle_ms = int(min_idle_s * 1000)
         self._cursor: bytes | str = "0-0"
 
-    async def claim(self, count: int) -> tuple[list[StreamEntry], bool]:
+    async def claim(self, count: int, awaiting: int = 0) -> tuple[list[StreamEntry], bool]:
         """Take over at most `count` abandoned entries; return them, and whether the whole list has been scanned.
 
         Fewer entries are taken at once if they are large, because other workers may have died of them. An entry that
         was deleted from the stream while it was pending is returned without fields.
+
+        Args:
+            count: most abandoned entries.
+            awaiting: most of the entries that wait for the labeler of a sample.
         """
         # The size is measured at the start of the stream, because the abandoned entries are not known yet.
         count = await self._read_size.next({self._stream: START}, count)
+        summary = await self._redis.xpending(self._stream, LABEL_GROUP)
+        holders = [consumer["name"] for consumer in summary["consumers"]]
+        if AWAITING.encode() in holders:
+            return await self._claim_beside(holders, count, min(count, awaiting))
         reply = await self._redis.xautoclaim(
             self._stream, LABEL_GROUP, self._consumer, self._min_idle_ms, start_id=self._cursor, count=count
         )
@@ -62,10 +73,53 @@ class Reclaimer:
             entries += [StreamEntry(entry_id.decode(), {}, n) for entry_id, n in await self._deleted(deliveries)]
         return entries + acknowledged, scanned
 
-    async def uncount(self, entry_ids: Sequence[str]) -> None:
-        """Uncount one delivery of entries of this worker, because their labeler was not called or was unavailable."""
-        if entry_ids:
-            await run_script(self._redis, uncount_deliveries(self._stream, self._consumer, entry_ids))
+    async def _claim_beside(
+        self, holders: Sequence[bytes], count: int, awaiting: int
+    ) -> tuple[list[StreamEntry], bool]:
+        """Take over abandoned entries without a look at those that wait for the labeler of a sample, and some of these.
+
+        There may be very many that wait, and XAUTOCLAIM would take them all, again and again. An entry that was deleted
+        meanwhile is left to XAUTOCLAIM.
+        """
+        entries: list[StreamEntry] = []
+        scanned = True
+        for holder in holders:
+            waits = holder == AWAITING.encode()
+            most = awaiting if waits else count - len(entries)
+            if most < 1:
+                continue
+            reply = await self._redis.xpending_range(
+                self._stream, LABEL_GROUP, "-", "+", most, holder.decode(), idle=max(self._min_idle_ms, 1)
+            )
+            deliveries = {one["message_id"]: one["times_delivered"] + 1 for one in cast("list[dict[str, Any]]", reply)}
+            if not deliveries:
+                continue
+            # What waits keeps its consumer, so that `ragtide doctor` and alerts know it while it is tried.
+            claimed: Any = await self._redis.xclaim(
+                self._stream,
+                LABEL_GROUP,
+                AWAITING if waits else self._consumer,
+                max(self._min_idle_ms, 1),
+                list(deliveries),
+            )
+            entries += [
+                StreamEntry(entry_id.decode(), fields, deliveries[entry_id], awaiting=waits)
+                for entry_id, fields in claimed
+                if entry_id is not None
+            ]
+            scanned = scanned and len(deliveries) < most
+        return entries, scanned
+
+    async def uncount(self, entries: Sequence[StreamEntry], *, to: str = "") -> None:
+        """Uncount one delivery of entries, because their labeler was not called or was unavailable.
+
+        Args:
+            entries: held by this worker, or by the consumer of those that wait for the labeler of a sample.
+            to: consumer that holds them from now on; empty for the same.
+        """
+        for holder, awaiting in ((self._consumer, False), (AWAITING, True)):
+            if entry_ids := [entry.entry_id for entry in entries if entry.awaiting is awaiting]:
+                await run_script(self._redis, uncount_deliveries(self._stream, holder, entry_ids, to))
 
     async def release_pending(self, tried: Collection[str] = ()) -> int:
         """Release this worker's unfinished entries, so that others take them over at once; return their number.
@@ -74,7 +128,8 @@ class Reclaimer:
         For an entry that is not among `tried`, one delivery is uncounted.
         """
         unfinished: list[Any] = list(await self._deliveries())
-        await self.uncount([entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried])
+        untried = [entry_id.decode() for entry_id in unfinished if entry_id.decode() not in tried]
+        await self.uncount([StreamEntry(entry_id, {}) for entry_id in untried])
         if unfinished:
             await self._redis.xclaim(
                 self._stream, LABEL_GROUP, self._consumer, 0, unfinished, idle=self._min_idle_ms, justid=True

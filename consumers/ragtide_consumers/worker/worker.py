@@ -15,7 +15,7 @@ from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.entry_ids import order
-from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.keys import AWAITING, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
@@ -27,6 +27,7 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reas
 
 from ..labelers.event import labeler_id, metric_event
 from ..labelers.protocol import Labeling
+from ..labelers.unavailable import SampleUnavailable
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from .backpressure import Backpressure
 from .claims import ClaimRenewer
@@ -129,6 +130,9 @@ class LabelWorker:
         self._working: dict[str, asyncio.Task[None]] = {}
         self._waiting: set[str] = set()
         """Entries that were taken and wait for a free slot."""
+        self._sample_due: float | None = None
+        """Monotonic time from which one of the entries that wait for the labeler of a sample is tried, to see whether
+        it is available again; None if all are tried, because none is known to be in vain."""
         self.loops: list[asyncio.Task[None]] = []
         """Tasks that run until `stop`; a task that ends before has failed."""
 
@@ -204,7 +208,10 @@ class LabelWorker:
                 self._working[entry.entry_id] = task
                 self._telemetry.in_flight.inc()
         finally:
+            # The worker stops. An entry that it holds itself is released by `release_pending`.
+            untried = [entry for entry in entries if entry.awaiting and entry.entry_id in self._waiting & waiting]
             self._waiting -= waiting
+            await self._uncount(*untried)
 
     async def _work(self, entry: StreamEntry) -> None:
         # The task has its own context, so every log line of the work on this entry has the entry id.
@@ -278,6 +285,10 @@ class LabelWorker:
                     entry_id=entry.entry_id,
                     covariates=self._settings.covariates,
                 )
+            except SampleUnavailable as error:
+                self._sample_due = monotonic() + self._patience.wait_s(error)
+                await self._uncount_waiting(entry, to=AWAITING)
+                return None
             except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
                 span.failed(type(error).__name__)
                 self._results.labeling_failed()
@@ -298,6 +309,8 @@ class LabelWorker:
                     "correct the cause, then retry it",
                     interaction.interaction_id,
                 )
+            if entry.awaiting:
+                self._sample_due = None
             self._labeling_seconds.observe(timed.latency_s)
             log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
             target = target_of(interaction, parent) if self._exports else ""
@@ -314,18 +327,18 @@ class LabelWorker:
         trace_id = trace.split("-")[1] if trace else None
         return await self._specimens.proposed(interaction, labeling, event, trace_id=trace_id)
 
-    async def _uncount_waiting(self, entry: StreamEntry) -> None:
-        """Uncount the delivery of an entry before it waits for its labeler."""
-        await self._uncount(entry)
+    async def _uncount_waiting(self, entry: StreamEntry, *, to: str = "") -> None:
+        """Uncount the delivery of an entry before it waits for its labeler, at another consumer if one is given."""
+        await self._uncount(entry, to=to)
         try:
             if entry.deliveries > self._settings.max_deliveries:
                 await self._retry_budget.refund(entry.entry_id)
         except RedisError as error:
             log.debug("an attempt could not be refunded", error=str(error))
 
-    async def _uncount(self, *entries: StreamEntry) -> None:
+    async def _uncount(self, *entries: StreamEntry, to: str = "") -> None:
         try:
-            await self._reclaimer.uncount([entry.entry_id for entry in entries])
+            await self._reclaimer.uncount(entries, to=to)
         except RedisError as error:
             log.debug("a delivery could not be uncounted", error=str(error))
 
@@ -339,7 +352,8 @@ class LabelWorker:
                     if deleted := await self._reclaimer.delete_idle_consumers(idle_s):
                         partition = self._streams.partition
                         log.info("consumers of dead workers were deleted", consumers=deleted, partition=partition)
-                entries, scanned = await self._reclaimer.claim(self._settings.worker_concurrency)
+                most = self._settings.worker_concurrency
+                entries, scanned = await self._reclaimer.claim(most, self._sample_tries(most))
             except RedisError as error:
                 heartbeat.failed(f"looking for abandoned entries fails: {error}")
                 self._reclaiming.failed(error)
@@ -347,11 +361,19 @@ class LabelWorker:
             else:
                 self._reclaiming.succeeded()
                 heartbeat.beat("looking for abandoned entries")
-            if entries:
-                self._telemetry.reclaimed.inc(len(entries))
+            if abandoned := sum(not entry.awaiting for entry in entries):
+                self._telemetry.reclaimed.inc(abandoned)
                 partition = self._streams.partition
-                log.info("took over abandoned entries of another worker", entries=len(entries), partition=partition)
+                log.info("took over abandoned entries of another worker", entries=abandoned, partition=partition)
+            if entries:
                 with heartbeat.idle("waiting for a free slot for an abandoned entry"):
                     await self.take(entries)
             if scanned:
                 await asyncio.sleep(self._pause_s)
+
+    def _sample_tries(self, most: int) -> int:
+        """Return how many of the entries that wait for the labeler of a sample may be tried now."""
+        if self._sample_due is None:
+            return most
+        # Its calls may time out, and a labeler that was away must not be asked by all at once.
+        return 1 if monotonic() >= self._sample_due else 0

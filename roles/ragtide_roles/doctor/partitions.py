@@ -82,9 +82,12 @@ def _deliveries(backlog: Backlog, name: str) -> list[Finding]:
 
 def _labeling(status: PartitionStatus, name: str) -> Finding:
     backlog = status.backlog
-    age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting else ""
+    age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting > backlog.awaiting else ""
+    sample = f"; {backlog.awaiting:,} of them were chosen for a cascade's sample, and wait for its labeler"
     workers = f"{counted(backlog.workers, 'worker')} seen this minute"
-    found = f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}"
+    found = (
+        f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}{sample if backlog.awaiting else ''}"
+    )
     if backlog.waiting and not backlog.workers:
         return Finding("problem", f"{name}: labeling", found, "start one: ragtide worker")
     return Finding("ok", f"{name}: labeling", found)

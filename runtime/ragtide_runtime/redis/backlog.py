@@ -33,8 +33,10 @@ class Backlog:
     not know their number: before 7.0, and after entries were deleted."""
     pending: int
     """Those of the waiting interactions that a worker has taken."""
+    awaiting: int
+    """Those of the waiting interactions that wait for the labeler of a cascade's sample, which is unavailable."""
     oldest_s: float
-    """Age in seconds of the oldest waiting interaction, by Redis's clock; 0 if there is none."""
+    """Age in seconds of the oldest of the other waiting interactions, by Redis's clock; 0 if there is none."""
     events_waiting: int
     """Metric events that are in no checkpoint yet, counted to at most `COUNT_CAP`."""
     events_oldest_s: float
@@ -86,6 +88,7 @@ def _backlog(reply: bytes) -> Backlog:
         lengths=dict(zip(LENGTHS, found["lengths"], strict=True)),
         waiting=int(found["waiting"]),
         pending=int(found["pending"]),
+        awaiting=int(found["awaiting"]),
         oldest_s=found["oldest_ms"] / 1000,
         events_waiting=int(found["events_waiting"]),
         events_oldest_s=found["events_oldest_ms"] / 1000,

@@ -251,6 +251,9 @@ LABEL_GROUP: Final = "label"
 RESCUER: Final = "rescued"
 """Consumer of the group `label` that holds unfinished entries which had left the group, until a worker takes them."""
 
+AWAITING: Final = "awaiting"
+"""Consumer of the group `label` that holds the interactions of a cascade's sample whose labeler is unavailable."""
+
 RECORD_GROUP: Final = "record"
 """Consumer group that pins entries until a recorder has recorded them."""
 

@@ -34,6 +34,7 @@ from redis.exceptions import (
 from ..waiting import Backoff
 from .client import PATIENCE
 from .keys import (
+    AWAITING,
     DATA_FIELD,
     KNOWN_BUCKETS,
     RESCUER,
@@ -64,6 +65,7 @@ FOLDER: Final = Path(__file__).parent / "scripts"
 NAMES: Final = {
     "DATA_FIELD": f"'{DATA_FIELD.decode()}'",
     "TRACEPARENT_FIELD": f"'{TRACEPARENT_FIELD.decode()}'",
+    "AWAITING": f"'{AWAITING}'",
     "RESCUER": f"'{RESCUER}'",
     "SPECIMEN_TOTAL": f"'{SPECIMEN_TOTAL}'",
     "KNOWN_BUCKETS": str(KNOWN_BUCKETS),

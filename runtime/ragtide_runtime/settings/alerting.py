@@ -81,7 +81,8 @@ class StallSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """Seconds that the oldest interaction may wait for labels before an alert fires; None never alerts."""
+    """Seconds that the oldest interaction may wait for labels, or for the labeler of a cascade's sample, before an
+    alert fires; None never alerts."""
     traffic_s: Annotated[float, Field(gt=0)] | None = None
     """Seconds without a scored interaction after which an alert fires; None never alerts, for irregular traffic."""
     quiet_s: Annotated[float, Field(gt=0)] | None = 300.0

@@ -30,8 +30,9 @@ class CascadeSettings(BaseModel):
     """Scores of the proxy below which the middle labels every interaction that the reference does not label."""
     salt: str = ""
     """A text that selects the sample; the same text selects the same sample in every process and replay."""
-    when_unavailable: Literal["skip", "wait"] = "skip"
-    """If the reference or the middle is unavailable: `skip` publishes the proxy's scores with its metrics absent."""
+    when_unavailable: Literal["skip", "wait"] = "wait"
+    """If the reference or the middle is unavailable: `wait` keeps the interactions that were chosen for it until it
+    answers, and publishes all others; `skip` publishes these at once, with its metrics absent for ever."""
 
     @property
     def labelers(self) -> tuple[str, ...]:

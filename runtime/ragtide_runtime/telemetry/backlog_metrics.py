@@ -22,6 +22,7 @@ READ_TIMEOUT_S: Final = 3.0
 _NUMBERS: Final = (
     (catalogue.WAITING, "waiting"),
     (catalogue.PENDING, "pending"),
+    (catalogue.AWAITING, "awaiting"),
     (catalogue.OLDEST, "oldest_s"),
     (catalogue.EVENTS_WAITING, "events_waiting"),
     (catalogue.EVENTS_OLDEST, "events_oldest_s"),

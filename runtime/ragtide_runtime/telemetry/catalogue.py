@@ -282,10 +282,16 @@ WAITING: Final = Metric(
 PENDING: Final = Metric(
     "ragtide_interactions_pending", "gauge", "Waiting interactions that a worker has taken.", ("partition",)
 )
+AWAITING: Final = Metric(
+    "ragtide_interactions_awaiting",
+    "gauge",
+    "Waiting interactions that were chosen for the sample of a cascade, whose labeler is unavailable.",
+    ("partition",),
+)
 OLDEST: Final = Metric(
     "ragtide_interactions_oldest_seconds",
     "gauge",
-    "Age of the oldest interaction that no worker has finished; 0 if there is none.",
+    "Age of the oldest interaction that no worker has finished, without those awaiting a labeler; 0 if there is none.",
     ("partition",),
 )
 EVENTS_WAITING: Final = Metric(

@@ -16,6 +16,7 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
+from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
@@ -226,19 +227,28 @@ async def test_a_resolved_alert_says_that_calls_are_made_again(async_redis: Any)
     assert "no longer reached" in resolved.message
 
 
-async def test_in_a_cascade_the_alert_says_that_the_proxy_goes_on(server: ScriptedJudge, async_redis: Any) -> None:
+@pytest.mark.parametrize("when_unavailable", ["skip", "wait"])
+async def test_in_a_cascade_the_alert_says_that_the_proxy_goes_on(
+    server: ScriptedJudge, async_redis: Any, when_unavailable: str
+) -> None:
     prices = {"test-model": {"input": 1e6, "output": 1e6}}
     given = settings(server, labeler="cascade", prices=prices, spend_per_day_usd=0.01)
-    given = given.model_copy(update={"cascade": given.cascade.model_copy(update={"rate": 1.0})})
+    update = {"rate": 1.0, "when_unavailable": when_unavailable}
+    given = given.model_copy(update={"cascade": given.cascade.model_copy(update=update)})
     async with labeler_of(given, async_redis) as labeler:
-        labeling = await labeler.label(TOWER)
-    assert labeling.scores
-    assert labeling.judged is not None
-    assert set(labeling.judged.labeling.absent.values()) == {"over_budget"}
+        if when_unavailable == "wait":
+            with pytest.raises(SampleUnavailable, match="spend limit of the day is reached"):
+                await labeler.label(TOWER)
+        else:
+            labeling = await labeler.label(TOWER)
+            assert labeling.scores
+            assert labeling.judged is not None
+            assert set(labeling.judged.labeling.absent.values()) == {"over_budget"}
     ((_, fields),) = await async_redis.xrange(Streams("ragtide", 0).alerts)
     message = Alert.decode(fields[b"data"]).message
     assert "local goes on" in message
-    assert "waits" not in message
+    assert "labeling waits" not in message
+    assert ("the sample of the judge waits" in message) == (when_unavailable == "wait")
 
 
 @pytest.mark.parametrize("stored", [b"garbage", b'{"status":"firing"}', b'"status":"firing"'])

@@ -13,6 +13,7 @@ from ragtide import LabelerUnavailable, RagInteraction
 from ragtide.testing import Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
+from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
@@ -156,7 +157,8 @@ async def test_readyz_of_a_worker_says_that_its_judge_refuses(server: ScriptedJu
                 with pytest.raises(InterruptedError):
                     await waiting
             else:
-                await patience.label(TOWER)
+                with pytest.raises(SampleUnavailable):
+                    await patience.label(TOWER)
             report = health.ready()
             assert not report.ok
             assert "Incorrect API key" in str(report)

@@ -128,6 +128,9 @@ def test_a_delivery_is_uncounted_for_the_consumer_that_holds_the_entry(redis: An
     assert run(redis, uncount_deliveries(STREAMS.interactions, "me", [mine, other])) == 1
     pending = redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 10)
     assert [one["times_delivered"] for one in pending] == [0, 1]
+    assert run(redis, uncount_deliveries(STREAMS.interactions, "other", [mine, other], "me")) == 1
+    pending = redis.xpending_range(STREAMS.interactions, LABEL_GROUP, "-", "+", 10)
+    assert [(one["consumer"], one["times_delivered"]) for one in pending] == [(b"me", 0), (b"me", 0)]
 
 
 def test_a_consumer_that_holds_an_entry_is_not_deleted(redis: Any) -> None:

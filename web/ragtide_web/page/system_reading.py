@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from ragtide_roles.doctor.server import servers
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.failures import is_missing
-from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
+from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, RESCUER, Streams
 from ragtide_runtime.settings.model import Settings
 
 from .outbox_reading import ToldDestination, read_outboxes, told_destinations
@@ -156,6 +156,8 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
         if isinstance(consumers, Exception):
             raise consumers
         for one in consumers:
+            if one["name"] in (AWAITING.encode(), RESCUER.encode()):  # they hold entries, and are no workers
+                continue
             name, idle_s = one["name"].decode(errors="replace"), one["idle"] / 1000
             known = found.get(name, SeenWorker(name, idle_s, 0, 0))
             found[name] = SeenWorker(

@@ -173,8 +173,10 @@ def _effect(name: str, settings: Settings) -> str:
     """Return the effect of a reached spend limit in a cascade, in words; empty for the effect in the settings."""
     cascade = settings.cascade
     sampled = settings.labeler == "cascade" and name in (cascade.reference, cascade.middle)
-    if not sampled or cascade.when_unavailable == "wait":
+    if not sampled:
         return ""
+    if cascade.when_unavailable == "wait":
+        return f"{cascade.proxy} goes on to score, and the sample of the {name} waits for the next period"
     return (
         f"{cascade.proxy} goes on to score every interaction, and the sample has no scores of the {name} until the "
         "next period"

@@ -32,6 +32,7 @@ for i = 1, 6 do
     lengths[i] = redis.call('XLEN', KEYS[i])
 end
 local waiting, pending, workers, oldest = lengths[1], 0, 0, first_after(KEYS[1], '0-0')
+local awaiting = 0
 local group = groups_of(KEYS[1])[ARGV[1]]
 if group then
     local last = group['last-delivered-id']
@@ -39,13 +40,13 @@ if group then
     -- Redis knows no lag before 7.0, and none after entries were deleted.
     waiting = pending + (group['lag'] or count_after(KEYS[1], last))
     oldest = first_after(KEYS[1], last)
-    if pending > 0 then
-        local taken = milliseconds(redis.call('XPENDING', KEYS[1], ARGV[1])[2])
-        oldest = oldest and math.min(oldest, taken) or taken
-    end
+    local first, _, count = held(KEYS[1], ARGV[1])
+    pending, awaiting = pending - count, count
+    if first then oldest = math.min(oldest or milliseconds(first), milliseconds(first)) end
     for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
         consumer = by_name(consumer)
-        if consumer['idle'] < tonumber(ARGV[3]) and consumer['name'] ~= RESCUER then
+        if consumer['idle'] < tonumber(ARGV[3]) and consumer['name'] ~= RESCUER
+            and consumer['name'] ~= AWAITING then
             workers = workers + 1
         end
     end
@@ -67,6 +68,7 @@ return cjson.encode({
     lengths = lengths,
     waiting = waiting,
     pending = pending,
+    awaiting = awaiting,
     oldest_ms = age(waiting_since),
     ahead_ms = ahead,
     events_waiting = count_after(KEYS[2], position),

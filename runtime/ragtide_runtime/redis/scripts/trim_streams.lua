@@ -6,8 +6,9 @@
 --       letters, hard cap of alerts, group of the workers, caps in bytes of interactions and dead letters, nodes of a
 --       stream whose size is looked at.
 -- reply: the server's time in ms, the time since which the oldest unfinished interaction waits, the last metric event,
---        the numbers of dropped entries (reason, number, ...), and what other clients did to the interactions since the
---        last call (field of DeliveriesField, number, ...). Safe to repeat.
+--        the numbers of dropped entries (reason, number, ...), what other clients did to the interactions since the
+--        last call (field of DeliveriesField, number, ...), and the oldest interaction that waits for the labeler of
+--        a sample, which the second of these leaves out. Safe to repeat.
 
 -- The first entry that a group has not finished.
 local function first_of(stream, group)
@@ -214,7 +215,14 @@ if workers and waiting > 0 then
         workers = groups_of(KEYS[1])[ARGV[8]]
     end
 end
-local first = redis.call('XRANGE', KEYS[1], workers and first_of(KEYS[1], workers) or '-', '+', 'COUNT', 1)[1]
+-- The first entry that is neither finished nor waits for the labeler of a sample.
+local from, awaiting = '-', nil
+if workers then
+    local first = nil
+    first, awaiting = held(KEYS[1], ARGV[8])
+    from = first or following(workers['last-delivered-id'])
+end
+local first = redis.call('XRANGE', KEYS[1], from, '+', 'COUNT', 1)[1]
 local oldest = ''
 if first then
     -- The time in an id is wrong if the clock of Redis has gone back: an entry waits at least since it was the oldest.
@@ -238,4 +246,5 @@ local last = ''
 if redis.call('EXISTS', KEYS[2]) == 1 then
     last = by_name(redis.call('XINFO', 'STREAM', KEYS[2]))['last-generated-id']
 end
-return {now, oldest == '' and '' or string.format('%.0f', oldest), last, redis.call('HGETALL', KEYS[6]), changes}
+return {now, oldest == '' and '' or string.format('%.0f', oldest), last, redis.call('HGETALL', KEYS[6]), changes,
+    awaiting or ''}
