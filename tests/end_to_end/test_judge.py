@@ -78,7 +78,8 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
     assert sum(event.counters.get("judge_retries", 0) for event in events) > 0
     assert asked >= len(published)
     (found,) = [e for e in estimates(redis_url) if e["metric"] == "trace.adherence" and e["segment"] is None]
-    assert (found["n"], found["labeler"]) == (300, "judge")
+    # A refusal claims nothing, so it has no adherence.
+    assert (found["n"], found["labeler"]) == (sum("trace.adherence" in event.scores for event in events), "judge")
     said = (tmp_path / "worker.log").read_text() + (tmp_path / "victim.log").read_text()
     assert SECRET not in said
 
@@ -132,7 +133,11 @@ def test_a_cascade_judges_the_same_sample_again_in_a_replay(redis: Any, redis_ur
                 for e in estimates(redis_url)
                 if e["metric"] == "trace.adherence" and e["segment"] is None
             }
-            assert found == {"local": 200, "judge": len(chosen[-1])}
+            judged = [event.judged for event in events if event.judged is not None]
+            assert found == {
+                "local": sum("trace.adherence" in event.scores for event in events),
+                "judge": sum("trace.adherence" in one.scores for one in judged),
+            }
     assert chosen[0] == chosen[1]
     assert 15 < len(chosen[0]) < 70
 

@@ -46,7 +46,9 @@ def test_an_alert_of_ragtide_is_one_alert_of_prometheus() -> None:
 
 
 def test_every_rule_has_a_severity_of_ragtide_and_a_test_in_which_it_fires_and_one_in_which_it_does_not() -> None:
-    (severities,) = (one["enum"] for one in AlertRule.model_json_schema()["properties"]["severity"]["anyOf"] if "enum" in one)
+    (severities,) = (
+        one["enum"] for one in AlertRule.model_json_schema()["properties"]["severity"]["anyOf"] if "enum" in one
+    )
     checks = [
         check
         for test in yaml.safe_load(TESTS.read_text(encoding="utf-8"))["tests"]

@@ -175,7 +175,7 @@ def test_the_command_measures_the_local_labeler_and_names_bad_rows(tmp_path: Pat
     shown = command(str(path))
     assert "trace.adherence · n 60 · 20 low" in shown.output
     assert f"{path}:61: " in shown.output
-    tables = shown.stdout.partition("local 4")[0]
+    tables = shown.stdout.partition("local 5")[0]
     assert max(map(len, tables.splitlines())) <= 80
     assert json.loads(command(str(path), "--json", "--limit", "30").stdout)["rows"] == 30
 
