@@ -80,6 +80,8 @@ def test_adherence_is_not_fitted_if_the_share_of_supported_sentences_would_be_wo
     labeler, rows = LocalLabeler(), []
     for one in demo_interactions()[:60]:
         own = labeler.label_now(one).scores
+        if "trace.supported_fraction" not in own:  # a refusal claims nothing
+            continue
         # A contradictory judge: no response is supported, and each of its sentences is.
         scores = {TRACE[2]: 0.0, "trace.supported_fraction": own["trace.supported_fraction"]}
         rows.append(JudgedInteraction(one, scores))

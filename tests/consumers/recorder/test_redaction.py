@@ -312,7 +312,7 @@ async def test_a_text_that_is_redacted_for_long_keeps_the_lease(own: str, async_
 
 def test_a_process_that_cannot_start_writes_nothing_without_redaction(own: str, tmp_path: Path) -> None:
     redaction = Redaction.of("recorder", settings_of(tmp_path, redact_function=f"{own}:prints").recorder)
-    (tmp_path / "own_functions.py").write_text("raise SystemExit(5)")
+    (tmp_path / "own_functions.py").write_text("import os; os._exit(5)")
     with pytest.raises(RedactionError, match=r"did not start \(exit code 5\)"):
         redaction.model(EntryKind.INTERACTIONS, "1-0", interaction(0))
     redaction.close()
