@@ -236,8 +236,8 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
         text: any text.
         language: ISO 639-1 code, which determines the abbreviations that do not end a sentence; None for the text's.
 
-    >>> split_sentences("Dr. Smith came. He saw\n3.5 cats!\n- Then he left.")
-    ['Dr. Smith came.', 'He saw\n3.5 cats!', 'Then he left.']
+    >>> split_sentences("Dr. Smith came. He saw\nthree cats!\n- Then he left.")
+    ['Dr. Smith came.', 'He saw\nthree cats!', 'Then he left.']
     """
     return [text[found.start : found.end] for found in located(text, language)]
 
