@@ -232,7 +232,7 @@ def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
 
     def adherence() -> list[int]:
         found = json.loads(command(redis_url, "estimates", "--json", extra=spread).stdout)
-        return [e["n"] for e in found if e["metric"] == "trace.adherence" and e["segment"] is None]
+        return [e["n"] for e in found if e["metric"] == "trace.context_utilization" and e["segment"] is None]
 
     with running("up", redis_url, tmp_path / "up.log", spread):
         wait_until(lambda: sum(adherence()) == 120)
@@ -248,5 +248,5 @@ def test_workers_go_on_after_somebody_flushed_redis(redis: Any, redis_url: str, 
         publish(redis_url, interactions(30))
         wait_for_events(redis, 30)
         wait_for_aggregation(redis)
-        found = [e for e in estimates(redis_url) if e["metric"] == "trace.adherence" and e["segment"] is None]
+        found = [e for e in estimates(redis_url) if e["metric"] == "trace.context_utilization" and e["segment"] is None]
         assert [e["n"] for e in found] == [30]

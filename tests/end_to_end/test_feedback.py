@@ -21,7 +21,7 @@ from tests.support.roles import (
 
 from ragtide import InteractionProducer
 
-ADHERENCE = "trace.adherence"
+UTILIZATION = "trace.context_utilization"
 
 
 @pytest.mark.heavy
@@ -30,7 +30,7 @@ def test_feedback_from_a_file_is_joined_once_though_the_aggregator_is_killed(
 ) -> None:
     published = [one.model_copy(update={"gold_scores": {}}) for one in interactions(400)]
     lines = [
-        {"pipeline": "shop", "interaction_id": one.interaction_id, "gold_scores": {ADHERENCE: 1.0}}
+        {"pipeline": "shop", "interaction_id": one.interaction_id, "gold_scores": {UTILIZATION: 1.0}}
         for one in published[:300]
     ]
     file = tmp_path / "feedback.jsonl"
@@ -48,13 +48,13 @@ def test_feedback_from_a_file_is_joined_once_though_the_aggregator_is_killed(
         wait_for_events(redis, len(published))
     with running("aggregator", redis_url, tmp_path / "aggregator.log"):
         for score in (0, 1):
-            one = ("--pipeline", "shop", "--interaction", "i-00350", "--gold", f"{ADHERENCE}={score}")
+            one = ("--pipeline", "shop", "--interaction", "i-00350", "--gold", f"{UTILIZATION}={score}")
             done = command(redis_url, "feedback", *one)
             assert done.returncode == 0, done.stderr
         wait_until(lambda: len(dead_letters(redis)) == 1)
-    scores = {event.interaction_id: event.scores[ADHERENCE] for event in metric_events(redis)}
+    scores = {event.interaction_id: event.scores[UTILIZATION] for event in metric_events(redis)}
     expected = [(scores[line["interaction_id"]] - 1.0) ** 2 for line in lines] + [scores["i-00350"] ** 2]  # type: ignore[index]
-    (found,) = [e for e in estimates(redis_url) if e["metric"] == f"rmse.{ADHERENCE}" and e["segment"] is None]
+    (found,) = [e for e in estimates(redis_url) if e["metric"] == f"rmse.{UTILIZATION}" and e["segment"] is None]
     assert found["n"] == 301
     assert found["estimate"] == pytest.approx((sum(expected) / 301) ** 0.5, abs=1e-12)
     (letter,) = dead_letters(redis)

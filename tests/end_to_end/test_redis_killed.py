@@ -39,7 +39,7 @@ def test_a_redis_that_is_killed_and_comes_back_with_its_data_costs_nothing(tmp_p
 
 
 def _aggregated(url: str) -> int:
-    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.adherence" and e["segment"] is None]
+    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.context_utilization" and e["segment"] is None]
     return max(found, default=0)
 
 

@@ -23,7 +23,9 @@ def recorded(folder: Path) -> Path:
         asked = one.model_copy(update={"question": f"{one.question} ({number})", "gold_scores": {}})
         entries.append((EntryKind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", asked)))
     for number in range(0, COUNT, 10):
-        told = Feedback(pipeline="shop", interaction_id=f"i-{number:05d}", gold_scores={"trace.adherence": 1.0})
+        told = Feedback(
+            pipeline="shop", interaction_id=f"i-{number:05d}", gold_scores={"trace.context_utilization": 1.0}
+        )
         entries.append((EntryKind.FEEDBACK, RecordedEntry(0, f"{1_795_400_000_000 + number}-0", told)))
     record(entries, folder)
     return folder
@@ -57,7 +59,7 @@ def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twi
             for found in (whole, again)
         ]
         assert means[0] == means[1]
-        assert means[0]["rmse.trace.adherence"][0] == COUNT / 10
+        assert means[0]["rmse.trace.context_utilization"][0] == COUNT / 10
         # Nothing is known of it: another deployment's cache is empty.
         settings["RAGTIDE_PREFIX"] = "other"
         limit = whole["cost_usd"] / 3

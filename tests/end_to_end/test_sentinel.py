@@ -65,7 +65,7 @@ def test_roles_and_producers_follow_the_master_that_sentinels_name(tmp_path: Pat
 
 
 def _counted(url: str) -> int:
-    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.adherence" and e["segment"] is None]
+    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.context_utilization" and e["segment"] is None]
     return max(found, default=0)
 
 

@@ -56,5 +56,5 @@ def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) ->
 
 
 def _counted(url: str) -> int:
-    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.adherence" and e["segment"] is None]
+    found = [e["n"] for e in estimates(url) if e["metric"] == "trace.context_utilization" and e["segment"] is None]
     return max(found, default=0)
