@@ -52,5 +52,5 @@ def test_a_model_goes_from_the_stream_to_the_estimates(redis: Any, redis_url: st
         wait_for_aggregation(redis)
     assert redis.xlen(STREAMS.dead_letters) == 0
     found = {one["metric"]: one for one in estimates(redis_url) if one["segment"] is None}
-    assert found["trace.context_relevance"]["n"] == 200
+    assert found["trace.adherence"]["n"] + found["trace.adherence"]["n_absent"] == 200
     assert found["trace.adherence"]["labeler"] == "model"
