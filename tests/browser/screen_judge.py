@@ -42,6 +42,7 @@ async def test_a_bar_tells_its_hour_in_the_time_zone_of_the_viewer(
     async with opened(browser, service.url, timezone_id="Asia/Kolkata") as screen:  # half an hour off UTC
         page = await screen.open("/judge")
         chart = page.locator("figure.spend svg").first
+        await chart.scroll_into_view_if_needed()
         box = await chart.bounding_box()
         assert box is not None
         await page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] / 2)
