@@ -12,8 +12,6 @@ import pytest
 from tests.support.conditions import wait_until
 from tests.support.redis_processes import free_port
 
-pytest.importorskip("gunicorn")
-
 APPLICATION = """
 import os
 from ragtide import InteractionProducer
