@@ -45,7 +45,7 @@ CHANGED: Final[Mapping[str, str]] = {
     DeliveriesField.DELETED: "another client deleted interactions from their stream",
     DeliveriesField.REPLACED: "the stream of interactions was deleted or replaced by an older copy",
 }
-"""What the log says about each change that another client made to the stream of interactions."""
+"""The log line for each change that another client made to the stream of interactions."""
 
 log = structlog.get_logger("ragtide.aggregator")
 

@@ -56,7 +56,7 @@ class StreamStatus:
     dropped: dict[str, int]
     """Numbers of entries that were dropped so far, by reason."""
     changes: dict[str, int] = field(default_factory=dict)
-    """What other clients did to the stream of interactions since the last trimming, by `DeliveriesField`."""
+    """Changes of other clients to the stream of interactions since the last trimming, by `DeliveriesField`."""
     oldest_awaiting_ms: int | None = None
     """Time at which the oldest interaction was added that waits for the labeler of a cascade's sample; None if there
     is none. `oldest_waiting_ms` is about the others."""

@@ -1,7 +1,7 @@
 """Splits texts into sentences. The splitter has an id, because the number of sentences affects the scores.
 
 The same facts have the same number of sentences in any form: prose, items, steps, a table, wrapped lines, HTML or
-Markdown (`markup.py`). What claims nothing in an answer is no sentence of it (`answers.py`).
+Markdown (`markup.py`). A part of an answer that claims nothing is no sentence of it (`answers.py`).
 """
 
 import re

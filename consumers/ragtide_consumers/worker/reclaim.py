@@ -94,7 +94,7 @@ class Reclaimer:
             deliveries = {one["message_id"]: one["times_delivered"] + 1 for one in cast("list[dict[str, Any]]", reply)}
             if not deliveries:
                 continue
-            # What waits keeps its consumer, so that `ragtide doctor` and alerts know it while it is tried.
+            # A waiting entry keeps its consumer, so that `ragtide doctor` and alerts know it while it is tried.
             claimed: Any = await self._redis.xclaim(
                 self._stream,
                 LABEL_GROUP,

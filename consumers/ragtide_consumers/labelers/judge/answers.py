@@ -1,7 +1,7 @@
 """Reads a judge's answer as a person would: it finds the object that was asked for, and the values in its fields.
 
 Models write drafts into reasoning blocks, words and code fences around the object, wrappers, Python's literals, smart
-quotes and broken escapes. What can be read without guessing is read. All of it takes time in proportion to the text.
+quotes and broken escapes. Every answer that needs no guess is read. The time is in proportion to the text.
 """
 
 import json

@@ -42,7 +42,7 @@ Message = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AcceptedParameters:
-    """What an endpoint accepts, as far as it is known."""
+    """The parameters that an endpoint accepts, as far as they are known."""
 
     structured: int = 0
     """Index of `STRUCTURED`."""
@@ -222,7 +222,7 @@ class Dialect:
 
     @property
     def memory(self) -> list[Any]:
-        """What was learned, for other processes."""
+        """The learned parameters, for other processes."""
         return list(asdict(self._now).values())
 
     def remember(self, memory: object) -> None:

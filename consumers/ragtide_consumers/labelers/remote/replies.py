@@ -57,7 +57,7 @@ class CallFailure:
     final: Exception | None = None
     """The error to raise at once, because the endpoint works and this question is the problem."""
     remedy: str = "correct its key, model, address or quota, then restart"
-    """What the operator does about a refusal of all calls."""
+    """The remedy of a refusal of all calls."""
 
 
 def failure_of_status(
