@@ -344,6 +344,19 @@ def test_deleted_and_replaced_streams_are_counted(redis: Any) -> None:
     assert workers.trim().changes == {}
 
 
+def test_what_an_older_version_acknowledged_is_finished(redis: Any) -> None:
+    """It kept no set of finished entries: its acknowledgements were the proof."""
+    workers = Workers(redis, 20)
+    redis.delete(STREAMS.deliveries)
+    taken = [entry_id for entry_id, _ in workers.take(15)]
+    redis.xack(STREAMS.interactions, LABEL_GROUP, *taken[:12])
+    found = [run(redis, trim_streams(STREAMS, StreamCaps(), "1-0", "0-0")).changes for _ in range(3)]
+    assert found == [{}, {}, {}]
+    assert redis.xlen(STREAMS.interactions) == 8
+    redis.xack(STREAMS.interactions, LABEL_GROUP, taken[12])  # by hand, after the upgrade
+    assert workers.trim().changes == {"rescued": 1}
+
+
 def test_an_entry_ahead_of_the_clock_waits_since_it_was_first_seen(redis: Any) -> None:
     now_ms = int(redis.time()[0]) * 1000
     redis.xadd(STREAMS.interactions, {"data": "x"}, id=f"{now_ms + 30 * DAY_MS}-0")
