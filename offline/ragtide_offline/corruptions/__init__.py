@@ -1,0 +1,1 @@
+"""Spoils texts and interactions in known ways, to see which failures a labeler's numbers follow. Pure."""
