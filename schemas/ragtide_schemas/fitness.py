@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from .metric_definitions import METRICS
+from .seen_failures import SEEN
 
 Purpose = Literal["trend", "ranking", "threshold", "single items"]
 """A use of a number: `trend`, whether a mean rises or falls; `ranking`, which of two pipelines or configs is better;
@@ -79,6 +80,38 @@ def phrase_of(labeler: str, purposes: Mapping[str, Sequence[Purpose] | None]) ->
         return None
     found = purposes[metric]
     return in_words(found, measured=labeler in _AS_MEASURED and found == _FIT_FOR[labeler])
+
+
+Sight = Literal["sees", "partly", "does not see", "moves with"]
+"""How a number follows a kind of failure. It `moves with` a change that harms nothing, and should not."""
+
+SIGHTS: Final[tuple[Sight, ...]] = ("sees", "partly", "does not see", "moves with")
+
+Failures = Mapping[Sight, Sequence[str]]
+"""Kinds of failures, such as `wrong documents`, by how a number follows them."""
+
+
+def failures_of(labeler: str, metric: str) -> Failures:
+    """Return which failures a shipped labeler's numbers of a metric follow; empty if this was not measured.
+
+    docs/corruptions.md has the measurements.
+    """
+    found = SEEN.get(labeler, {}).get(metric, {})
+    return {sight: found[sight] for sight in SIGHTS if sight in found}
+
+
+def sees_of(labeler: str, metric: str) -> str | None:
+    """Return a phrase about the failures that a shipped labeler's numbers of a metric follow; None if not measured."""
+    return failures_in_words(failures_of(labeler, metric)) or None
+
+
+def failures_in_words(failures: Failures) -> str:
+    """Return a phrase about failures; empty without any.
+
+    >>> failures_in_words({"sees": ["wrong documents", "foreign sentence"], "does not see": ["negation"]})
+    'sees: wrong documents, foreign sentence; does not see: negation'
+    """
+    return "; ".join(f"{sight}: {', '.join(failures[sight])}" for sight in SIGHTS if failures.get(sight))
 
 
 def _from_labels(metric: str) -> bool:

@@ -1,7 +1,7 @@
 """Runs a labeler over labeled files, and returns the figures of its scores."""
 
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
@@ -96,6 +96,34 @@ class CostPlan:
         }
 
 
+async def planned_cost(settings: Settings, rows: Iterable[Row]) -> CostPlan:
+    """Return the cost of labeling rows with the labeler of the settings, and label nothing.
+
+    Args:
+        settings: labeler and endpoints.
+        rows: of files; rows with problems are passed over.
+
+    Raises:
+        ConfigurationError: the labeler's calls cannot be foreseen, or a setting is missing.
+    """
+    if settings.labeler not in ("judge", *FREE):
+        raise ConfigurationError(
+            f"--dry-run cannot foresee the calls of {settings.labeler}: it knows those of judge, and that "
+            f"{' and '.join(FREE)} make none"
+        )
+    # Metrics of users make no calls that are known here.
+    plain = settings.model_copy(update={"metrics": ()})
+    async with labeler_of(plain, None, patient=False, answers=settings.data_dir / ANSWERS) as labeler:
+        judge: Any = labeler if settings.labeler == "judge" else None
+        count, calls = 0, PlannedCalls()
+        for row in rows:
+            if row.interaction is not None:
+                count += 1
+                calls += PlannedCalls() if judge is None else await judge.planned(row.interaction)
+        has_price = judge is None or judge.has_price
+        return CostPlan(f"{labeler.name} {labeler.version}", count, calls, has_price)
+
+
 @dataclass(slots=True)
 class BenchmarkRun:
     """The scores of a labeler on labeled rows so far. Texts are not kept."""
@@ -156,23 +184,7 @@ class BenchmarkRun:
         Raises:
             RagtideError: a file cannot be read, a setting is missing, or the labeler's calls cannot be foreseen.
         """
-        if settings.labeler not in ("judge", *FREE):
-            raise ConfigurationError(
-                f"--dry-run cannot foresee the calls of {settings.labeler}: it knows those of judge, and that "
-                f"{' and '.join(FREE)} make none"
-            )
-        # Metrics of users make no calls that are known here.
-        plain = settings.model_copy(update={"metrics": ()})
-        answers = settings.data_dir / ANSWERS
-        async with labeler_of(plain, None, patient=False, answers=answers) as labeler:
-            judge: Any = labeler if settings.labeler == "judge" else None
-            rows, calls = 0, PlannedCalls()
-            for row in self._labeled_rows(paths, limit, deque(), reorder):
-                if row.interaction is not None:
-                    rows += 1
-                    calls += PlannedCalls() if judge is None else await judge.planned(row.interaction)
-            has_price = judge is None or judge.has_price
-            return CostPlan(f"{labeler.name} {labeler.version}", rows, calls, has_price)
+        return await planned_cost(settings, self._labeled_rows(paths, limit, deque(), reorder))
 
     def _labeled_rows(
         self, paths: Sequence[Path], limit: int | None, asked: deque[_Asked], reorder: float

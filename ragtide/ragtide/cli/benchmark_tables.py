@@ -19,14 +19,14 @@ def figures_table(found: MetricFigures, width: int) -> RenderableType:
     """Return the figures of a metric: means over subsets, and the other judges on their rows."""
     rows = [(one.name, one.mean, "") for one in found.figures]
     for judge in found.judges:
-        beside = f"ours on the same rows {_value(judge.ours)} ({_interval(judge.ours)})"
+        beside = f"ours on the same rows {value_text(judge.ours)} ({interval_text(judge.ours)})"
         rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
     rows += [(one.name, one.mean, "") for one in found.biases]
     low = "" if found.n_low is None else f"{found.n_low:,} low"
     columns = [
         Column("figure", [name for name, _, _ in rows]),
-        Column("mean", [_value(measured) for _, measured, _ in rows], right=True),
-        Column("interval", [_interval(measured) for _, measured, _ in rows]),
+        Column("mean", [value_text(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [interval_text(measured) for _, measured, _ in rows]),
         Column("", [Text(beside, style="bright_black") for _, _, beside in rows], yields=1, stacks=True),
     ]
     title = heading([part for part in (found.metric, f"n {found.n:,}", low) if part], width)
@@ -59,8 +59,8 @@ def spans_table(found: SpanFigures, width: int) -> RenderableType:
     rows += [(f"  F1 of {name}", Measured(value)) for name, value in found.figures[0].subsets.items()]
     columns = [
         Column("figure", [name for name, _ in rows], shortest=12),
-        Column("mean", [_value(measured) for _, measured in rows], right=True),
-        Column("interval", [_interval(measured) for _, measured in rows]),
+        Column("mean", [value_text(measured) for _, measured in rows], right=True),
+        Column("interval", [interval_text(measured) for _, measured in rows]),
     ]
     title = heading(["unsupported spans", f"n {found.n:,}", f"{found.n_marked:,} with spans"], width)
     return fitted(columns, width, Notes({0: [title]}))
@@ -77,8 +77,8 @@ def preferences_table(found: Sequence[PreferenceFigures], width: int) -> Rendera
         Column("metric", [metric for metric, _, _ in rows], shortest=8),
         Column("pairs", [n for _, n, _ in rows], right=True),
         Column("opinion on", [figure.name for _, _, figure in rows]),
-        Column("Spearman", [_value(figure.mean) for _, _, figure in rows], right=True),
-        Column("interval", [_interval(figure.mean) for _, _, figure in rows]),
+        Column("Spearman", [value_text(figure.mean) for _, _, figure in rows], right=True),
+        Column("interval", [interval_text(figure.mean) for _, _, figure in rows]),
     ]
     title = heading(["people's preferences"], width)
     return fitted(columns, width, Notes({0: [title]}))
@@ -137,9 +137,11 @@ def notes(
     return found
 
 
-def _value(measured: Measured) -> str:
+def value_text(measured: Measured) -> str:
+    """Return a figure with three digits, or that it is undefined."""
     return "undefined" if measured.value is None else f"{measured.value:.3f}"
 
 
-def _interval(measured: Measured) -> str:
+def interval_text(measured: Measured) -> str:
+    """Return the ends of the interval of a figure; nothing without one."""
     return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"

@@ -66,7 +66,9 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "benchmark": (
         "ragtide benchmark ragbench.jsonl.gz",
         "ragtide benchmark test.jsonl --labeler judge --limit 200 --json",
+        "ragtide benchmark --corruptions ragbench.jsonl.gz --only 'negation,wrong documents'",
     ),
+    "judge check": ("ragtide judge check answers.jsonl --rows 20 --max-cost-usd 0.5",),
     "agreement": (
         "ragtide agreement scores.jsonl --gold rows.jsonl",
         "ragtide agreement judge.jsonl --against local.jsonl --metric trace.adherence",

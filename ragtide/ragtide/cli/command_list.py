@@ -46,6 +46,7 @@ GROUPS: Final = {
         "fit": Listed("fit:fit", "Fit the local labeler to scores of your judge, or of people."),
         "batch": Listed("batch:batch", "Ask the judge in batches, at half the price."),
         "benchmark": Listed("benchmark:benchmark", "Measure a labeler on labeled data."),
+        "judge": Listed("judge:judge", "Show what your judge sees, for a stated cost."),
         "agreement": Listed("agreement:agreement", "Measure how well scores agree with gold or other scores."),
     },
     "Record and replay": {
