@@ -112,7 +112,7 @@ def seen_failures(figures: Sequence[CorruptionFigures]) -> dict[str, Failures]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RequestedRow:
     """An interaction that the labeler is asked for."""
 
     row: int
@@ -182,7 +182,7 @@ class CorruptionRun:
             RagtideError: a file cannot be read, a setting is missing, or nothing can be labeled now.
         """
         self._read(paths, limit, sample)
-        asked: deque[_Asked] = deque()
+        asked: deque[_RequestedRow] = deque()
         started = perf_counter()
         async with labeling_of(settings, keep_answers=True) as (label, labeler, at_once):
             self.labeler = labeler
@@ -226,22 +226,22 @@ class CorruptionRun:
         if len(self.problems) < PROBLEMS_KEPT:
             self.problems.append(problem)
 
-    def _asked(self, asked: deque[_Asked]) -> Iterator[Row]:
+    def _asked(self, asked: deque[_RequestedRow]) -> Iterator[Row]:
         """Yield each row clean, then spoilt in every way that applies."""
         others: dict[str, list[RagInteraction]] = {}
         for row in self._rows:
             others.setdefault(row.subset, []).append(row.interaction)
         for number, row in enumerate(self._rows):
-            asked.append(_Asked(number, None))
+            asked.append(_RequestedRow(number, None))
             yield Row(number, without_own_sentences(row.interaction))
             for corruption in self.corruptions:
                 found = spoilt(corruption, row.interaction, others[row.subset], seed=self.seed)
                 if found is not None:
                     self._spoilt[corruption.name] += 1
-                    asked.append(_Asked(number, corruption.name))
+                    asked.append(_RequestedRow(number, corruption.name))
                     yield Row(number, found)
 
-    def _take(self, asked: _Asked, outcome: Outcome) -> None:
+    def _take(self, asked: _RequestedRow, outcome: Outcome) -> None:
         event = outcome.event
         if event is None:
             name = self._rows[asked.row].interaction.interaction_id
@@ -296,13 +296,13 @@ class CorruptionRun:
             verdict=verdict_of(expected, found),
         )
 
-    def _pairs(self, corruption: str, metric: str) -> "_Pairs":
+    def _pairs(self, corruption: str, metric: str) -> "_ScoresOfPairs":
         """Return the scores of the rows that were labeled clean and spoilt, and have a clean score of a metric."""
         clean, after = self._scores.get(None, {}), self._scores.get(corruption, {})
         rows = [row for row in sorted(clean.keys() & after.keys()) if metric in clean[row]]
         sizes = Counter(self._rows[row].subset for row in rows)
         names = [self._rows[row].subset for row in rows]
-        return _Pairs(
+        return _ScoresOfPairs(
             np.array([name if sizes[name] >= FEWEST else OTHERS for name in names], np.str_),
             np.array([self._rows[row].question for row in rows], np.str_),
             np.array([clean[row][metric] for row in rows], np.float64),
@@ -315,7 +315,7 @@ class CorruptionRun:
         name, version, profile = self.labeler.name, self.labeler.version, self.labeler.profile
         return EstimateKey("benchmark", None, None, metric, profile, name, version, measure)
 
-    def _delay(self, corruption: str, pairs: "_Pairs", key: EstimateKey) -> Delay:
+    def _delay(self, corruption: str, pairs: "_ScoresOfPairs", key: EstimateKey) -> Delay:
         _, place, sizes = np.unique(pairs.subsets, return_inverse=True, return_counts=True)
         weights = 1 / (sizes[place] * len(sizes))
         seed = random_of(key.metric, corruption, self.seed).getrandbits(63)
@@ -341,7 +341,7 @@ class CorruptionRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
+class _ScoresOfPairs:
     """Scores of n rows before and after they were spoilt."""
 
     subsets: NDArray[np.str_]
@@ -350,9 +350,9 @@ class _Pairs:
     spoilt: Floats
     """NaN for an absent score."""
 
-    def part(self, chosen: NDArray[np.bool_]) -> "_Pairs":
+    def part(self, chosen: NDArray[np.bool_]) -> "_ScoresOfPairs":
         """Return the chosen rows."""
-        return _Pairs(self.subsets[chosen], self.questions[chosen], self.clean[chosen], self.spoilt[chosen])
+        return _ScoresOfPairs(self.subsets[chosen], self.questions[chosen], self.clean[chosen], self.spoilt[chosen])
 
     def compared(self) -> SubsetScores:
         """Return the spoilt scores, compared with the clean ones; resampling keeps each pair, and each question."""
