@@ -12,6 +12,7 @@ from .metrics import Bands, Direction, Kind, MetricDefinition
 _RAGBENCH: Final = "Friel et al., RAGBench (arXiv:2407.11005), section 3"
 _RAGCHECKER: Final = "Ru et al., RAGChecker (arXiv:2408.08067), section 3"
 _CAPSTONE: Final = "CapStoneRAG10"
+_SENTENCE_BERT: Final = "Reimers and Gurevych, Sentence-BERT (arXiv:1908.10084)"
 
 _SENTENCES: Final = ("document sentences",)
 _RESPONSE: Final = ("response sentences",)
@@ -282,6 +283,38 @@ RAGCHECKER: Final = (
 """Claims of response and reference answer, and the texts that entail them."""
 
 
+SIMILARITY_SUPPORT: Final = MetricDefinition(
+    "similarity.support",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "How close in meaning the response's sentences are to sentences of the documents, by a sentence model.",
+    _SENTENCE_BERT,
+    "mean over response sentences of max(0, largest cosine with a document sentence)",
+    needs=(*_SENTENCES, *_RESPONSE),
+    does_not_tell="Whether the documents support a sentence: a negated sentence has nearly the same cosine.",
+    related=("trace.supported_fraction", "trace.adherence", "similarity.match"),
+)
+
+SIMILARITY_MATCH: Final = MetricDefinition(
+    "similarity.match",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "How close in meaning the question is to the closest sentence of the documents, by a sentence model.",
+    _SENTENCE_BERT,
+    "max(0, largest cosine of the question with a document sentence)",
+    needs=_SENTENCES,
+    does_not_tell="Whether the documents answer the question: a sentence that repeats the question scores 1.",
+    related=("trace.context_relevance", "similarity.support", "retrieval.empty"),
+)
+
+SIMILARITY: Final = (SIMILARITY_SUPPORT, SIMILARITY_MATCH)
+"""Of the labeler `model` with a sentence encoder. Levels depend on the encoder, so there are no bands."""
+
+
 def _outcome(
     name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...]
 ) -> MetricDefinition:
@@ -355,7 +388,7 @@ CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 """Of every interaction, whichever labeler scored it: they need no labels."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
+RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *SIMILARITY, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
 """Every metric ragtide computes itself, in the order of tables."""
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})

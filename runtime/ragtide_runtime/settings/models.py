@@ -48,6 +48,15 @@ class ModelsSettings(BaseModel):
     """Probability of relevance from which a sentence counts as relevant."""
     relevance_calibration: dict[str, float] = Field(default_factory=dict)
     """Calibration, as for `support_calibration`."""
+    similarity: str = ""
+    """Model that gives each sentence a vector, a sentence encoder; the metrics are `similarity.support` and
+    `similarity.match`: as for `support`."""
+    similarity_file: str = "model.onnx"
+    """ONNX file in that folder or repository."""
+    similarity_digest: Digest = ""
+    """First digits of the digest, as for `support_digest`."""
+    similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
     publish: Literal["labels", "probabilities"] = "labels"
     """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
     languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
@@ -66,7 +75,7 @@ class ModelsSettings(BaseModel):
     batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0
     """Milliseconds for which a batch that is not full waits for other interactions."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 2
-    """Threads of each model."""
+    """Threads of each model, except the sentence encoder."""
     provider: Literal["cpu", "cuda"] = "cpu"
     """Processor of the models: `cpu`, or `cuda` with onnxruntime-gpu."""
     max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592

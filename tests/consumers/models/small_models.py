@@ -2,7 +2,8 @@
 
 A word of the second text is covered if the first text has it. The log-odds of a pair model are SCALE times (the covered
 share of the second text's tokens - 1/2). Those of a token model are SCALE / 2 if the token is not
-covered, else -SCALE / 2.
+covered, else -SCALE / 2. A sentence encoder gives each token the row of its word in a matrix; the default matrix is the
+identity, so the mean of a sentence counts its words.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
@@ -135,4 +137,74 @@ def write(
     (folder / "config.json").write_text(json.dumps({**usual, **(config or {})}))
     if calibration is not None:
         (folder / "calibration.json").write_text(json.dumps(calibration))
+    return folder
+
+
+def encoder(rows: npt.NDArray[np.float32], output: str = "last_hidden_state") -> onnx.ModelProto:
+    """Return a sentence encoder.
+
+    Args:
+        rows: numbers of each word, of shape (words, width). They go through a layer that changes nothing.
+        output: `last_hidden_state` has numbers for tokens, `sentence_embedding` their sum, which has the direction of
+            the mean; `pooler_output` alone has the numbers of the first token.
+    """
+    made = [
+        helper.make_node("Gather", ["rows", "input_ids"], ["words"]),
+        helper.make_node("MatMul", ["words", "layer"], ["tokens"], name="layer"),
+    ]
+    shape: list[str | int] = ["batch", "length", rows.shape[1]]
+    constants = [
+        numpy_helper.from_array(rows, "rows"),
+        numpy_helper.from_array(np.eye(rows.shape[1], dtype=np.float32), "layer"),
+    ]
+    if output == "last_hidden_state":
+        made.append(helper.make_node("Identity", ["tokens"], [output]))
+    else:
+        shape.remove("length")
+        made += [
+            helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+            helper.make_node("Unsqueeze", ["mask", "axis_two"], ["wide_mask"]),
+            helper.make_node("Mul", ["tokens", "wide_mask"], ["kept"]),
+            helper.make_node("ReduceSum", ["kept", "axis_one"], [output], keepdims=0),
+        ]
+        constants += [
+            numpy_helper.from_array(np.array([number], dtype=np.int64), name)
+            for name, number in (("axis_one", 1), ("axis_two", 2))
+        ]
+    names = ["input_ids"] if output == "last_hidden_state" else ["input_ids", "attention_mask"]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in names]
+    body = helper.make_graph(
+        made, "encoder", inputs, [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)], constants
+    )
+    return helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def write_encoder(
+    folder: Path,
+    *,
+    rows: npt.NDArray[np.float32] | None = None,
+    output: str = "last_hidden_state",
+    words: Iterable[str] = WORDS,
+    **files: Any,
+) -> Path:
+    """Write the folder of a sentence encoder, and return it.
+
+    Args:
+        folder: to write.
+        rows: numbers of each word; None for the identity.
+        output: as of `encoder`.
+        words: of the vocabulary.
+        files: content of more JSON files: `pooling`, `modules` or `sentences`.
+    """
+    (folder / "1_Pooling").mkdir(parents=True, exist_ok=True)
+    vocabulary = tokenizer(words)
+    vocabulary.save(str(folder / "tokenizer.json"))
+    if rows is None:
+        rows = np.eye(vocabulary.get_vocab_size(), dtype=np.float32)
+    onnx.save(encoder(rows, output), str(folder / "model.onnx"))
+    config = {"architectures": ["SmallModel"], "max_position_embeddings": 512, "pad_token_id": 0}
+    (folder / "config.json").write_text(json.dumps(config))
+    names = {"pooling": "1_Pooling/config.json", "modules": "modules.json", "sentences": "sentence_bert_config.json"}
+    for kind, content in files.items():
+        (folder / names[kind]).write_text(json.dumps(content))
     return folder

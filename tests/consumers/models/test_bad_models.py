@@ -170,7 +170,7 @@ async def test_data_beside_the_model_belongs_to_its_digest(tmp_path: Path) -> No
         ({"support_file": "tokenizer.json"}, r"tokenizer\.json is no ONNX file: export the model to ONNX"),
         ({"support_calibration": {"slope": -1}}, r"models\.support_calibration, slope: Input should be greater than 0"),
         ({"support_calibration": {"bias": 1}}, r"models\.support_calibration, bias: Extra inputs are not permitted"),
-        ({"support": ""}, r"the labeler model has no model: set support, relevance or both"),
+        ({"support": ""}, r"the labeler model has no model: set support, relevance or similarity"),
         ({"relevance": "/nowhere"}, r"models\.relevance = '/nowhere' is not a folder"),
     ],
 )

@@ -28,6 +28,9 @@ from ragtide_consumers.labelers.models.tokens import ModelInput, together, windo
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import SentenceLabels
+from ragtide_schemas.metric_definitions import TRACE
+
+TRACE_METRICS = {metric.name for metric in TRACE}
 
 
 def tower(response: str, *documents: str, **changes: Any) -> RagInteraction:
@@ -330,7 +333,7 @@ async def test_no_text_ends_the_labeler(folder: Path, text: str) -> None:
         response, documents = text[:499_000], (text,) if text.strip() else ()
         for odd in (tower(response, "It has lifts."), tower("It has lifts.", *documents), tower(response, *documents)):
             labeling = await one.label(odd)
-            assert {*labeling.scores, *labeling.absent} == set(ModelLabeler.metrics)
+            assert {*labeling.scores, *labeling.absent} == TRACE_METRICS
         assert (await one.label(TWO)).scores
 
 

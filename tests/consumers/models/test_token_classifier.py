@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.consumers.models.small_models import SCALE, write
-from tests.consumers.models.test_model_labeler import labeler, scores, tower
+from tests.consumers.models.test_model_labeler import TRACE_METRICS, labeler, scores, tower
 from tests.support.metric_events import event
 
 from ragtide import RagInteraction
-from ragtide_consumers.labelers.models.labeler import ModelLabeler
 from ragtide_consumers.labelers.models.tokens import windows_apart
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.redaction.redaction import Redaction
@@ -122,7 +121,7 @@ async def test_no_text_ends_the_labeler(folder: Path, text: str) -> None:
     async with labeler(folder, max_tokens=64, overlap=8) as one:
         for odd in (tower(text, "It has lifts."), tower("It has lifts.", text), tower(text, text)):
             labeling = await one.label(odd)
-            assert {*labeling.scores, *labeling.absent} == set(ModelLabeler.metrics)
+            assert {*labeling.scores, *labeling.absent} == TRACE_METRICS
 
 
 async def test_a_single_label_for_tokens_is_refused(tmp_path: Path) -> None:

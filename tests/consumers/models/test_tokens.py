@@ -9,7 +9,7 @@ from tests.consumers.models.small_models import TEXT, tokenizer, write
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ragtide_consumers.labelers.models.files import ModelFiles, model_files
-from ragtide_consumers.labelers.models.tokens import PairTokenizer, together
+from ragtide_consumers.labelers.models.tokens import ModelTokenizer, together
 from ragtide_runtime.errors import ConfigurationError
 
 
@@ -53,11 +53,11 @@ KINDS = {"words": words, "bytes": bytes_as_roberta, "pieces": pieces_as_deberta}
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, PairTokenizer]:
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Tokenizer, ModelTokenizer]:
     """Return a tokenizer, and ours of the same file."""
     folder = write(tmp_path_factory.mktemp(request.param))
     KINDS[request.param]().save(str(folder / "tokenizer.json"))
-    return Tokenizer.from_file(str(folder / "tokenizer.json")), PairTokenizer(files(folder), None)
+    return Tokenizer.from_file(str(folder / "tokenizer.json")), ModelTokenizer(files(folder), None)
 
 
 def files(folder: Path) -> ModelFiles:
@@ -70,7 +70,7 @@ TEXTS = st.text(st.sampled_from(TEXT + "\n\tÄß漢е́\u200d😀"), max_size=40
 @settings(max_examples=40)
 @given(TEXTS, TEXTS)
 def test_an_input_is_the_one_that_the_tokenizer_makes(
-    pair: tuple[Tokenizer, PairTokenizer], first: str, second: str
+    pair: tuple[Tokenizer, ModelTokenizer], first: str, second: str
 ) -> None:
     theirs, ours = pair
     expected = theirs.encode(first, second)
@@ -85,7 +85,7 @@ def test_an_input_is_the_one_that_the_tokenizer_makes(
 
 @settings(max_examples=40)
 @given(TEXTS)
-def test_the_places_of_tokens_are_characters_of_the_text(pair: tuple[Tokenizer, PairTokenizer], text: str) -> None:
+def test_the_places_of_tokens_are_characters_of_the_text(pair: tuple[Tokenizer, ModelTokenizer], text: str) -> None:
     tokens = pair[1].tokens(text)
     assert all(0 <= start <= end <= len(text) for start, end in zip(tokens.starts, tokens.ends, strict=True))
     assert tokens.ends.tolist() == sorted(tokens.ends.tolist())
@@ -99,7 +99,7 @@ def test_a_tokenizer_that_turns_the_texts_around_is_refused(tmp_path: Path) -> N
     )
     turned.save(str(folder / "tokenizer.json"))
     with pytest.raises(ConfigurationError, match=r"tokenizer\.json puts the second text before the first"):
-        PairTokenizer(files(folder), None)
+        ModelTokenizer(files(folder), None)
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_a_tokenizer_that_turns_the_texts_around_is_refused(tmp_path: Path) -> N
 )
 def test_the_length_of_an_input_is_that_of_the_config(tmp_path: Path, config: dict[str, int], expected: int) -> None:
     folder = write(tmp_path / "small", config=config)
-    assert PairTokenizer(files(folder), None).max_tokens == expected
-    assert PairTokenizer(files(folder), 100).max_tokens == 100
+    assert ModelTokenizer(files(folder), None).max_tokens == expected
+    assert ModelTokenizer(files(folder), 100).max_tokens == 100

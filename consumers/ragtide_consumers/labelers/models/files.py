@@ -4,7 +4,7 @@ Only ONNX is read. A pickle may run code when it is loaded, and so may a model w
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from mmap import ACCESS_READ, mmap
@@ -66,7 +66,15 @@ class ModelFiles:
     """SHA-256 of all files that change its scores, in hexadecimal digits."""
 
 
-def model_files(folder: str, file: str, *, setting: str, sha256_begins: str = "", max_bytes: int) -> ModelFiles:
+def model_files(
+    folder: str,
+    file: str,
+    *,
+    setting: str,
+    sha256_begins: str = "",
+    max_bytes: int,
+    optional: Sequence[str] = (CALIBRATION,),
+) -> ModelFiles:
     """Return the checked files of a model.
 
     Args:
@@ -75,6 +83,7 @@ def model_files(folder: str, file: str, *, setting: str, sha256_begins: str = ""
         setting: name of the setting that names the folder, for messages.
         sha256_begins: first digits that the digest must have.
         max_bytes: most bytes of all files.
+        optional: more files that belong to the model where they are there.
 
     Raises:
         ConfigurationError: a file is missing, not allowed or too large, or the digest is another.
@@ -96,13 +105,11 @@ def model_files(folder: str, file: str, *, setting: str, sha256_begins: str = ""
         raise ConfigurationError(
             f"{name} has no tokenizer.json: save the model's fast tokenizer there (AutoTokenizer(...).save_pretrained)"
         )
-    files = [onnx, tokenizer, place / "config.json"]
-    calibration = Calibration()
-    if (place / CALIBRATION).is_file():
-        files.append(place / CALIBRATION)
-        calibration = _parsed(place / CALIBRATION, Calibration, name)
+    there = [other for other in optional if (place / other).is_file()]
+    files = [("onnx", onnx), *((other, place / other) for other in ("tokenizer.json", "config.json", *there))]
+    calibration = parsed(place, CALIBRATION, Calibration, name) if CALIBRATION in there else Calibration()
     _check_size(files, max_bytes, name)
-    files += [onnx.parent / other for other in sorted(external_files(onnx, name))]
+    files += [(other, onnx.parent / other) for other in sorted(external_files(onnx, name))]
     _check_size(files, max_bytes, name)
     digest = _digest(files)
     if not digest.startswith(sha256_begins):
@@ -136,10 +143,9 @@ def _pickles_in(folder: Path) -> str:
 
 
 def _config(folder: Path, name: str) -> ModelConfig:
-    path = folder / "config.json"
-    if not path.is_file():
+    if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
-    config = _parsed(path, ModelConfig, name)
+    config = parsed(folder, "config.json", ModelConfig, name)
     if config.auto_map:
         raise ConfigurationError(
             f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
@@ -148,19 +154,31 @@ def _config(folder: Path, name: str) -> ModelConfig:
     return config
 
 
-def _parsed(path: Path, model: type[_Parsed], name: str) -> _Parsed:
+def parsed(folder: Path, file: str, model: type[_Parsed], name: str) -> _Parsed:
+    """Return the content of a JSON file of a model.
+
+    Args:
+        folder: of the model.
+        file: the file in it.
+        model: form of the content.
+        name: of the model, for messages.
+
+    Raises:
+        ConfigurationError: the file is too large, or has another form.
+    """
+    path = folder / file
     if path.stat().st_size > JSON_BYTES:
-        raise ConfigurationError(f"{name}: {path.name} has more than {JSON_BYTES} bytes: correct the file")
+        raise ConfigurationError(f"{name}: {file} has more than {JSON_BYTES} bytes: correct the file")
     try:
         return model.model_validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"{name}: {path.name}{where and f', {where}'}: {first['msg']}: correct it") from None
+        raise ConfigurationError(f"{name}: {file}{where and f', {where}'}: {first['msg']}: correct it") from None
 
 
-def _check_size(files: Iterable[Path], max_bytes: int, name: str) -> None:
-    total = sum([path.stat().st_size for path in files])
+def _check_size(files: Iterable[tuple[str, Path]], max_bytes: int, name: str) -> None:
+    total = sum([path.stat().st_size for _, path in files])
     if total > max_bytes:
         raise ConfigurationError(
             f"{name} has {total} bytes, more than models.max_bytes = {max_bytes}: use a smaller model, or raise it"
@@ -204,16 +222,16 @@ def _locations(onnx: Path) -> Iterator[str]:
             at = data.find(_LOCATION, at)
 
 
-def _digest(files: Iterable[Path]) -> str:
+def _digest(files: Iterable[tuple[str, Path]]) -> str:
     """Return the SHA-256 of the names and contents of files.
 
-    The ONNX file counts by its contents alone, so that it may have another name.
+    The ONNX file has the name `onnx`, so that it may be renamed.
     """
     total = sha256()
-    for number, path in enumerate(files):
-        one = sha256()
+    for name, path in files:
+        content = sha256()
         with path.open("rb") as opened:
             while block := opened.read(2**20):
-                one.update(block)
-        total.update(f"{path.name if number else 'onnx'}\0{one.hexdigest()}\n".encode())
+                content.update(block)
+        total.update(f"{name}\0{content.hexdigest()}\n".encode())
     return total.hexdigest()

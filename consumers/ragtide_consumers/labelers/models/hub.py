@@ -59,6 +59,8 @@ class HubModel:
     """Full hash of the commit."""
     file: str
     """The ONNX file in the repository."""
+    optional: tuple[str, ...] = (CALIBRATION,)
+    """More files that belong to the model where the repository has them."""
 
     @property
     def folder(self) -> str:
@@ -66,8 +68,14 @@ class HubModel:
         return f"{self.repository.replace('/', '--')}@{self.commit}--{self.file.replace('/', '--')}"
 
 
-def hub_model(place: str, file: str, setting: str) -> HubModel | None:
+def hub_model(place: str, file: str, setting: str, optional: tuple[str, ...] = (CALIBRATION,)) -> HubModel | None:
     """Return the model of the Hub that a setting names; None if it names a folder.
+
+    Args:
+        place: value of the setting.
+        file: the ONNX file.
+        setting: its name, for messages.
+        optional: more files that belong to the model where the repository has them.
 
     Raises:
         ConfigurationError: the name has no commit, or the file leads out of the repository.
@@ -82,7 +90,7 @@ def hub_model(place: str, file: str, setting: str) -> HubModel | None:
         return None
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)*\.onnx", file) or ".." in file:
         raise ConfigurationError(f"{setting}_file = {file!r} is no ONNX file of a repository: write model.onnx")
-    return HubModel(pinned[1], pinned[2], file)
+    return HubModel(pinned[1], pinned[2], file, optional)
 
 
 async def downloaded(model: HubModel, settings: ModelsSettings, cache: Path, setting: str) -> Path:
@@ -132,7 +140,9 @@ def _new_folder(cache: Path) -> Path:
 
 
 def _digest(folder: Path, model: HubModel, settings: ModelsSettings, setting: str) -> str:
-    return model_files(str(folder), model.file, setting=setting, max_bytes=settings.max_bytes).digest
+    return model_files(
+        str(folder), model.file, setting=setting, max_bytes=settings.max_bytes, optional=model.optional
+    ).digest
 
 
 def _moved(partial: Path, folder: Path) -> None:
@@ -178,7 +188,8 @@ class _Download:
                     f"{self._name} has no {file} on the Hub: name its ONNX file, export the model into a folder, or "
                     "use another model"
                 )
-        await self._file(CALIBRATION)
+        for file in self._model.optional:
+            await self._file(file)
         onnx = self._folder / self._model.file
         inner = self._model.file.rpartition("/")[0]
         for other in sorted(external_files(onnx, self._name, must_exist=False)):

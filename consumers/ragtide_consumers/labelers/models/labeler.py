@@ -1,13 +1,15 @@
-"""The labeler `model`: models in the worker decide which sentences are supported and which are relevant."""
+"""The labeler `model`: models in the worker decide which sentences are supported, relevant and similar."""
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from statistics import fmean
 from typing import Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction, SentenceLabels, UnsupportedSpan
+from ragtide_schemas.metric_definitions import SIMILARITY, SIMILARITY_MATCH, SIMILARITY_SUPPORT
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason, MetricScores
@@ -23,9 +25,11 @@ SUPPORTED: Final = ("supported_without_sentence",)
 EXPECTED: Final = "ragbench"
 """Profile of expected scores."""
 
+_TRACE_METRICS: Final = tuple(TRACE + name for name in all_absent(AbsentReason.NOT_LABELED).absent)
+
 
 class ModelLabeler:
-    """Scores support and relevance by models in this process; it gives no labels of utilization.
+    """Scores support, relevance and similarity by models in this process; it gives no labels of utilization.
 
     Args:
         settings: of formulas, thresholds and languages.
@@ -33,36 +37,43 @@ class ModelLabeler:
     """
 
     name: Final = "model"
-    metrics: Final = tuple(TRACE + name for name in all_absent(AbsentReason.NOT_LABELED).absent)
 
     def __init__(self, settings: Settings, models: LoadedModels) -> None:
         self._settings = settings.models
         self._models = models
         self.profile = settings.profile if self._settings.publish == "labels" else EXPECTED
         self.version = f"{models.version}/model.1/{SPLITTER_ID}"
+        self._labels_sentences = models.support is not None or models.relevance is not None
+        trace = _TRACE_METRICS if self._labels_sentences else ()
+        self.metrics = (*trace, *(metric.name for metric in SIMILARITY if models.similarity is not None))
+        """Metrics of the models that are there."""
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the scores of one interaction."""
         nothing = nothing_to_label(interaction)
         if nothing is not None:
-            return _absent(nothing)
+            return self._absent(nothing)
         # A long text takes seconds to split, and the other interactions go on meanwhile.
         sentences = await asyncio.to_thread(cut, interaction)
         if self._settings.languages and sentences.language not in self._settings.languages:
-            return _absent(AbsentReason.LANGUAGE_NOT_SUPPORTED)
+            return self._absent(AbsentReason.LANGUAGE_NOT_SUPPORTED)
         try:
             supported, spans = await self._supported(interaction, sentences)
             relevant = await self._relevant(interaction, sentences)
+            similar = await self._similar(sentences)
         except TooLongForModelError:
-            return _absent(AbsentReason.TOO_LONG)
+            return self._absent(AbsentReason.TOO_LONG)
+        if not self._labels_sentences:
+            return replace(similar, splitter=sentences.splitter)
         labels = self._labels(sentences, supported, relevant)
         if spans:
             labels = labels.model_copy(update={"unsupported_spans": spans})
-        return self._scored(sentences, labels, supported, relevant)
+        found = self._scored(sentences, labels, supported, relevant)
+        return replace(found, scores={**found.scores, **similar.scores}, absent={**found.absent, **similar.absent})
 
     async def aclose(self) -> None:
         """Close the models."""
-        for model in (self._models.support, self._models.relevance):
+        for model in (self._models.support, self._models.relevance, self._models.similarity):
             if model is not None:
                 await model.aclose()
 
@@ -88,6 +99,25 @@ class ModelLabeler:
         model = self._models.relevance
         documents = [sentence for document in sentences.documents for sentence in document]
         return None if model is None else await model.relevance(interaction.question, documents)
+
+    async def _similar(self, sentences: CutInteraction) -> Labeling:
+        """Return the scores of similarity; nothing without a model of it."""
+        model = self._models.similarity
+        if model is None:
+            return Labeling({})
+        documents = [sentence for document in sentences.plain_documents for sentence in document]
+        found = await model.similarities(sentences.question, sentences.plain_response, documents)
+        support, match = SIMILARITY_SUPPORT.name, SIMILARITY_MATCH.name
+        if found is None:
+            return Labeling({}, dict.fromkeys((support, match), str(AbsentReason.NO_DOCUMENT_SENTENCES)))
+        if sentences.refuses:
+            return Labeling({match: found.match}, {support: str(AbsentReason.REFUSAL)})
+        if found.support is None:
+            return Labeling({match: found.match}, {support: str(AbsentReason.NO_RESPONSE_SENTENCES)})
+        return Labeling({support: found.support, match: found.match})
+
+    def _absent(self, reason: AbsentReason) -> Labeling:
+        return Labeling({}, dict.fromkeys(self.metrics, str(reason)))
 
     def _scored(
         self,
@@ -145,7 +175,3 @@ def _expected(supported: Sequence[float] | None, relevant: Sequence[float] | Non
         {name: value for name, value in values.items() if not isinstance(value, AbsentReason)},
         {name: value for name, value in values.items() if isinstance(value, AbsentReason)},
     )
-
-
-def _absent(reason: AbsentReason) -> Labeling:
-    return Labeling(*all_absent(reason).qualified(TRACE))

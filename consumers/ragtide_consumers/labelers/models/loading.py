@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import structlog
 from pydantic import ValidationError
@@ -14,11 +14,14 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.models import ModelsSettings
 
+from .calibration import NAME as CALIBRATION
 from .calibration import Calibration
 from .files import DIGEST_DIGITS, ModelFiles, model_files
 from .hub import downloaded, hub_model, recorded_digest
 from .label_meanings import RELEVANT, SUPPORTED, positive_labels
 from .pair_classifier import PairClassifier
+from .pooling import SENTENCE_FILES, sentence_form
+from .sentence_encoder import SentenceEncoder
 from .session import ModelSession
 from .token_classifier import TokenClassifier
 
@@ -27,6 +30,12 @@ PAIRS: Final = "ForSequenceClassification"
 
 TOKENS: Final = "ForTokenClassification"
 """End of the architecture of a token classifier."""
+
+SENTENCES: Final = "Model"
+"""End of the architecture of a sentence encoder."""
+
+OPTIONAL: Final = {"support": (CALIBRATION,), "relevance": (CALIBRATION,), "similarity": SENTENCE_FILES}
+"""Files that a model may have, by its setting."""
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -37,6 +46,7 @@ class LoadedModels:
 
     support: PairClassifier | TokenClassifier | None
     relevance: PairClassifier | None
+    similarity: SentenceEncoder | None
     version: str
     """Digests of the models and of the settings that change scores."""
 
@@ -48,27 +58,28 @@ async def loaded_models(settings: Settings) -> LoadedModels:
         ConfigurationError: no model is named, or a model cannot be used.
     """
     models = settings.models
-    if not models.support and not models.relevance:
+    places = {kind: str(getattr(models, kind)) for kind in OPTIONAL}
+    if not any(places.values()):
         raise ConfigurationError(
-            "the labeler model has no model: set support, relevance or both in the table [models] to a model's folder"
+            "the labeler model has no model: set support, relevance or similarity in the table [models] to a model's "
+            "folder"
         )
     cache = models.cache_dir or settings.data_dir / "models"
-    places = {}
-    for setting, place, file in (
-        ("models.support", models.support, models.support_file),
-        ("models.relevance", models.relevance, models.relevance_file),
-    ):
-        model = hub_model(place, file, setting) if place else None
-        places[setting] = place if model is None else str(await downloaded(model, models, cache, setting))
-    return await asyncio.to_thread(_load, models, places["models.support"], places["models.relevance"])
+    for kind, place in places.items():
+        setting = f"models.{kind}"
+        model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind]) if place else None
+        if model is not None:
+            places[kind] = str(await downloaded(model, models, cache, setting))
+    return await asyncio.to_thread(_load, models, places)
 
 
-def _load(settings: ModelsSettings, support_folder: str, relevance_folder: str) -> LoadedModels:
-    support = _support(settings, support_folder) if support_folder else None
-    relevance = _relevance(settings, relevance_folder) if relevance_folder else None
-    used = [("support", support), ("relevance", relevance)]
-    digests = [f"{name}:{one.session.files.digest[:DIGEST_DIGITS]}" for name, one in used if one is not None]
-    return LoadedModels(support, relevance, "+".join([*digests, _digest_of(settings)]))
+def _load(settings: ModelsSettings, folders: Mapping[str, str]) -> LoadedModels:
+    support = _support(settings, folders["support"]) if folders["support"] else None
+    relevance = _relevance(settings, folders["relevance"]) if folders["relevance"] else None
+    similarity = _similarity(settings, folders["similarity"]) if folders["similarity"] else None
+    used = [("support", support), ("relevance", relevance), ("similarity", similarity)]
+    digests = [f"{name}:{model.session.files.digest[:DIGEST_DIGITS]}" for name, model in used if model is not None]
+    return LoadedModels(support, relevance, similarity, "+".join([*digests, _digest_of(settings)]))
 
 
 def _support(settings: ModelsSettings, folder: str) -> PairClassifier | TokenClassifier:
@@ -95,19 +106,27 @@ def _relevance(settings: ModelsSettings, folder: str) -> PairClassifier:
     return PairClassifier(session, settings, positive)
 
 
-def _files(kind: Literal["support", "relevance"], folder: str, settings: ModelsSettings) -> ModelFiles:
-    file, begins, calibration = {
-        "support": (settings.support_file, settings.support_digest, settings.support_calibration),
-        "relevance": (settings.relevance_file, settings.relevance_digest, settings.relevance_calibration),
-    }[kind]
+def _similarity(settings: ModelsSettings, folder: str) -> SentenceEncoder:
+    return SentenceEncoder(_session(_files("similarity", folder, settings), settings, (SENTENCES,)), settings)
+
+
+def _files(kind: str, folder: str, settings: ModelsSettings) -> ModelFiles:
     setting = f"models.{kind}"
-    files = model_files(folder, file, setting=setting, sha256_begins=begins, max_bytes=settings.max_bytes)
+    files = model_files(
+        folder,
+        getattr(settings, f"{kind}_file"),
+        setting=setting,
+        sha256_begins=getattr(settings, f"{kind}_digest"),
+        max_bytes=settings.max_bytes,
+        optional=OPTIONAL[kind],
+    )
     recorded = recorded_digest(Path(folder))
     if recorded is not None and recorded != files.digest:
         raise ConfigurationError(
             f"{files.name} has the digest {files.digest}, and had {recorded} when it was downloaded: the files were "
             "changed, so delete the folder and start again"
         )
+    calibration = getattr(settings, f"{kind}_calibration", None)
     return replace(files, calibration=_calibration(setting, calibration)) if calibration else files
 
 
@@ -127,12 +146,14 @@ def _session(files: ModelFiles, settings: ModelsSettings, kinds: tuple[str, ...]
             f"{files.name} is of the architecture {architecture[:80] or 'none'}, by config.json: a model whose "
             f"architecture ends with {' or '.join(kinds)} is needed"
         )
-    session = ModelSession(files, settings, per_token=architecture.endswith(TOKENS))
+    form = sentence_form(files) if SENTENCES in kinds else None
+    session = ModelSession(files, settings, per_token=architecture.endswith(TOKENS), form=form)
     log.info(
         "model loaded",
         model=str(files.onnx),
         sha256=files.digest,
         labels=session.labels,
+        pooling=session.pooling,
         max_tokens=session.tokenizer.max_tokens,
         provider=settings.provider,
     )

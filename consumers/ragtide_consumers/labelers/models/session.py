@@ -1,4 +1,4 @@
-"""A loaded model: batches of tokens in, numbers of the labels out."""
+"""A loaded model: batches of tokens in, numbers of the labels or vectors of sentences out."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -10,18 +10,26 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.models import ModelsSettings
 
 from .files import ModelFiles
-from .tokens import ModelInput, PairTokenizer, together
+from .pooling import SentenceForm, pooled
+from .tokens import Ints, ModelInput, ModelTokenizer, together, token_limit
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 Logits = npt.NDArray[np.float32]
+"""A model's numbers for inputs: of the labels, or the vector of a sentence."""
 
 INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 """Inputs that a model may have."""
 
 PROVIDERS: Final = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 """Provider of onnxruntime by the setting."""
+
+OUTPUTS: Final = ("sentence_embedding", "last_hidden_state", "token_embeddings")
+"""Outputs of an encoder: the first of them that it has is read, or else its first output."""
+
+SAME: Final = 1e-3
+"""Largest difference of a number of a sentence's vector, which has length 1, between a batch and the sentence alone."""
 
 _TYPES: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -37,18 +45,26 @@ class ModelSession:
         files: of the model.
         settings: threads and processor.
         per_token: whether the model labels tokens; otherwise it labels whole inputs.
+        form: of the sentences of an encoder, which gives vectors; None for a model that labels.
 
     Raises:
         ConfigurationError: the model cannot be loaded, or takes or gives something else.
     """
 
-    def __init__(self, files: ModelFiles, settings: ModelsSettings, *, per_token: bool) -> None:
+    def __init__(
+        self, files: ModelFiles, settings: ModelsSettings, *, per_token: bool = False, form: SentenceForm | None = None
+    ) -> None:
         onnxruntime = _onnxruntime()
         self.files = files
         self.per_token = per_token
         """Whether the model labels tokens."""
-        self.tokenizer = PairTokenizer(files, settings.max_tokens)
-        self._session = _loaded(onnxruntime, files, settings)
+        self._form = form
+        most = settings.max_tokens
+        if form is not None and form.max_tokens is not None:
+            most = min(form.max_tokens, most or token_limit(files))
+        self.tokenizer = ModelTokenizer(files, most)
+        threads = settings.threads if form is None else settings.similarity_threads
+        self._session = _loaded(onnxruntime, files, settings, threads)
         self._inputs = {one.name: _TYPES.get(one.type) for one in self._session.get_inputs()}
         strange = [name for name, kind in self._inputs.items() if name not in INPUTS or kind is None]
         if strange or "input_ids" not in self._inputs:
@@ -56,19 +72,75 @@ class ModelSession:
                 f"{files.name} wants the input {strange[0] if strange else 'input_ids'} in another form: export an "
                 f"encoder with the inputs {', '.join(INPUTS)} of whole numbers"
             )
-        names = [one.name for one in self._session.get_outputs()]
-        self._output = "logits" if "logits" in names else names[0]
-        self.labels = self._probed(per_token=per_token)
-        """Names of the labels."""
+        # A pooler's output was trained for another task, and is no sentence's vector.
+        names = [output.name for output in self._session.get_outputs() if form is None or "pooler" not in output.name]
+        wanted = ("logits",) if form is None else OUTPUTS
+        self._output = next((name for name in (*wanted, *names) if name in names), "")
+        self.labels = self._labels(per_token=per_token) if form is None else ()
+        """Names of the labels; empty for an encoder."""
+        self.pooling = None if form is None else self._checked_pooling(form, alone=settings.batch == 1)
+        """The pooling of an encoder, or `model` if the model itself pools; None for a model that labels."""
 
     def run(self, inputs: Sequence[ModelInput]) -> Logits:
-        """Return the numbers of a batch: for each input (and token, if it labels tokens) one for each label."""
+        """Return the numbers of a batch: for each input (and token, if it labels tokens) one for each label.
+
+        An encoder gives the vector of each input.
+        """
+        found, mask = self._numbers(inputs)
+        return found if self._form is None or found.ndim == 2 else pooled(found, mask, self._form.pooling)
+
+    def _numbers(self, inputs: Sequence[ModelInput]) -> tuple[Logits, Ints]:
+        """Return the output of a batch, and its mask."""
         ids, mask, types = together(inputs, self.tokenizer.pad, self.tokenizer.max_tokens)
         given = dict(zip(INPUTS, (ids, mask, types), strict=True))
         fed = {name: given[name].astype(kind) for name, kind in self._inputs.items()}
-        return np.asarray(self._session.run([self._output], fed)[0], dtype=np.float32)
+        return np.asarray(self._session.run([self._output], fed)[0], dtype=np.float32), mask
 
-    def _probed(self, *, per_token: bool) -> tuple[str, ...]:
+    def _checked_pooling(self, form: SentenceForm, *, alone: bool) -> str:
+        """Return the pooling; refuse a model that gives no vectors of sentences, or others in other batches.
+
+        Args:
+            form: of its sentences.
+            alone: whether each sentence is a batch of its own.
+        """
+        name = self.files.name
+        if not self._output:
+            raise ConfigurationError(
+                f"{name} gives a pooler's output alone, which is no vector of a sentence: export it with the output "
+                "last_hidden_state or sentence_embedding"
+            )
+        # Different words, so that the two inputs have numbers of different sizes.
+        texts = ("a", "When was the tower built, and who built it? In 1889, of iron.")
+        probes = [self.tokenizer.single(self.tokenizer.tokens(text).ids) for text in texts]
+        try:
+            numbers, mask = self._numbers(probes)
+            common, single = self.run(probes), np.concatenate([self.run([probe]) for probe in probes])
+        except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own
+            raise ConfigurationError(
+                f"{name} fails on two short texts ({_told(error)}): export a sentence encoder with a free batch size "
+                "and length"
+            ) from None
+        shape = numbers.shape[:2] if numbers.ndim == 3 else numbers.shape[:1]
+        if numbers.ndim not in {2, 3} or shape != mask.shape[: len(shape)] or not np.isfinite(common).all():
+            raise ConfigurationError(
+                f"{name} gives numbers of shape {numbers.shape}, not finite numbers for each token or for each "
+                "sentence: export a sentence encoder"
+            )
+        if form.other_module and numbers.ndim == 3:
+            raise ConfigurationError(
+                f"{name} has the step {form.other_module[:80]} in modules.json, which {self.files.onnx.name} does not "
+                "contain: export it with the output sentence_embedding"
+            )
+        length = np.linalg.norm(single, axis=1, keepdims=True)
+        difference = float((abs(common - single) / np.where(length == 0, 1.0, length)).max())
+        if difference > SAME and not alone:
+            raise ConfigurationError(
+                f"{name} gives a sentence another vector in another batch (by {difference:.3f}), as dynamic "
+                "quantization does: use the model of 32 bits or weight-only quantization, or set models.batch = 1"
+            )
+        return str(form.pooling) if numbers.ndim == 3 else "model"
+
+    def _labels(self, *, per_token: bool) -> tuple[str, ...]:
         """Return the labels' names, after a batch of two inputs of different lengths has shown their number."""
         text = self.tokenizer.tokens("a").ids
         probes = [self.tokenizer.pair(text, np.repeat(text, n)) for n in (1, 9)]
@@ -107,7 +179,7 @@ def finite(logits: Logits) -> Logits:
     return logits
 
 
-def _loaded(ort: Any, files: ModelFiles, settings: ModelsSettings) -> "InferenceSession":
+def _loaded(ort: Any, files: ModelFiles, settings: ModelsSettings, threads: int) -> "InferenceSession":
     provider = PROVIDERS[settings.provider]
     if provider not in ort.get_available_providers():
         raise ConfigurationError(
@@ -115,7 +187,7 @@ def _loaded(ort: Any, files: ModelFiles, settings: ModelsSettings) -> "Inference
             "or set cpu"
         )
     options = ort.SessionOptions()
-    options.intra_op_num_threads = settings.threads
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
     # Plans of memory for each length of a batch would stay forever.

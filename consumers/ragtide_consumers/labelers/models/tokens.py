@@ -48,7 +48,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """One input of a model: two texts with special tokens around them."""
+    """One input of a model: two texts, or one, with special tokens around them."""
 
     ids: tuple[Ints, ...]
     """Runs of tokens, which are put together when the batch is made."""
@@ -61,8 +61,8 @@ class ModelInput:
     """Number of tokens of the second text."""
 
 
-class PairTokenizer:
-    """Cuts texts into tokens, and puts pairs of them together as the model wants them.
+class ModelTokenizer:
+    """Cuts texts into tokens, and puts one or two of them together as the model wants them.
 
     Raises:
         ConfigurationError: `tokenizer.json` cannot be read or used.
@@ -73,10 +73,14 @@ class PairTokenizer:
         pad = files.config.pad_token_id
         self.pad = pad if pad is not None else 0
         self._types = (0, 1)
+        self._type = 0
         self._before, self._between, self._after = self._special_tokens(files.name)
-        self.max_tokens = _limit(files) if max_tokens is None else max_tokens
+        self._begin, self._end = self._special_tokens_of_one()
+        self.max_tokens = token_limit(files) if max_tokens is None else max_tokens
         self.room = self.max_tokens - sum(len(run) for run, _ in (*self._before, *self._between, *self._after))
         """Most tokens of the two texts together."""
+        self.room_of_one = self.max_tokens - len(self._begin) - len(self._end)
+        """Most tokens of a text that is an input by itself."""
 
     def tokens(self, text: str) -> Tokens:
         """Return the tokens of a text. A character that UTF-8 cannot write counts as a question mark."""
@@ -90,6 +94,22 @@ class PairTokenizer:
         start = sum(len(run) for run, _ in (*self._before, *self._between)) + len(first)
         n_tokens = sum(len(run) for run, _ in runs)
         return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, start, len(second))
+
+    def single(self, text: Ints) -> ModelInput:
+        """Return the input of one text, given its tokens."""
+        runs = (*self._begin, (text, self._type), *self._end)
+        n_tokens = len(text) + len(self._begin) + len(self._end)
+        return ModelInput(tuple(run for run, _ in runs), tuple(kind for _, kind in runs), n_tokens, n_tokens, 0)
+
+    def _special_tokens_of_one(self) -> tuple[list[tuple[Ints, int]], list[tuple[Ints, int]]]:
+        """Return the special tokens before and after one text, as runs of one token with its type."""
+        encoded = self._tokenizer.encode("a")
+        places = [place for place, number in enumerate(encoded.sequence_ids) if number is not None]
+        self._type = encoded.type_ids[places[0]]
+        runs = [
+            (np.array([token], dtype=np.int64), kind) for token, kind in zip(encoded.ids, encoded.type_ids, strict=True)
+        ]
+        return runs[: places[0]], runs[places[-1] + 1 :]
 
     def _special_tokens(self, name: str) -> list[list[tuple[Ints, int]]]:
         """Return the special tokens before, between and after two texts, as runs with the type of their tokens."""
@@ -184,7 +204,8 @@ def _tokenizer(files: ModelFiles) -> "Tokenizer":
     return tokenizer
 
 
-def _limit(files: ModelFiles) -> int:
+def token_limit(files: ModelFiles) -> int:
+    """Return the most tokens of an input by `config.json`, `MOST_TOKENS` at most."""
     most = files.config.max_position_embeddings
     if most is None or most < 16:
         return DEFAULT_TOKENS
