@@ -20,8 +20,8 @@ _FAMILIES = {
     "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",
     "sentences": "Counts of the response's sentences, from a judge's or stored labels.",
     "ragchecker": "From claims of response and reference answer, and their entailments.",
-    "similarity": "From the cosines of sentence vectors: the labeler `model` with `models.similarity`. Levels depend on "
-    "the model, so there are no bands.",
+    "similarity": "From the cosines of sentence vectors: the labeler `model` with `models.similarity`. Levels depend "
+    "on the model, so there are no bands.",
     "judge": "Of the judge itself: `judge.repeat_share` is the share of interactions about which it is asked twice.",
     "retrieval": "Of every interaction, whichever labeler scored it.",
     "response": "Of every interaction, whichever labeler scored it.",
