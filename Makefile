@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples
 
-.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -123,6 +123,12 @@ livesoak: .venv/.dev ## an hour of an application's traffic, and everything that
 
 speed: .venv/.dev ## measure the local labeler on one core
 	$(BIN)/python benchmarks/local_labeler.py $(ARGS)
+
+corruptions: .venv/.dev ## which failures the local labeler sees in ROWS=file (DATA names it); write docs/measured/corruptions.md
+	$(BIN)/ragtide benchmark --corruptions $(ROWS) --labeler local --json > .corruptions.json
+	$(BIN)/python benchmarks/corruptions.py .corruptions.json --data "$(DATA)" --write > docs/measured/corruptions.md
+	$(BIN)/ruff format schemas/ragtide_schemas/seen_failures.py
+	rm .corruptions.json
 
 models: .venv/.dev ## the speed and memory of models as labelers; write docs/measured/model_labelers.md
 	$(BIN)/python benchmarks/model_labelers.py $(ARGS) > docs/measured/model_labelers.md

@@ -82,10 +82,10 @@ def phrase_of(labeler: str, purposes: Mapping[str, Sequence[Purpose] | None]) ->
     return in_words(found, measured=labeler in _AS_MEASURED and found == _FIT_FOR[labeler])
 
 
-Sight = Literal["sees", "partly", "does not see", "moves with"]
-"""How a number follows a kind of failure. It `moves with` a change that harms nothing, and should not."""
+Sight = Literal["sees", "partly", "does not see", "absent for", "moves with"]
+"""How a number follows a kind of failure: it may be absent, or move with a change that harms nothing."""
 
-SIGHTS: Final[tuple[Sight, ...]] = ("sees", "partly", "does not see", "moves with")
+SIGHTS: Final[tuple[Sight, ...]] = ("sees", "partly", "does not see", "absent for", "moves with")
 
 Failures = Mapping[Sight, Sequence[str]]
 """Kinds of failures, such as `wrong documents`, by how a number follows them."""

@@ -3,8 +3,35 @@
 from collections.abc import Mapping
 from typing import Final
 
-VERSIONS: Final[Mapping[str, str]] = {}
+VERSIONS: Final[Mapping[str, str]] = {"local": "5-sentencex-1+forms-1"}
 """Version of each labeler that was measured."""
 
-SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {}
+SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {
+    "local": {
+        "trace.context_relevance": {
+            "sees": ("wrong documents",),
+            "partly": ("half wrong documents",),
+            "does not see": ("broken retriever",),
+        },
+        "trace.context_utilization": {
+            "sees": ("wrong documents", "wrong answer", "refusal"),
+            "partly": ("half wrong documents",),
+            "absent for": ("another language",),
+        },
+        "trace.adherence": {
+            "sees": ("wrong documents", "cut documents", "wrong answer", "foreign sentence"),
+            "partly": ("changed numbers", "changed unit or date"),
+            "does not see": ("swapped entity", "negation"),
+            "absent for": ("another language",),
+            "moves with": ("padding",),
+        },
+        "trace.supported_fraction": {
+            "sees": ("wrong documents", "cut documents", "wrong answer", "foreign sentence"),
+            "partly": ("changed numbers", "changed unit or date"),
+            "does not see": ("swapped entity", "negation"),
+            "absent for": ("another language",),
+            "moves with": ("padding",),
+        },
+    }
+}
 """By labeler and metric: how its numbers follow each kind of failure."""

@@ -15,10 +15,12 @@ from ragtide.cli.console import out
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_consumers.labelers.judge.plain_answers import in_lines
-from ragtide_consumers.labelers.local.labeler import LocalLabeler
+from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION, LocalLabeler
 from ragtide_offline.benchmark.delays import WITHIN, Delay, simulated_delay
 from ragtide_offline.benchmark.formats import read_labeled
 from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt, without_own_sentences
+from ragtide_schemas.fitness import SIGHTS, sees_of
+from ragtide_schemas.seen_failures import SEEN, VERSIONS
 
 pytestmark = pytest.mark.processes
 
@@ -267,3 +269,21 @@ def test_a_dry_run_counts_every_spoilt_row(server: ScriptedJudge, rows: Path, mo
     planned = benchmark(str(rows), "--only", "negation,HTML", "--limit", "10", "--dry-run")
     assert (planned["rows"], planned["calls"]) == (30, 30)
     assert server.requests == []
+
+
+def test_what_the_shipped_labeler_sees_was_measured_with_its_version() -> None:
+    assert VERSIONS["local"] == SHIPPED_VERSION, "the labeler changed: run make corruptions with rows of RAGBench"
+    for failures in SEEN["local"].values():
+        assert {*failures} <= {*SIGHTS}
+        assert {name for names in failures.values() for name in names} <= {*CORRUPTIONS}
+    assert "sees: " in (sees_of("local", "trace.adherence") or "")
+    assert sees_of("judge", "trace.adherence") is None
+
+
+def test_explain_and_a_benchmark_say_what_is_seen() -> None:
+    explained = CliRunner().invoke(cli, ["explain", "adherence", "--json"])
+    assert json.loads(explained.stdout)["failures"]["local"]["sees"] == [*SEEN["local"]["trace.adherence"]["sees"]]
+    shown = CliRunner().invoke(cli, ["explain", "adherence"])
+    assert (sees_of("local", "trace.adherence") or "")[:30] in " ".join(shown.stdout.split())
+    measured = CliRunner().invoke(cli, ["benchmark", str(DATA), "--labeler", "local"])
+    assert "trace.adherence sees: " in " ".join(measured.stdout.split())

@@ -42,7 +42,7 @@ MISSES: Final = 0.6
 OTHERS: Final = "others"
 """Name of the subset of all rows whose own subsets are too small."""
 
-Verdict = Literal["sees", "partly", "does not see", "stays", "moves"]
+Verdict = Literal["sees", "partly", "does not see", "absent", "stays", "moves"]
 """How a metric follows a failure; of harmless changes, whether it stays where it is or moves."""
 
 EXPECTED: Final = frozenset(metric for corruption in CORRUPTIONS.values() for metric in corruption.expected)
@@ -97,6 +97,7 @@ _SIGHTS: Final[Mapping[Verdict | None, Sight]] = {
     "sees": "sees",
     "partly": "partly",
     "does not see": "does not see",
+    "absent": "absent for",
     "moves": "moves with",
 }
 
@@ -293,7 +294,7 @@ class CorruptionRun:
             after=_mean([float(part.predicted.mean()) for part in both.values()]),
             change=figure_of("change", bias, both, confidence, self.seed).mean,
             delay=self._delay(corruption.name, pairs, key) if tried >= FEWEST else None,
-            verdict=verdict_of(expected, found),
+            verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, found),
         )
 
     def _pairs(self, corruption: str, metric: str) -> "_ScoresOfPairs":

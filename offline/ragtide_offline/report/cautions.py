@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of
+from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of, sees_of
 
 from ..experiments.board import Board
 from ..experiments.state import ExperimentState
@@ -98,4 +98,5 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
 def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
     names = dict.fromkeys(one.split(" ", 1)[0] for one in labelers)
     found = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
-    return [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]
+    said = [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]
+    return said + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]

@@ -10,7 +10,7 @@ from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
 from ragtide_offline.benchmark.spans import SpanFigures
-from ragtide_schemas.fitness import Stated, fitness_of
+from ragtide_schemas.fitness import Stated, fitness_of, sees_of
 
 from .fitting import Column, Notes, fitted, heading
 
@@ -125,8 +125,10 @@ def notes(
         found.append(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
-        words = fitness_of(run.labeler.split(" ", 1)[0], [one.metric for one in figures], fit_for)
-        found += [] if words is None else [f"{run.labeler.split(' ', 1)[0]}: {words}."]
+        labeler = run.labeler.split(" ", 1)[0]
+        words = fitness_of(labeler, [one.metric for one in figures], fit_for)
+        found += [] if words is None else [f"{labeler}: {words}."]
+        found += [f"{one.metric} {sees}." for one in figures if (sees := sees_of(labeler, one.metric))]
     if preferences:
         found.append(
             "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "

@@ -12,8 +12,10 @@ from ragtide_consumers.labelers.plugins import custom_metrics
 from ragtide_consumers.labelers.published import labelers_of
 from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_schemas import METRICS, Bands, Direction, MetricDefinition
+from ragtide_schemas.fitness import Failures, failures_in_words, failures_of
 from ragtide_schemas.metric_definitions import definitions_of_errors
 from ragtide_schemas.printable import printable
+from ragtide_schemas.seen_failures import SEEN
 from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, given
@@ -99,6 +101,7 @@ def fields_of(metric: MetricDefinition, own: Mapping[str, object], optional: Map
         else {"acceptable": bands.minimum, "good": bands.good, "excellent": bands.excellent},
         "needs": list(metric.needs),
         "labelers": given_by(metric.name, own, optional),
+        "failures": {labeler: dict(found) for labeler, found in measured_failures(metric.name).items()},
         "does_not_tell": metric.does_not_tell,
         "related": list(metric.related),
         "source": metric.source,
@@ -120,6 +123,10 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         ("bands", "" if metric.bands is None else bands_in_words(metric.bands, metric.direction)),
         ("needs", ", ".join(metric.needs)),
         ("given by", ", ".join(labelers)),
+        *(
+            (f"{labeler} sees", failures_in_words(failures))
+            for labeler, failures in measured_failures(metric.name).items()
+        ),
         ("does not tell", metric.does_not_tell),
         ("read also", ", ".join(metric.related)),
         ("source", metric.source),
@@ -127,6 +134,11 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         if text:
             table.add_row(name, Text(printable(text)))
     return table
+
+
+def measured_failures(metric: str) -> dict[str, Failures]:
+    """Return which failures the shipped labelers' numbers of a metric follow, by the labeler that was measured."""
+    return {labeler: found for labeler in SEEN if (found := failures_of(labeler, metric))}
 
 
 def bands_in_words(bands: Bands, direction: Direction) -> str:

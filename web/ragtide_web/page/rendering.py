@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -16,7 +16,7 @@ from ragtide_offline.look.files import PACKAGE
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime.version import __version__
 from ragtide_schemas import utc_now
-from ragtide_schemas.fitness import Purpose, fitness_of
+from ragtide_schemas.fitness import SIGHTS, Purpose, failures_of, fitness_of
 from ragtide_schemas.printable import printable
 
 from ..proxy import prefix_of
@@ -111,6 +111,7 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
         "count": lambda value: f"{value:,}",
         "title_of": title_of,
         "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
+        "sees": partial(_sees, words(language).gettext),
         "pipeline_address": pipeline_address,
         "when": when,
         "ago": ago,
@@ -118,6 +119,13 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
     environment.filters |= filters
     environment.globals["now"] = utc_now
     return environment
+
+
+def _sees(translate: Callable[[str], str], labeler: str, metric: str) -> str:
+    """Return which failures a labeler's numbers of a metric follow, in the language of the page; empty if unknown."""
+    failures = failures_of(labeler, metric)
+    named = {sight: ", ".join(map(translate, failures[sight])) for sight in SIGHTS if failures.get(sight)}
+    return "; ".join(f"{translate(sight)}: {names}" for sight, names in named.items())
 
 
 def _visible(value: Any) -> Any:

@@ -1,0 +1,111 @@
+"""Which failures a shipped labeler sees: the table of docs/measured/corruptions.md, and the phrase beside numbers.
+
+    ragtide benchmark --corruptions ROWS.jsonl --labeler local --json > figures.json
+    python benchmarks/corruptions.py figures.json [--data "RAGBench, development rows"] [--write]
+
+Printed is Markdown. With `--write`, `schemas/ragtide_schemas/seen_failures.py` gets what the labeler sees by metric, so
+that `ragtide explain`, reports and the page say it; figures of other labelers stay.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from pprint import pformat
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ragtide_offline.benchmark.corruptions import seen_failures
+from ragtide_schemas.fitness import SIGHTS, Sight
+from ragtide_schemas.seen_failures import SEEN, VERSIONS
+
+TITLE = "Which failures the numbers of the shipped labelers follow, as `benchmarks/corruptions.py --write` found."
+PRODUCT = Path(__file__).parents[1] / "schemas" / "ragtide_schemas" / "seen_failures.py"
+
+
+def table(figures: list[dict[str, Any]]) -> str:
+    """Return the figures of one metric as a table of Markdown."""
+    lines = [
+        "| corruption | should | AUROC | before | after | change | alert after | applied | absent | |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        delay = figure["delay"]
+        shown = "" if delay is None else f"over {delay['within']:,}" if delay["median"] is None else delay["median"]
+        cells = [
+            figure["corruption"],
+            {"worse": "get worse", "same": "stay", None: ""}[figure["expected"]],
+            interval(figure["auroc"], 2),
+            mean(figure["before"]),
+            mean(figure["after"]),
+            interval(figure["change"], 3),
+            shown,
+            f"{figure['applied']:.0%}",
+            f"{figure['absent']:.0%}",
+            figure["verdict"] or "",
+        ]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def interval(measured: Mapping[str, float | None], digits: int) -> str:
+    """Return a figure with its interval."""
+    if measured["value"] is None:
+        return "absent"
+    if measured["lower"] is None:
+        return f"{measured['value']:.{digits}f}"
+    return f"{measured['value']:.{digits}f} ({measured['lower']:.{digits}f} to {measured['upper']:.{digits}f})"
+
+
+def mean(value: float | None) -> str:
+    """Return a mean, or nothing."""
+    return "" if value is None else f"{value:.3f}"
+
+
+def seen(found: Mapping[str, Any]) -> dict[str, dict[Sight, tuple[str, ...]]]:
+    """Return by metric how it follows each kind of failure."""
+    figures = [SimpleNamespace(**figure) for figure in found["figures"]]
+    return {
+        metric: {sight: tuple(failures[sight]) for sight in SIGHTS if sight in failures}
+        for metric, failures in seen_failures(cast("Any", figures)).items()
+    }
+
+
+def written(found: Mapping[str, Any]) -> str:
+    """Return the module with the figures of this labeler, beside those of the others."""
+    name, version = found["labeler"].split(" ", 1)
+    versions = {**VERSIONS, name: version}
+    shown = pformat({**SEEN, name: seen(found)}, width=100, sort_dicts=False)
+    return f'''"""{TITLE}"""
+
+from collections.abc import Mapping
+from typing import Final
+
+VERSIONS: Final[Mapping[str, str]] = {pformat(versions, width=100, sort_dicts=False)}
+"""Version of each labeler that was measured."""
+
+SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {shown}
+"""By labeler and metric: how its numbers follow each kind of failure."""
+'''
+
+
+def main() -> None:
+    """Print the tables, and write what is seen."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("figures", type=Path, help="JSON of ragtide benchmark --corruptions")
+    parser.add_argument("--data", default="", help="name of the rows, for the page")
+    parser.add_argument("--write", action="store_true", help="write seen_failures.py; then run ruff format on it")
+    arguments = parser.parse_args()
+    found = json.loads(arguments.figures.read_text(encoding="utf-8"))
+    if arguments.write:
+        PRODUCT.write_text(written(found), encoding="utf-8")
+    print("# Which failures the labeler sees\n\nWritten by `make corruptions` (`benchmarks/corruptions.py`).\n")
+    print(f"Labeler `{found['labeler']}`, {found['rows']:,} rows{arguments.data and f' ({arguments.data})'}. How to")
+    print("read the tables: [corruptions.md](../corruptions.md).")
+    for metric in dict.fromkeys(figure["metric"] for figure in found["figures"]):
+        print(f"\n## {metric}\n")
+        print(table([figure for figure in found["figures"] if figure["metric"] == metric]))
+
+
+if __name__ == "__main__":
+    main()
