@@ -312,8 +312,9 @@ def _page(text: str) -> str:
     return f'<div class="content"><p>{escape(text, quote=False)}</p></div>'
 
 
-_SUPPORT: Final = ("trace.adherence", "trace.supported_fraction", "ragchecker.faithfulness")
-_RETRIEVAL: Final = ("retrieval.match", "trace.context_relevance", "ragchecker.claim_recall")
+_SUPPORT: Final = ("trace.adherence", "trace.supported_fraction", "ragchecker.faithfulness", "similarity.support")
+_MATCH: Final = ("retrieval.match", "similarity.match")
+_RETRIEVAL: Final = (*_MATCH, "trace.context_relevance", "ragchecker.claim_recall")
 _USE: Final = ("trace.context_utilization",)
 _ALL: Final = (*_RETRIEVAL, *_USE, *_SUPPORT)
 
@@ -339,7 +340,7 @@ def _table() -> Mapping[str, Corruption]:
         Corruption(
             "half wrong documents",
             "half of the documents are those of another question",
-            harms(*_RETRIEVAL[:2], *_USE),
+            harms(*_MATCH, "trace.context_relevance", *_USE),
             _half_wrong_documents,
         ),
         Corruption(
@@ -351,56 +352,56 @@ def _table() -> Mapping[str, Corruption]:
         Corruption(
             "wrong answer",
             "the answer to another question",
-            harms(*_USE, *_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_USE, *_SUPPORT, same=_MATCH),
             _wrong_answer,
         ),
         Corruption(
             "foreign sentence",
             "a sentence of the answer to another question is added to the answer",
-            harms(*_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_SUPPORT, same=_MATCH),
             _foreign_sentence,
         ),
         Corruption(
             "changed numbers",
             "every number of the answer is another",
-            harms(*_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_SUPPORT, same=_MATCH),
             _changed_numbers,
         ),
         Corruption(
             "changed unit or date",
             "units, currencies, months, days and years of the answer are others",
-            harms(*_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_SUPPORT, same=_MATCH),
             _changed_unit_or_date,
         ),
         Corruption(
             "swapped entity",
             "a name in the answer is another name of the documents",
-            harms(*_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_SUPPORT, same=_MATCH),
             _swapped_entity,
         ),
         Corruption(
             "negation",
             "each sentence of the answer claims the opposite",
-            harms(*_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_SUPPORT, same=_MATCH),
             _negation,
         ),
         Corruption(
             "general knowledge",
             "a well-known fact that no document has is added to the answer",
             # RAGBench counts a well-known fact as supported, RAGChecker does not.
-            harms("ragchecker.faithfulness", same=_RETRIEVAL[:1]),
+            harms("ragchecker.faithfulness", "similarity.support", same=_MATCH),
             _general_knowledge,
         ),
         Corruption(
             "refusal",
             "the answer says that it cannot answer",
-            harms(*_USE, same=_RETRIEVAL[:1]),
+            harms(*_USE, same=_MATCH),
             _refusal,
         ),
         Corruption(
             "another language",
             "the answer is a general one in another language",
-            harms(*_USE, *_SUPPORT, same=_RETRIEVAL[:1]),
+            harms(*_USE, *_SUPPORT, same=_MATCH),
             _another_language,
         ),
         Corruption(
@@ -419,7 +420,7 @@ def _table() -> Mapping[str, Corruption]:
             "near duplicate",
             "the first document follows once more, without its last sentence",
             # By their definitions, shares of the document sentences may change with a document.
-            harms(same=(_RETRIEVAL[0], *_SUPPORT)),
+            harms(same=(*_MATCH, *_SUPPORT)),
             _near_duplicate,
         ),
         Corruption(

@@ -57,6 +57,8 @@ class ModelsSettings(BaseModel):
     """First digits of the digest, as for `support_digest`."""
     similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
+    similarity_cache: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
+    """Most vectors of sentences that a worker keeps, so that a document that comes again is not read again."""
     publish: Literal["labels", "probabilities"] = "labels"
     """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
     languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()

@@ -133,7 +133,31 @@ async def test_equal_sentences_are_computed_once(folder: Path, monkeypatch: pyte
     found = await model.similarities("It has lifts.", ["It has lifts."] * 50, ["It has lifts.", "Paris is tall."] * 40)
     await model.aclose()
     assert found is not None
-    assert (found.support, found.match, sum(seen)) == (1.0, 1.0, 2)
+    assert (found.response, found.question, sum(seen)) == ([1.0] * 50, 1.0, 2)
+
+
+@pytest.mark.parametrize(("cache", "expected"), [(10_000, [4, 1, 0]), (2, [4, 2, 2]), (0, [4, 4, 4])])
+async def test_a_sentence_that_comes_again_is_not_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, cache: int, expected: list[int]
+) -> None:
+    model = await loaded(folder, similarity_cache=cache)
+    run, seen = model.session.run, list[int]()
+
+    def recorded(inputs: Sequence[ModelInput]) -> Any:
+        seen.append(len(inputs))
+        return run(inputs)
+
+    monkeypatch.setattr(model.session, "run", recorded)
+    documents = ["The tower was built.", "It has lifts."]
+    found, read = list[Any](), list[int]()
+    for question in ("When?", "Where?", "Where?"):
+        seen.clear()
+        found.append(await model.similarities(question, ["It has lifts and stone."], documents))
+        read.append(sum(seen))
+    await model.aclose()
+    assert read == expected
+    assert found[0].response == found[1].response
+    assert found[1] == found[2]
 
 
 async def test_a_long_sentence_is_read_in_parts(tmp_path: Path) -> None:
@@ -143,11 +167,11 @@ async def test_a_long_sentence_is_read_in_parts(tmp_path: Path) -> None:
     first, second = "a b c d e f g h i j", "the tower was built in 1889 of iron paris is"
     found = await model.similarities("lifts", [f"{first} {second}"], [first, second])
     assert found is not None
-    assert found.support == 1.0
+    assert found.response == [1.0]
     found = await model.similarities("lifts", [f"{first} {second}"], [first, "lifts"])
     assert found is not None
     # The second part is only as close as [CLS] and [SEP] make it.
-    assert found.support == pytest.approx(max(cosine(second, first), cosine(second, "lifts")), abs=1e-6)
+    assert found.response == pytest.approx([max(cosine(second, first), cosine(second, "lifts"))], abs=1e-6)
     await model.aclose()
 
 
@@ -168,13 +192,11 @@ def test_similarity_is_in_range_and_no_document_sentence_lowers_it(
         assert found is not None
         assert more is not None
         assert own is not None
-        assert found.support is not None
-        assert more.support is not None
         expected = [max(cosine(sentence, text) for text in documents) for sentence in response]
-        assert found.support == pytest.approx(sum(expected) / len(expected), abs=2e-6)
-        assert 0 <= found.support <= more.support <= 1
-        assert more.match == 1.0
-        assert own.support == 1.0
+        assert found.response == pytest.approx(expected, abs=2e-6)
+        assert all(0 <= before <= after for before, after in zip(found.response, more.response, strict=True))
+        assert more.question == 1.0
+        assert own.response == [1.0] * len(response)
         await model.aclose()
 
     asyncio.run(all_ways())

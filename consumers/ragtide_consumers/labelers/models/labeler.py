@@ -110,11 +110,10 @@ class ModelLabeler:
         support, match = SIMILARITY_SUPPORT.name, SIMILARITY_MATCH.name
         if found is None:
             return Labeling({}, dict.fromkeys((support, match), str(AbsentReason.NO_DOCUMENT_SENTENCES)))
-        if sentences.refuses:
-            return Labeling({match: found.match}, {support: str(AbsentReason.REFUSAL)})
-        if found.support is None:
-            return Labeling({match: found.match}, {support: str(AbsentReason.NO_RESPONSE_SENTENCES)})
-        return Labeling({support: found.support, match: found.match})
+        if sentences.refuses or not found.response:
+            reason = AbsentReason.REFUSAL if sentences.refuses else AbsentReason.NO_RESPONSE_SENTENCES
+            return Labeling({match: found.question}, {support: str(reason)})
+        return Labeling({support: fmean(found.response), match: found.question})
 
     def _absent(self, reason: AbsentReason) -> Labeling:
         return Labeling({}, dict.fromkeys(self.metrics, str(reason)))

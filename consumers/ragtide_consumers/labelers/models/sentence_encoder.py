@@ -6,7 +6,7 @@ Source: Reimers and Gurevych (2019), Sentence-BERT (arXiv:1908.10084).
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from ragtide_runtime.settings.models import ModelsSettings
 from .batching import Batcher
 from .calibration import Floats
 from .pair_classifier import TooLongForModelError
-from .session import ModelSession, finite
+from .session import Logits, ModelSession, finite
 from .tokens import Ints, windows_apart
 
 DECIMALS: Final = 6
@@ -25,12 +25,11 @@ DECIMALS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """The similarities of one interaction with its closest document sentences, each in [0, 1]."""
+    """The largest similarities of one interaction's texts with a document sentence, each in [0, 1]."""
 
-    support: float | None
-    """Mean over the sentences of the response; None without any."""
-    match: float
-    """That of the question."""
+    question: float
+    response: list[float]
+    """For each sentence of the response."""
 
 
 class SentenceEncoder:
@@ -46,6 +45,8 @@ class SentenceEncoder:
         self._batcher = Batcher(session, settings)
         self.aclose = self._batcher.aclose
         self._settings = settings
+        self._vectors: dict[bytes, Logits] = {}
+        """Vectors by the tokens of their text; the one that was used last is the last."""
 
     async def similarities(
         self, question: str, response: Sequence[str], documents: Sequence[str]
@@ -66,11 +67,22 @@ class SentenceEncoder:
         indexes = [[places.setdefault(part.tobytes(), len(places)) for part in text] for text in parts]
         if len(places) > self._settings.max_inputs:
             raise TooLongForModelError(f"the interaction needs {len(places)} inputs of the model")
+        vectors = np.stack(await self._read(list(places)))
+        return await asyncio.to_thread(_similarities, _unit(vectors.astype(np.float64)), indexes, len(response))
+
+    async def _read(self, parts: Sequence[bytes]) -> list[Logits]:
+        """Return the vectors of texts, given the bytes of their tokens; known ones are not computed again."""
+        found = {part: self._vectors[part] for part in parts if part in self._vectors}
+        new = [part for part in parts if part not in found]
         single = self.session.tokenizer.single
-        vectors = await self._batcher.run([single(np.frombuffer(part, dtype=np.int64)) for part in places])
-        return await asyncio.to_thread(
-            _similarities, _unit(finite(np.stack(vectors)).astype(np.float64)), indexes, len(response)
-        )
+        vectors = await self._batcher.run([single(np.frombuffer(part, dtype=np.int64)) for part in new])
+        found |= {part: finite(vector) for part, vector in zip(new, vectors, strict=True)}
+        for part in parts:
+            self._vectors.pop(part, None)
+            self._vectors[part] = found[part]
+        for part in list(islice(self._vectors, max(len(self._vectors) - self._settings.similarity_cache, 0))):
+            del self._vectors[part]
+        return [found[part] for part in parts]
 
     def _parts(self, question: str, response: Sequence[str], documents: Sequence[str]) -> list[list[Ints]]:
         """Return the parts of the question, of each sentence of the response and of each document sentence."""
@@ -90,8 +102,8 @@ def _similarities(vectors: Floats, indexes: Sequence[Sequence[int]], n_response:
     closest = vectors[sorted({part for sentence in documents for part in sentence})]
     asked = sorted({part for sentence in (question, *response) for part in sentence})
     best = dict(zip(asked, np.clip((vectors[asked] @ closest.T).max(axis=1), 0, 1).tolist(), strict=True))
-    support = [min(best[part] for part in sentence) for sentence in response]
-    return Similarities(round(fmean(support), DECIMALS) if support else None, round(best[question[0]], DECIMALS))
+    least = [min(best[part] for part in sentence) for sentence in response]
+    return Similarities(round(best[question[0]], DECIMALS), [round(similarity, DECIMALS) for similarity in least])
 
 
 def _unit(vectors: Floats) -> Floats:
