@@ -186,6 +186,7 @@ async def report(options: argparse.Namespace) -> None:
     print("Cosines of the sentences of Sentence Transformers' quickstart, which has 0.6660, 0.1046 and 0.1411 for")
     print(f"all-MiniLM-L6-v2: {values}.\n")
     rows = read(options.ragbench)
+    rows = rows[:: max(len(rows) // options.rows, 1)]
     some = rows[: options.speed]
     print(f"## Speed and batches\n\n{len(some)} rows of RAGBench, one thread, by seconds of processor time.\n")
     files = {"32 bits": options.file} | ({"8 bits, weights only": options.int8} if options.int8 else {})
@@ -222,7 +223,8 @@ def main() -> None:
     parser.add_argument("--file", default="model.onnx", help="its ONNX file")
     parser.add_argument("--int8", default="", help="its ONNX file with weights of eight bits")
     parser.add_argument("--write", type=Path, help="also write the scores of RAGBench's rows, as JSON Lines")
-    parser.add_argument("--speed", type=int, default=100, help="rows on which the speed is measured")
+    parser.add_argument("--rows", type=int, default=600, help="rows of RAGBench, about, drawn evenly from the file")
+    parser.add_argument("--speed", type=int, default=50, help="rows on which the speed is measured")
     parser.add_argument("--expertqa", type=Path)
     parser.add_argument("--clapnq", type=Path)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.consumers.models.small_models import write
+from tests.consumers.models.small_models import write, write_encoder
 from tests.consumers.test_worker import dead_letters, events, read, working
 from tests.support.conditions import until
 from tests.support.roles import STREAMS, estimates, interactions, running, wait_for_aggregation, wait_for_events
@@ -35,6 +35,39 @@ async def test_a_worker_labels_a_stream_with_a_model(
         assert await dead_letters(async_redis) == []
     assert {(event.labeler, event.labeler_version) for event in found} == {("model", labeler.version)}
     assert all({"trace.adherence", "trace.context_relevance"} <= event.scores.keys() for event in found)
+
+
+@pytest.mark.processes
+def test_similarity_of_a_sample_goes_from_the_stream_to_the_estimates(
+    redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    extra = {
+        "RAGTIDE_LABELER": "cascade",
+        "RAGTIDE_CASCADE_REFERENCE": "model",
+        "RAGTIDE_CASCADE_RATE": "0.5",
+        "RAGTIDE_MODELS_SIMILARITY": str(write_encoder(tmp_path / "encoder")),
+    }
+    with InteractionProducer(redis_url) as producer:
+        producer.publish_many(interactions(100))
+    with (
+        running("worker", redis_url, tmp_path / "worker.log", extra),
+        running("aggregator", redis_url, tmp_path / "aggregator.log"),
+    ):
+        wait_for_events(redis, 100)
+        wait_for_aggregation(redis)
+    assert redis.xlen(STREAMS.dead_letters) == 0
+    found = {
+        (one["labeler"], one["metric"]): one
+        for one in estimates(redis_url)
+        if one["segment"] is None and one["estimator"] == "mean"
+    }
+    for metric in ("similarity.support", "similarity.match"):
+        estimate = found["model", metric]
+        assert 25 < estimate["n"] + estimate["n_absent"] < 75
+        assert 0 < estimate["estimate"] <= 1
+        assert ("local", metric) not in found
+    adherence = found["local", "trace.adherence"]
+    assert adherence["n"] + adherence["n_absent"] == 100
 
 
 @pytest.mark.heavy
