@@ -222,11 +222,13 @@ def check(server: ScriptedJudge, monkeypatch: pytest.MonkeyPatch, *arguments: st
 def test_a_judge_that_knows_the_truth_sees_every_failure(
     server: ScriptedJudge, rows: Path, monkeypatch: pytest.MonkeyPatch, prompt: str
 ) -> None:
+    """The whole table with the usual prompt; two corruptions with the others, which differ in form only."""
     only = "broken retriever,wrong documents,wrong answer,changed numbers,negation,swapped entity,reversed documents"
+    only = only if prompt == "full" else "broken retriever,changed numbers,reversed documents"
     shown = check(server, monkeypatch, str(rows), "--only", only, "--json", RAGTIDE_JUDGE_PROMPT=prompt)
     assert shown.exit_code == 0, shown.output
     figures = by_name(json.loads(shown.stdout))
-    for name in only.split(",")[1:6]:
+    for name in only.split(",")[1:-1]:
         assert figures[name, "trace.adherence"]["verdict"] == "sees", name
         assert figures[name, "trace.adherence"]["after"] == 0
     retriever = figures["broken retriever", "trace.context_relevance"]
@@ -251,6 +253,13 @@ def test_the_check_states_its_cost_and_pays_once(
     assert again.exit_code == 0
     assert len(server.requests) == 60
     assert json.loads(again.stdout)["figures"] == found["figures"]
+    # More rows pay for the new ones only: a row is spoilt in the same way in any sample.
+    more = check(server, monkeypatch, str(rows), "--only", "negation,HTML,wrong answer", "--rows", "20")
+    assert more.exit_code == 0
+    assert len(server.requests) == 80
+    more = check(server, monkeypatch, str(rows), "--only", "negation,HTML,wrong answer", "--rows", "22")
+    assert more.exit_code == 0
+    assert len(server.requests) == 88
 
 
 def test_a_check_that_may_cost_more_or_has_no_price_does_not_begin(

@@ -152,6 +152,8 @@ class CorruptionRun:
     problems: list[str] = field(default_factory=list)
     """The first problems of rows: file, row and reason."""
     _rows: list[_CleanRow] = field(default_factory=list)
+    _others: dict[str, list[RagInteraction]] = field(default_factory=dict)
+    """By subset: the interactions from which other questions are drawn, whether or not they are labeled."""
     _spoilt: Counter[str] = field(default_factory=Counter)
     _scores: dict[str | None, dict[int, Mapping[str, float]]] = field(default_factory=dict)
     """By corruption, None for clean rows: the scores of each labeled row."""
@@ -217,6 +219,9 @@ class CorruptionRun:
                 clean = row.interaction
                 subset = clean.segments.get("dataset", path.stem)
                 self._rows.append(_CleanRow(clean, subset, question_digest(clean.question)))
+        self._others = {}
+        for row in self._rows:
+            self._others.setdefault(row.subset, []).append(row.interaction)
         if sample is not None:
             self._rows = _drawn(self._rows, sample, self.seed)
         self.counts["rows"] = len(self._rows)
@@ -229,14 +234,11 @@ class CorruptionRun:
 
     def _asked(self, asked: deque[_RequestedRow]) -> Iterator[Row]:
         """Yield each row clean, then spoilt in every way that applies."""
-        others: dict[str, list[RagInteraction]] = {}
-        for row in self._rows:
-            others.setdefault(row.subset, []).append(row.interaction)
         for number, row in enumerate(self._rows):
             asked.append(_RequestedRow(number, None))
             yield Row(number, without_own_sentences(row.interaction))
             for corruption in self.corruptions:
-                found = spoilt(corruption, row.interaction, others[row.subset], seed=self.seed)
+                found = spoilt(corruption, row.interaction, self._others[row.subset], seed=self.seed)
                 if found is not None:
                     self._spoilt[corruption.name] += 1
                     asked.append(_RequestedRow(number, corruption.name))

@@ -64,11 +64,12 @@ def spoilt(
         interaction: the clean one.
         others: interactions of the same kind, from which one with another question and other documents is drawn; the
             interaction itself may be among them.
-        seed: with the id and the corruption it determines every draw.
+        seed: with the id and the corruption it determines every draw; which interaction is drawn depends on `others`,
+            too.
     """
     clean = without_own_sentences(interaction)
-    rng = random_of(interaction.interaction_id, corruption.name, seed)
-    found = corruption.corrupt(clean, _drawn_other(clean, others, rng), rng)
+    other = _drawn_other(clean, others, random_of(interaction.interaction_id, f"other of {corruption.name}", seed))
+    found = corruption.corrupt(clean, other, random_of(interaction.interaction_id, corruption.name, seed))
     if found is None or (found.response, found.documents) == (clean.response, clean.documents):
         return None
     return found.model_copy(update={"interaction_id": f"{interaction.interaction_id[:200]}~{corruption.name}"})
