@@ -29,7 +29,7 @@ from ..corruptions.interactions import CORRUPTIONS, Corruption, Expected, random
 from ..score.scored_file import labeling_of
 from ..score.scoring import Outcome, score_rows
 from .delays import Delay, simulated_delay
-from .figures import FEWEST, Floats, SubsetScores, figure_of, question_digest
+from .figures import FEWEST, Floats, SubsetScores, figures_of, question_digest
 from .formats import read_labeled
 from .running import PROBLEMS_KEPT, CostPlan, planned_cost
 
@@ -220,8 +220,8 @@ class CorruptionRun:
                 subset = clean.segments.get("dataset", path.stem)
                 self._rows.append(_CleanRow(clean, subset, question_digest(clean.question)))
         self._others = {}
-        for row in self._rows:
-            self._others.setdefault(row.subset, []).append(row.interaction)
+        for clean_row in self._rows:
+            self._others.setdefault(clean_row.subset, []).append(clean_row.interaction)
         if sample is not None:
             self._rows = _drawn(self._rows, sample, self.seed)
         self.counts["rows"] = len(self._rows)
@@ -263,15 +263,15 @@ class CorruptionRun:
         found = dict.fromkeys(metric for scores in self._scores.get(None, {}).values() for metric in scores)
         return [metric for metric in found if metric in EXPECTED or metric not in METRICS]
 
-    def figures(self, *, confidence: float = 0.95) -> list[CorruptionFigures]:
-        """Return the figures of every metric of the labeler and every corruption, metric by metric.
+    def figures(self, *, confidence: float = 0.95) -> Iterator[CorruptionFigures]:
+        """Yield the figures of every metric of the labeler and every corruption, metric by metric.
 
         Args:
             confidence: level of the intervals.
         """
-        return [
-            self._figures(corruption, metric, confidence) for metric in self.metrics for corruption in self.corruptions
-        ]
+        for metric in self.metrics:
+            for corruption in self.corruptions:
+                yield self._figures(corruption, metric, confidence)
 
     def _figures(self, corruption: Corruption, metric: str, confidence: float) -> CorruptionFigures:
         pairs = self._pairs(corruption.name, metric)
@@ -281,7 +281,8 @@ class CorruptionRun:
         key = self._key(metric)
         lower_is_better = _direction(metric, self._declared) is Direction.LOWER
         better = _clean_is_lower if lower_is_better else _clean_is_higher
-        found = figure_of("AUROC", better, both, confidence, self.seed).mean
+        measured = figures_of({"AUROC": better, "change": bias}, both, confidence, self.seed)
+        found, change = (figure.mean for figure in measured)
         expected = corruption.expected.get(metric)
         n, tried = int((~np.isnan(pairs.spoilt)).sum()), len(pairs.clean)
         return CorruptionFigures(
@@ -294,7 +295,7 @@ class CorruptionRun:
             auroc=found,
             before=_mean([float(part.truth.mean()) for part in both.values()]),
             after=_mean([float(part.predicted.mean()) for part in both.values()]),
-            change=figure_of("change", bias, both, confidence, self.seed).mean,
+            change=change,
             delay=self._delay(corruption.name, pairs, key) if tried >= FEWEST else None,
             verdict="absent" if expected == "worse" and tried and not n else verdict_of(expected, found),
         )

@@ -164,7 +164,7 @@ def metric_figures(
     """
     binary = all(np.isin(one.truth, (0.0, 1.0)).all() for one in subsets.values())
     statistics = BINARY if binary else SHARES
-    found = [figure_of(name, of, subsets, confidence, seed) for name, of in statistics.items()]
+    found = figures_of(statistics, subsets, confidence, seed)
     first = next(iter(statistics))
     judges = []
     for judge in dict.fromkeys(name for one in subsets.values() for name in one.judges):
@@ -203,15 +203,30 @@ def figure_of(
         confidence: level of the interval.
         seed: of the bootstrap, which draws questions within subsets.
     """
-    values: dict[str, float] = {}
-    drawn = []
+    return figures_of({name: statistic}, subsets, confidence, seed)[0]
+
+
+def figures_of(
+    statistics: Mapping[str, Statistic], subsets: Mapping[str, SubsetScores], confidence: float, seed: int
+) -> list[Figure]:
+    """Return several figures by their names from the same samples, as `figure_of` returns one."""
+    values: dict[str, dict[str, float]] = {name: {} for name in statistics}
+    drawn: dict[str, list[list[float]]] = {name: [] for name in statistics}
     for number, (subset, one) in enumerate(subsets.items()):
-        value = statistic(one.predicted, one.truth)
-        if np.isnan(value) or len(one.truth) < FEWEST:
+        if len(one.truth) < FEWEST:
             continue
-        values[subset] = value
-        samples = resamples(len(one.truth), one.questions, seed=seed + number)
-        drawn.append([statistic(one.predicted[sample], one.truth[sample]) for sample in samples])
+        found = {name: statistic(one.predicted, one.truth) for name, statistic in statistics.items()}
+        defined = [name for name, value in found.items() if not np.isnan(value)]
+        samples = resamples(len(one.truth), one.questions, seed=seed + number) if defined else []
+        resampled = [(one.predicted[sample], one.truth[sample]) for sample in samples]
+        for name in defined:
+            values[name][subset] = found[name]
+            drawn[name].append([statistics[name](*pair) for pair in resampled])
+    return [_figure(name, values[name], drawn[name], confidence) for name in statistics]
+
+
+def _figure(name: str, values: Mapping[str, float], drawn: Sequence[Sequence[float]], confidence: float) -> Figure:
+    """Return a figure from its value in each subset, and its values in the samples of each subset."""
     if not values:
         return Figure(name, Measured(None), {})
     means = np.mean(drawn, axis=0)

@@ -51,7 +51,11 @@ def measure_corruptions(
     ):
         asyncio.run(_labeled(run, run.run(settings, files, limit=limit, sample=sample), advance, max_cost_usd))
     warn(*run.problems)
-    figures = run.figures(confidence=confidence)
+    figures: list[CorruptionFigures] = []
+    with progress_bar("comparing", len(run.metrics) * len(run.corruptions)) as advance:
+        for figure in run.figures(confidence=confidence):
+            figures.append(figure)
+            advance(len(figures))
     if as_json:
         print_json(run.as_dict(figures))
         return
