@@ -87,7 +87,8 @@ async def labeler_of(
     metrics = [*custom_metrics(settings), *also]
     telemetry = telemetry or LabelerTelemetry()
     models = await _models(settings) if "model" in settings.labelers else None
-    build = _Builder(settings, redis, telemetry, models, answers)
+    local = await _local(settings) if _uses_local(settings) else None
+    build = _Builder(settings, redis, telemetry, models=models, local=local, answers=answers)
     labeler = build.cascade(patient=patient) if settings.labeler == "cascade" else build.one(settings.labeler)
     outages = labeler.outages if isinstance(labeler, CascadeLabeler) else ()
     reporting = telemetry.health.reporting(settings.cascade.reference, *outages) if outages else nullcontext()
@@ -96,6 +97,8 @@ async def labeler_of(
             yield WithMetrics(labeler, metrics) if metrics else labeler
     finally:
         await _close(labeler)
+        if local is not None and _falls_back(settings):
+            await _close(local)
 
 
 class _Builder:
@@ -104,13 +107,16 @@ class _Builder:
         settings: Settings,
         redis: Redis | None,
         telemetry: LabelerTelemetry,
+        *,
         models: Labeler | None,
+        local: LocalLabeler | None,
         answers: Path | None,
     ) -> None:
         self._settings = settings
         self._redis = redis
         self._telemetry = telemetry
         self._models = models
+        self._local = local
         self._answers = answers
 
     def cascade(self, *, patient: bool) -> CascadeLabeler:
@@ -125,8 +131,8 @@ class _Builder:
         Raises:
             ConfigurationError: no labeler has that name, or a setting that it needs is missing.
         """
-        if name == "local":
-            return self._local()
+        if name == "local" and self._local is not None:
+            return self._local
         if name == "judge":
             return self._judge()
         if name == "model" and self._models is not None:
@@ -140,22 +146,49 @@ class _Builder:
             raise ConfigurationError(f"{found}. To use one of your own, give module:attribute")
         return Bounded(labeler, self._settings.label_timeout_s)
 
-    def _local(self) -> LocalLabeler:
-        path = self._settings.local.model
-        if path is None:
-            return LocalLabeler()
-        loaded = load_correction(path, SHIPPED_VERSION)
-        log.info("fitted labeler loaded", file=str(path), sha256=loaded.sha256, scores=sorted(loaded.content.scores))
-        return LocalLabeler(loaded)
-
     def _judge(self) -> Labeler:
         # The judge's client takes longer to import than most commands run.
         from .judge.build import judge_of  # noqa: PLC0415
 
-        # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
-        falls_back = self._settings.labeler == "judge" and self._settings.judge.over_budget == "local"
-        fallback = self._local() if falls_back else None
+        fallback = self._local if _falls_back(self._settings) else None
         return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback, answers=self._answers)
+
+
+def _falls_back(settings: Settings) -> bool:
+    # In a cascade the proxy has scored already, so a judge over budget needs no fallback.
+    return settings.labeler == "judge" and settings.judge.over_budget == "local"
+
+
+def _uses_local(settings: Settings) -> bool:
+    return "local" in settings.labelers or _falls_back(settings)
+
+
+async def _local(settings: Settings) -> LocalLabeler:
+    """Return the local labeler, with the correction of the settings and the encoder that it needs."""
+    path = settings.local.model
+    if path is None:
+        return LocalLabeler()
+    loaded = load_correction(path, SHIPPED_VERSION)
+    log.info("fitted labeler loaded", file=str(path), sha256=loaded.sha256, scores=sorted(loaded.content.scores))
+    wanted = loaded.content.similarity_sha256
+    if not wanted:
+        return LocalLabeler(loaded)
+    # It needs an extra, and only such a correction needs it.
+    from .models.loading import sentence_encoder  # noqa: PLC0415
+
+    if not settings.models.similarity:
+        raise ConfigurationError(
+            f"local.model = {str(path)!r} was fitted with a sentence encoder: set models.similarity to the encoder "
+            f"with the digest {wanted[:16]}, or fit again without --similarity"
+        )
+    encoder = await sentence_encoder(settings)
+    if encoder.session.files.digest != wanted:
+        await encoder.aclose()
+        raise ConfigurationError(
+            f"local.model = {str(path)!r} was fitted with the sentence encoder {wanted[:16]}, and models.similarity is "
+            f"{encoder.session.files.digest[:16]}: name that encoder, or fit again"
+        )
+    return LocalLabeler(loaded, encoder)
 
 
 async def _models(settings: Settings) -> Labeler:

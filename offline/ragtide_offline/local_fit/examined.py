@@ -10,8 +10,9 @@ from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, sc
 from ragtide_consumers.labelers.local.features import extract
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
 from ragtide_consumers.labelers.local.model import shipped
+from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_consumers.metrics.trace import TRACE
-from ragtide_consumers.text.sentences import cut
+from ragtide_consumers.text.sentences import CutInteraction, cut
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 
 SUPPORTED_FRACTION: Final = "supported_fraction"
@@ -48,6 +49,8 @@ class ExaminedInteraction:
     """Scores of the shipped model, by their names without family."""
     judged: Mapping[str, float]
     """Scores of the judge or of people, by the same names."""
+    similarity: Sequence[float] = ()
+    """`similarity.support` and `similarity.match`; empty without a sentence encoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,22 @@ class ExaminedInteractions:
     unused: Mapping[str, int]
 
 
+Similar = Callable[[CutInteraction], Sequence[float] | None]
+"""Returns `similarity.support` and `similarity.match` of an interaction; None if it is too long."""
+
+
 def examine(
-    interactions: Iterable[JudgedInteraction], each: Callable[[], object] = lambda: None
+    interactions: Iterable[JudgedInteraction],
+    each: Callable[[], object] = lambda: None,
+    *,
+    similar: Similar | None = None,
 ) -> ExaminedInteractions:
     """Return the inputs of a fit. Interactions that the local labeler does not score are counted by the reason.
 
     Args:
         interactions: with scores of a judge or people.
         each: called before each interaction.
+        similar: a sentence encoder, whose similarities are more inputs of the fit.
     """
     labeler = LocalLabeler()
     found, unused = [], Counter[str]()
@@ -79,7 +90,12 @@ def examine(
         if not labeling.labels:
             unused[labeling.absent[TRACE + ADHERENCE]] += 1
             continue
-        examined = _examined(one, judged)
+        sentences = cut(one.interaction)
+        similarity = () if similar is None else similar(sentences)
+        if similarity is None:
+            unused[AbsentReason.TOO_LONG] += 1
+            continue
+        examined = _examined(one, sentences, judged, similarity)
         if examined is None:
             unused["no_document_sentences"] += 1
         else:
@@ -87,8 +103,9 @@ def examine(
     return ExaminedInteractions(found, dict(unused))
 
 
-def _examined(one: JudgedInteraction, judged: Mapping[str, float]) -> ExaminedInteraction | None:
-    sentences = cut(one.interaction)
+def _examined(
+    one: JudgedInteraction, sentences: CutInteraction, judged: Mapping[str, float], similarity: Sequence[float]
+) -> ExaminedInteraction | None:
     features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
     probabilities = shipped().predict(features)
     if not probabilities.relevant:
@@ -104,4 +121,5 @@ def _examined(one: JudgedInteraction, judged: Mapping[str, float]) -> ExaminedIn
         probabilities=probabilities,
         shipped=shipped_scores,
         judged=judged,
+        similarity=similarity,
     )

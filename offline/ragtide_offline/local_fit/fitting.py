@@ -42,6 +42,8 @@ class ScoreResult:
     """Whether the fit is used; otherwise the score stays as shipped."""
     reason: str
     """The decision in words."""
+    reads_similarity: bool = False
+    """Whether the fit has the similarities of a sentence encoder: it is surely better with them than without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +72,21 @@ class FitResult:
                 one.score: {
                     "fitted": one.is_fitted,
                     "reason": one.reason,
+                    "similarity": one.reads_similarity,
                     "cross_validated": None if one.cross_validated is None else asdict(one.cross_validated),
                 }
                 for one in self.scores
             },
         }
 
-    def file(self, *, source: str, reference: str, fitted_at: datetime) -> CorrectionFile:
+    def file(self, *, source: str, reference: str, fitted_at: datetime, similarity_sha256: str = "") -> CorrectionFile:
         """Return the content of the file that workers load.
 
         Args:
             source: where the interactions came from.
             reference: the labeler or the people whose scores were fitted.
             fitted_at: time of the fit.
+            similarity_sha256: of the sentence encoder, if there was one.
 
         Raises:
             ValueError: no score is better than shipped.
@@ -101,6 +105,7 @@ class FitResult:
             first_occurred_at=self.first_occurred_at,
             last_occurred_at=self.last_occurred_at,
             confidence=self.confidence,
+            similarity_sha256=similarity_sha256 if any(one.reads_similarity for one in self.scores) else "",
             scores={
                 score: FittedScore(
                     inputs=_stored(regression),
@@ -159,7 +164,13 @@ def _fit_score(
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
     y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), _weights(rows)
     x = columns_of([row.summary for row in rows], shipped.tolist())
-    predicted = cross_fitted(x, y, weights, questions)
+    predicted, reads_similarity = cross_fitted(x, y, weights, questions), False
+    if all(row.similarity for row in rows):
+        wide = columns_of([[*row.summary, *row.similarity] for row in rows], shipped.tolist())
+        with_similarity = cross_fitted(wide, y, weights, questions)
+        gain = loss_difference(y, predicted, with_similarity, weights, questions, confidence=confidence)
+        if gain.upper < 0:
+            x, predicted, reads_similarity = wide, with_similarity, True
     found = loss_difference(y, shipped, predicted, weights, questions, confidence=confidence)
     if not found.upper < 0:
         reason = "the fit is not surely better"
@@ -167,7 +178,11 @@ def _fit_score(
     if score == ADHERENCE and _worsens_fraction(rows, predicted, confidence):
         reason = f"the fit would make {SUPPORTED_FRACTION} worse"
         return ScoreResult(score, found, is_fitted=False, reason=reason), None
-    return ScoreResult(score, found, is_fitted=True, reason="fitted"), fit(x, y, weights)
+    reason = "fitted with similarity" if reads_similarity else "fitted"
+    return (
+        ScoreResult(score, found, is_fitted=True, reason=reason, reads_similarity=reads_similarity),
+        fit(x, y, weights),
+    )
 
 
 def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, confidence: float) -> bool:
@@ -206,7 +221,7 @@ def _stored(regression: Regression) -> dict[str, CorrectionInput]:
     rounded = (np.round(part, DECIMALS).tolist() for part in parts)
     return {
         name: CorrectionInput(coefficient=coefficient, lowest=lowest, highest=highest)
-        for name, coefficient, lowest, highest in zip(INPUTS, *rounded, strict=True)
+        for name, coefficient, lowest, highest in zip(INPUTS[: len(regression.coefficients)], *rounded, strict=True)
         if coefficient
     }
 

@@ -1,5 +1,8 @@
 """`ragtide fit`: fits the local labeler to interactions that a judge or people have scored."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,7 +15,7 @@ from ragtide_offline.agreement.predictions import read_predictions
 from ragtide_offline.annotation.annotated import chosen_of_annotations
 from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.datasets.new_files import write_new
-from ragtide_offline.local_fit.examined import ExaminedInteractions, examine
+from ragtide_offline.local_fit.examined import ExaminedInteractions, Similar, examine
 from ragtide_offline.local_fit.fitting import FitResult, fit_correction
 from ragtide_offline.local_fit.sources import GatheredInteractions, of_recording, of_rows, of_specimens
 from ragtide_offline.replay.selection import Selection, selection
@@ -72,6 +75,9 @@ def fit(
     output: Annotated[Path | None, typer.Option("--output", "-o", help=f"File to write. Default: {DEFAULT}.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result, and write nothing.")] = False,
+    similarity: Annotated[
+        bool, typer.Option("--similarity", help="Also learn from the sentence encoder of models.similarity.")
+    ] = False,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
     as_json: JsonOption = False,
 ) -> None:
@@ -101,17 +107,44 @@ def fit(
             source, found = recording, of_recording(opened, chosen, run=run, reference=reference)
         else:
             source, found = "kept items", _of_kept(settings, chosen, run, reference)
-        result = fit_correction(_examined(found), confidence=confidence)
-    _finish(result, found, source, path, force=force, as_json=as_json)
+        with _encoder(settings) if similarity else nullcontext((None, "")) as (similar, encoder_digest):
+            result = fit_correction(_examined(found, similar), confidence=confidence)
+    _finish(result, found, source, path, encoder_digest, force=force, as_json=as_json)
+
+
+@contextmanager
+def _encoder(settings: Settings) -> Iterator[tuple[Similar | None, str]]:
+    """Yield the sentence encoder of the settings, and its digest."""
+    # It needs an extra, and only this option needs it.
+    from ragtide_consumers.labelers.models.loading import sentence_encoder  # noqa: PLC0415
+
+    with asyncio.Runner() as runner:
+        encoder = runner.run(sentence_encoder(settings))
+        try:
+            yield (lambda sentences: runner.run(encoder.inputs(sentences))), encoder.session.files.digest
+        finally:
+            runner.run(encoder.aclose())
 
 
 def _finish(
-    result: FitResult, found: GatheredInteractions, source: str, path: Path | None, *, force: bool, as_json: bool
+    result: FitResult,
+    found: GatheredInteractions,
+    source: str,
+    path: Path | None,
+    encoder_digest: str,
+    *,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Write the file, print the result, and end with the exit code."""
     content = None
     if result.fitted:
-        content = result.file(source=source, reference=found.reference.words, fitted_at=utc_now())
+        content = result.file(
+            source=source,
+            reference=found.reference.words,
+            fitted_at=utc_now(),
+            similarity_sha256=encoder_digest,
+        )
     digest = None
     if content is not None and path is not None:
         digest = _write(path, content.encode().decode() + "\n", force=force)
@@ -186,7 +219,7 @@ def _of_kept(settings: Settings, chosen: Selection, run: str | None, reference: 
     return with_redis(settings, body)
 
 
-def _examined(found: GatheredInteractions) -> ExaminedInteractions:
+def _examined(found: GatheredInteractions, similar: Similar | None) -> ExaminedInteractions:
     with progress_bar("reading", len(found.found)) as show:
         done = 0
 
@@ -195,7 +228,7 @@ def _examined(found: GatheredInteractions) -> ExaminedInteractions:
             done += 1
             show(done)
 
-        return examine(found.found, counted)
+        return examine(found.found, counted, similar=similar)
 
 
 def _exists(path: Path) -> str:

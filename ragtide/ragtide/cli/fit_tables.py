@@ -38,6 +38,7 @@ def decisions(result: FitResult, missing: int) -> Sequence[str]:
     sentences = [
         f"Mean squared errors; each of {result.questions:,} questions was predicted by a fit to others.",
         *(f"{one.score} stays as shipped: {one.reason}." for one in result.scores if not one.is_fitted),
+        *(f"{one.score} is surely better with similarity." for one in result.scores if one.reads_similarity),
     ]
     if result.unused:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))

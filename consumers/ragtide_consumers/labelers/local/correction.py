@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from ragtide_schemas import SentenceProbabilities
+from ragtide_schemas.metric_definitions import SIMILARITY
 
 from .adjustment import Term, log_adherence, moved, predicted_score, tempered
 from .features import InteractionFeatures
@@ -30,8 +31,11 @@ CORRECTED: Final = (RELEVANCE, UTILIZATION, ADHERENCE)
 CONSTANT: Final = "constant"
 LOG_ODDS: Final = "log odds"
 
-INPUTS: Final = (CONSTANT, LOG_ODDS, *SUMMARY_FEATURES)
-"""Inputs of a correction: 1, the log odds of the shipped score, and the features of the whole interaction."""
+SHIPPED_INPUTS: Final = (CONSTANT, LOG_ODDS, *SUMMARY_FEATURES)
+"""Inputs of every correction: 1, the log odds of the shipped score, and the features of the whole interaction."""
+
+INPUTS: Final = (*SHIPPED_INPUTS, *(metric.name for metric in SIMILARITY))
+"""The same with those of a sentence encoder, which a correction may have."""
 
 EDGE: Final = 0.002
 """Shipped scores are limited to this distance from 0 and 1, because the log odds of 0 and 1 are infinite."""
@@ -43,7 +47,9 @@ class Correction:
 
     terms: Mapping[str, Sequence[Term]]
 
-    def applied(self, features: InteractionFeatures, shipped: SentenceProbabilities) -> SentenceProbabilities:
+    def applied(
+        self, features: InteractionFeatures, shipped: SentenceProbabilities, similarity: Sequence[float] = ()
+    ) -> SentenceProbabilities:
         """Return the probabilities of an interaction's sentences after the correction.
 
         Without document sentences the probabilities stay as they are.
@@ -51,10 +57,11 @@ class Correction:
         Args:
             features: of the interaction.
             shipped: the probabilities by the shipped model.
+            similarity: of the interaction, if a term needs it: `similarity.support` and `similarity.match`.
         """
         if not shipped.relevant:
             return shipped
-        summary, scores = summary_of(features, shipped), scores_of(shipped)
+        summary, scores = [*summary_of(features, shipped), *similarity], scores_of(shipped)
         corrected = {
             score: predicted_score(terms, inputs_of(summary, scores[score]))
             for score, terms in self.terms.items()
@@ -77,7 +84,12 @@ def summary_of(features: InteractionFeatures, shipped: SentenceProbabilities) ->
 
 
 def inputs_of(summary: Sequence[float], score: float) -> Sequence[float]:
-    """Return the inputs of the correction of a score, as `INPUTS` names them."""
+    """Return the inputs of the correction of a score, as `INPUTS` names them.
+
+    Args:
+        summary: features of the interaction, and its similarity if a term needs it.
+        score: the shipped score.
+    """
     return (1.0, round(log_odds(score), DECIMALS), *summary)
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import Name, Size, UtcTime, Value, WireModel
+from ragtide_schemas.metric_definitions import SIMILARITY
 
 from .adjustment import Term
 from .correction import INPUTS, Correction
@@ -102,10 +103,19 @@ class CorrectionFile(WireModel):
     """Time of the newest interaction. Only later interactions are new to the fit."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Level of the intervals."""
+    similarity_sha256: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    """SHA-256 of the sentence encoder whose similarities are inputs; empty if there are none."""
     scores: Annotated[
         dict[Literal["context_relevance", "context_utilization", "adherence"], FittedScore], Field(min_length=1)
     ]
     """The corrected scores."""
+
+    @model_validator(mode="after")
+    def _similarity_has_an_encoder(self) -> Self:
+        similarity = {metric.name for metric in SIMILARITY}
+        if any(similarity & fitted.inputs.keys() for fitted in self.scores.values()) != bool(self.similarity_sha256):
+            raise ValueError("similarity_sha256 is there without inputs of similarity, or these without it: fit again")
+        return self
 
     def correction(self) -> Correction:
         """Return the correction.

@@ -8,9 +8,10 @@ Relevance uses the response as a hint, although its definition does not.
 
 import asyncio
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Final
+from functools import cache, partial
+from typing import Final, Protocol
 
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 
@@ -42,19 +43,31 @@ SAMPLE_CHARS: Final = 120
 """Documents, their first sentences and the characters of these that decide the language of the context."""
 
 
+class Similarity(Protocol):
+    """A sentence encoder, whose similarities are inputs of a correction."""
+
+    async def inputs(self, sentences: CutInteraction) -> Sequence[float] | None:
+        """Return `similarity.support` and `similarity.match` of an interaction; None if it is too long."""
+
+    async def aclose(self) -> None:
+        """Close the encoder."""
+
+
 class LocalLabeler:
     """Predicts relevant, utilized and supported sentences by weighted word overlap, and publishes expected scores.
 
     Args:
         fitted: correction that `ragtide fit` fitted to a deployment's own interactions; None for the shipped model.
+        similarity: the encoder that the correction needs, if any; `label_now` then needs its similarities.
     """
 
     name: Final = "local"
     profile: Final = "ragbench"
     version: str = SHIPPED_VERSION
 
-    def __init__(self, fitted: LoadedCorrection | None = None) -> None:
+    def __init__(self, fitted: LoadedCorrection | None = None, similarity: Similarity | None = None) -> None:
         self._correction = None if fitted is None else fitted.correction
+        self._similarity = similarity
         if fitted is not None:
             self.version = f"{SHIPPED_VERSION}-{fitted.version}"
 
@@ -64,9 +77,20 @@ class LocalLabeler:
         All metrics are absent in an unknown language, without documents or a response, and if response and documents
         share more words than are compared (`MOST_MATCHES`).
         """
+        similar: Sequence[float] | None = ()
+        if self._similarity is not None and nothing_to_label(interaction) is None:
+            similar = await self._similarity.inputs(await asyncio.to_thread(cut, interaction))
+        if similar is None:
+            return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
         if _characters(interaction) <= HEAVY_CHARS:
-            return self.label_now(interaction)
-        return await asyncio.get_running_loop().run_in_executor(self._thread(os.getpid()), self.label_now, interaction)
+            return self.label_now(interaction, similar)
+        label = partial(self.label_now, interaction, similar)
+        return await asyncio.get_running_loop().run_in_executor(self._thread(os.getpid()), label)
+
+    async def aclose(self) -> None:
+        """Close the encoder if there is one."""
+        if self._similarity is not None:
+            await self._similarity.aclose()
 
     @staticmethod
     @cache
@@ -78,8 +102,13 @@ class LocalLabeler:
         """
         return ThreadPoolExecutor(1, "ragtide-local-labeler")
 
-    def label_now(self, interaction: RagInteraction) -> Labeling:
-        """Do as `label`, without an event loop."""
+    def label_now(self, interaction: RagInteraction, similarity: Sequence[float] = ()) -> Labeling:
+        """Do as `label`, without an event loop.
+
+        Args:
+            interaction: to label.
+            similarity: of the interaction, if the correction needs it.
+        """
         nothing = nothing_to_label(interaction)
         if nothing is not None:
             return Labeling(*all_absent(nothing).qualified(TRACE))
@@ -87,7 +116,7 @@ class LocalLabeler:
         if not _is_supported(sentences):
             return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
         try:
-            labels = probabilities(sentences, self._correction)
+            labels = probabilities(sentences, self._correction, similarity)
         except TooManyMatchesError:
             return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
@@ -95,11 +124,13 @@ class LocalLabeler:
         return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
 
 
-def probabilities(sentences: CutInteraction, correction: Correction | None = None) -> SentenceProbabilities:
+def probabilities(
+    sentences: CutInteraction, correction: Correction | None = None, similarity: Sequence[float] = ()
+) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
     features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
     found = shipped().predict(features)
-    return found if correction is None else correction.applied(features, found)
+    return found if correction is None else correction.applied(features, found, similarity)
 
 
 def _characters(interaction: RagInteraction) -> int:

@@ -105,8 +105,7 @@ class ModelLabeler:
         model = self._models.similarity
         if model is None:
             return Labeling({})
-        documents = [sentence for document in sentences.plain_documents for sentence in document]
-        found = await model.similarities(sentences.question, sentences.plain_response, documents)
+        found = await model.of(sentences)
         support, match = SIMILARITY_SUPPORT.name, SIMILARITY_MATCH.name
         if found is None:
             return Labeling({}, dict.fromkeys((support, match), str(AbsentReason.NO_DOCUMENT_SENTENCES)))

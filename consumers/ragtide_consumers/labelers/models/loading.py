@@ -64,13 +64,32 @@ async def loaded_models(settings: Settings) -> LoadedModels:
             "the labeler model has no model: set support, relevance or similarity in the table [models] to a model's "
             "folder"
         )
-    cache = models.cache_dir or settings.data_dir / "models"
-    for kind, place in places.items():
-        setting = f"models.{kind}"
-        model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind]) if place else None
-        if model is not None:
-            places[kind] = str(await downloaded(model, models, cache, setting))
-    return await asyncio.to_thread(_load, models, places)
+    folders = {kind: await _folder(settings, kind) if place else "" for kind, place in places.items()}
+    return await asyncio.to_thread(_load, models, folders)
+
+
+async def sentence_encoder(settings: Settings) -> SentenceEncoder:
+    """Return the sentence encoder of the settings alone.
+
+    Raises:
+        ConfigurationError: none is named, or it cannot be used.
+    """
+    if not settings.models.similarity:
+        raise ConfigurationError(
+            "no sentence encoder is named: set similarity in the table [models] to a model's folder, or to "
+            "owner/name@COMMIT"
+        )
+    return await asyncio.to_thread(_similarity, settings.models, await _folder(settings, "similarity"))
+
+
+async def _folder(settings: Settings, kind: str) -> str:
+    """Return the folder of a model, after its download if it is one of the Hub."""
+    models, setting = settings.models, f"models.{kind}"
+    place = str(getattr(models, kind))
+    model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind])
+    if model is None:
+        return place
+    return str(await downloaded(model, models, models.cache_dir or settings.data_dir / "models", setting))
 
 
 def _load(settings: ModelsSettings, folders: Mapping[str, str]) -> LoadedModels:

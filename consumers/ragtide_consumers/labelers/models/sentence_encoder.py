@@ -7,12 +7,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
+from statistics import fmean
 from typing import Final
 
 import numpy as np
 
 from ragtide_runtime.settings.models import ModelsSettings
 
+from ...text.sentences import CutInteraction
 from .batching import Batcher
 from .calibration import Floats
 from .pair_classifier import TooLongForModelError
@@ -69,6 +71,22 @@ class SentenceEncoder:
             raise TooLongForModelError(f"the interaction needs {len(places)} inputs of the model")
         vectors = np.stack(await self._read(list(places)))
         return await asyncio.to_thread(_similarities, _unit(vectors.astype(np.float64)), indexes, len(response))
+
+    async def inputs(self, sentences: CutInteraction) -> Sequence[float] | None:
+        """Return `similarity.support` and `similarity.match` as inputs of a fit; None if the interaction is too long.
+
+        Both are 0 where there is nothing to compare.
+        """
+        try:
+            found = await self.of(sentences)
+        except TooLongForModelError:
+            return None
+        return (0.0, 0.0) if found is None else (fmean(found.response) if found.response else 0.0, found.question)
+
+    async def of(self, sentences: CutInteraction) -> Similarities | None:
+        """Return the similarities of an interaction, without marks of form; as `similarities`."""
+        documents = [sentence for document in sentences.plain_documents for sentence in document]
+        return await self.similarities(sentences.question, sentences.plain_response, documents)
 
     async def _read(self, parts: Sequence[bytes]) -> list[Logits]:
         """Return the vectors of texts, given the bytes of their tokens; known ones are not computed again."""
