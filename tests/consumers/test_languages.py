@@ -4,10 +4,13 @@ from pathlib import Path
 import pytest
 
 from ragtide import LocalLabeler, RagInteraction
+from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_consumers.text.languages import language_of
 from ragtide_offline.demo import demo_interactions
 
-SAMPLE = Path(__file__).parents[1] / "data/ragbench/ragbench_sample.jsonl"
+DATA = Path(__file__).parents[1] / "data"
+SAMPLE = DATA / "ragbench/ragbench_sample.jsonl"
+MULTILINGUAL = DATA / "multilingual"
 
 SENTENCES = {
     "en": "The harbor was closed for two days because the storm had damaged its lights.",
@@ -26,6 +29,18 @@ SENTENCES = {
     "zh": "由于风暴损坏了灯光，港口关闭了两天。",
     "ja": "嵐で灯りが壊れたため、港は二日間閉鎖されました。",
     "ar": "أُغلق الميناء لمدة يومين لأن العاصفة ألحقت أضرارًا بأضوائه.",
+    "fa": "بندر به مدت دو روز بسته بود زیرا طوفان به چراغ‌های آن آسیب رسانده بود.",
+    "he": "הנמל היה סגור במשך יומיים משום שהסערה פגעה באורותיו.",
+    "el": "Το λιμάνι έμεινε κλειστό για δύο μέρες επειδή η καταιγίδα είχε χαλάσει τα φώτα του.",
+    "hi": "बंदरगाह दो दिनों तक बंद रहा क्योंकि तूफ़ान ने उसकी बत्तियों को नुकसान पहुँचाया था।",
+    "id": "Pelabuhan ditutup selama dua hari karena badai telah merusak lampu-lampunya.",
+    "no": "Havnen var stengt i to dager fordi stormen hadde skadet lysene, og den åpnet etter helgen.",
+    "ro": "Portul a fost închis timp de două zile, pentru că furtuna îi stricase luminile.",
+    "th": "ท่าเรือปิดเป็นเวลาสองวันเพราะพายุทำให้ไฟเสียหาย",
+    "vi": "Cảng đã đóng cửa trong hai ngày vì cơn bão đã làm hỏng đèn của nó.",
+    "ko": "폭풍으로 등불이 망가져 항구가 이틀 동안 폐쇄되었다.",
+    "ur": "بندرگاہ دو دن تک بند رہی کیونکہ طوفان نے اس کی بتیوں کو نقصان پہنچایا تھا۔",
+    "fi": "Satama oli suljettuna kaksi päivää, koska myrsky oli vaurioittanut sen valoja.",
 }
 
 
@@ -35,21 +50,22 @@ def test_a_sentence_is_told_by_its_language(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_only_english_and_russian_are_scored(language: str) -> None:
+def test_only_measured_languages_are_scored(language: str) -> None:
     text = SENTENCES[language]
     labeling = LocalLabeler().label_now(RagInteraction(pipeline="p", question=text, documents=[text], response=text))
-    if language in {"en", "ru"}:
+    if language in LANGUAGES:
         assert labeling.scores["trace.adherence"] > 0.8
     else:
         assert labeling.scores == {}
         assert set(labeling.absent.values()) == {"language_not_supported"}
 
 
-@pytest.mark.parametrize("language", ["de", "fr", "es", "uk", "zh"])
-def test_a_foreign_response_to_an_english_question_is_not_scored(language: str) -> None:
-    documents = [SENTENCES["en"]]
+@pytest.mark.parametrize("language", SENTENCES)
+@pytest.mark.parametrize("other", ["en", "de", "zh"])
+def test_a_response_in_another_language_than_its_documents_is_not_scored(language: str, other: str) -> None:
+    documents = [SENTENCES[other]]
     row = RagInteraction(pipeline="p", question="Why was it closed?", documents=documents, response=SENTENCES[language])
-    assert LocalLabeler().label_now(row).scores == {}
+    assert bool(LocalLabeler().label_now(row).scores) is (language == other)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +78,9 @@ def test_a_foreign_response_to_an_english_question_is_not_scored(language: str) 
         ("Samsung Galaxy", [], "en"),
         ("Волга", [], "ru"),
         ("…", ["!"], "en"),
+        ("東京都庁", [SENTENCES["ja"]], "ja"),
+        ("東京都庁", [SENTENCES["zh"]], "zh"),
+        ("Brandenburgische Landeshauptstadt Potsdam, Nauener Vorstadt", [], "und"),
     ],
 )
 def test_a_text_without_evidence_is_in_the_language_of_its_context(
@@ -78,3 +97,13 @@ def test_real_english_answers_questions_and_documents_are_english() -> None:
         assert language_of(row["response"], [row["question"], *texts]) == "en"
         assert language_of(row["question"], texts) == "en"
         assert {language_of(text) for text in texts} == {"en"}
+
+
+@pytest.mark.parametrize("path", sorted(MULTILINGUAL.glob("*.json")), ids=lambda path: path.stem)
+def test_real_paragraphs_of_a_measured_language_are_in_it(path: Path) -> None:
+    paragraphs = [part for article in json.loads(path.read_text("utf-8"))["data"] for part in article["paragraphs"]]
+    found = [language_of(paragraph["context"]) for paragraph in paragraphs]
+    assert found.count(path.stem) >= 0.95 * len(found)
+    # A question is short, but its documents tell its language.
+    asked = [language_of(paragraph["qas"][0]["question"], [paragraph["context"]]) for paragraph in paragraphs]
+    assert asked.count(path.stem) >= 0.95 * len(asked)

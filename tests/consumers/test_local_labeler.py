@@ -3,17 +3,19 @@ import os
 import subprocess
 import sys
 import time
+import unicodedata
 from cProfile import Profile
 from hashlib import blake2b
 from pstats import Stats
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide_consumers.labelers.local.words import numbered, stem_of, tokens
+from ragtide_consumers.labelers.local.labeler import LANGUAGES
+from ragtide_consumers.labelers.local.words import WITH_ENDINGS, numbered, stem_of, tokens
 from ragtide_consumers.text.sentences import split_sentences
 from ragtide_offline.demo import SHIFT, demo_interactions
 from ragtide_schemas import METRICS
@@ -67,7 +69,8 @@ def test_russian_is_scored() -> None:
 
 
 def test_a_language_it_does_not_know_is_said_to_be_unsupported() -> None:
-    labeling = LABELER.label_now(interaction("塔建于1889年。", "塔建于1889年。"))
+    tower = "Вежа була збудована в 1889 році, і вона стоїть у Парижі."
+    labeling = LABELER.label_now(interaction(tower, tower))
     assert labeling.scores == {}
     assert set(labeling.absent.values()) == {"language_not_supported"}
     assert set(labeling.absent) == {name for name in METRICS if name.startswith("trace.")}
@@ -132,14 +135,45 @@ def test_words_are_compared_without_endings_and_stop_words() -> None:
     assert _stems("The café’s “naïve” — Café") == ["café", "naïve", "café"]
 
 
-def _stems(text: str) -> list[str]:
-    return [stem for word in tokens(text) if (stem := stem_of(word))]
+def _stems(text: str, language: str = "en") -> list[str]:
+    return [stem for word in tokens(text, language) if (stem := stem_of(word, language))]
 
 
-@given(st.lists(st.text(max_size=40)))
-def test_words_have_equal_numbers_if_and_only_if_their_stems_are_equal(texts: list[str]) -> None:
-    found = numbered(texts)
-    stems = [(row, stem) for row, text in enumerate(texts) for stem in _stems(text.replace("\x01", " "))]
+@pytest.mark.parametrize(
+    ("language", "text", "stems"),
+    [
+        ("de", "Die Gründungen der Städte, die Gründer", ["gründu", "städte", "gründe"]),
+        ("fr", "L’eau et l'électricité", ["eau", "électr"]),
+        ("tr", "İstanbul'un ISI değeri, ısı", ["istanb", "isi", "değeri", "isi"]),
+        ("hi", "क़िला १८८९ में बना था", ["क़िला", "1889", "बना"]),
+        ("ar", "الكِتاب والكتاب وكتاب ١٨٨٩", ["كتاب", "كتاب", "كتاب", "1889"]),
+        ("he", "הַמִּגְדָּל", ["המגדל"]),
+        ("vi", unicodedata.normalize("NFD", "Tháp được xây năm 1889"), ["tháp", "xây", "năm", "1889"]),
+        ("zh", "我们在巴黎铁塔1889年", ["们在", "在巴", "巴黎", "黎铁", "铁塔", "1889", "年"]),
+        ("ja", "パリの鉄塔を建てた", ["パリ", "鉄塔", "建"]),
+        ("th", "หอคอย", ["หอคอ", "อคอย"]),
+        ("sv", "1234567890 år", ["1234567890", "år"]),
+    ],
+)
+def test_words_of_a_language_are_compared_by_their_first_letters(language: str, text: str, stems: list[str]) -> None:
+    assert _stems(text, language) == stems
+
+
+@given(st.sampled_from(sorted(LANGUAGES)), st.text(st.sampled_from("aéßİıñ가ăộ़ंأ "), max_size=30))
+def test_one_text_in_two_encodings_has_the_same_words(language: str, text: str) -> None:
+    assume(language not in WITH_ENDINGS)
+    assert tokens(unicodedata.normalize("NFD", text), language) == tokens(unicodedata.normalize("NFC", text), language)
+
+
+LETTERS = st.text(
+    st.characters(blacklist_categories=["Cs"]) | st.sampled_from("aAäß'’ .塔巴パの東คอยวั١अंכ"), max_size=40
+)
+
+
+@given(st.sampled_from(["en", "ru", "de", "ar", "ja", "zh", "th"]), st.lists(LETTERS))
+def test_words_have_equal_numbers_if_and_only_if_their_stems_are_equal(language: str, texts: list[str]) -> None:
+    found = numbered(texts, language)
+    stems = [(row, stem) for row, text in enumerate(texts) for stem in _stems(text.replace("\x01", " "), language)]
     assert found.texts.tolist() == [row for row, _ in stems]
     pairs = set(zip(found.numbers.tolist(), [stem for _, stem in stems], strict=True))
     assert len(pairs) == len({number for number, _ in pairs}) == len({stem for _, stem in pairs})

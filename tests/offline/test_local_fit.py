@@ -130,7 +130,7 @@ def test_a_score_that_few_interactions_have_stays_as_shipped() -> None:
 
 
 def test_interactions_that_the_labeler_does_not_score_are_counted_by_reason() -> None:
-    texts = {"en": "The tower is red. It stands in Paris.", "zh": "塔是红色的。它在巴黎。"}
+    texts = {"en": "The tower is red. It stands in Paris.", "uk": "Вежа червона, і вона стоїть у Парижі."}
     rows = [
         RagInteraction(pipeline="p", question="q?", documents=[text], response=text)
         for text in (*texts.values(), "")

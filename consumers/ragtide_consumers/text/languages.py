@@ -1,9 +1,10 @@
-"""Detects the language of a text: English and Russian by cheap evidence, other languages by a bundled model.
+"""Detects the language of a text: by function words and letters where they leave no doubt, else by a bundled model.
 
 The model (py3langid) comes with its package, is deterministic and loads at its first use; nothing is downloaded.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
@@ -16,6 +17,12 @@ SAMPLE_CHARS: Final = 400
 
 CONFIDENT: Final = 0.8
 """Probability from which the model's result counts more than the language of question and documents."""
+
+LONG_LETTERS: Final = 40
+"""Letters from which a text without evidence of English is undetermined; a shorter one may be a name."""
+
+SURE_CHINESE: Final = 8
+"""Chinese letters that are a sentence; fewer may be a Japanese word."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ASCII_LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else ord(" ") for code in range(256))
@@ -41,19 +48,67 @@ _FOREIGN = _words(
 )
 """Frequent words of other Latin languages that are no English words."""
 
+_OWN_WORDS: Final = {
+    word: language
+    for language, words in {
+        "de": (
+            "und von eine für auf ist dass wurde sich einer sie aus oder sind nicht einem auch über einen "
+            "während zur wird zum durch"
+        ),
+        "es": (
+            "y los las fue también pero más está hay puede después cuando mientras otros según además desde hasta sobre"
+        ),
+        "fr": ("une dans pour avec sont elle aux comme cette été leur après ont ainsi était ces ils où est les des"),
+        "id": "setelah karena kemudian digunakan namun yaitu bahwa terdiri sangat melakukan sedangkan antara",
+        "it": (
+            "è della nel sono più gli delle anche nella stati dal hanno loro essere degli dalla questo dopo sulla dell"
+        ),
+        "no": "ble å etter seg hadde mellom blitt enn vært siden noen noe mye tilbake uten slik ikke fra også",
+        "pl": (
+            "się roku przez że oraz został tym jego który dla jednak także również tego podczas była przed są "
+            "były gdzie"
+        ),
+        "pt": "em uma não com são à pelo pela também mas isso seu sua até como muito foi às ao",
+        "ro": ("în care pentru să fost că iar prin după astfel între unei unui până acestea cea poate toate este din"),
+        "sv": ("och att för är från inte genom också detta än många hade när över finns där första deras även dess"),
+        "tr": ("bir olarak için bu daha olan tarafından veya ancak gibi sonra çok diğer olduğu ayrıca göre ve ile"),
+        "vi": "và của các trong được có một đã với người cho không những để này về khi đó như là",
+    }.items()
+    for word in words.split()
+}
+"""The language of frequent words that few other languages have."""
+
+_OWN_SCRIPTS: Final = (
+    ("ja", re.compile(r"[\u3041-\u30fa]")),
+    ("ko", re.compile(r"[\uac00-\ud7a3]")),
+    ("th", re.compile(r"[\u0e01-\u0e4e]")),
+    ("el", re.compile(r"[\u03b1-\u03ce]")),
+    ("he", re.compile(r"[\u05d0-\u05ea]")),
+    ("zh", re.compile(r"[\u4e00-\u9fff]")),
+)
+"""Letters that a single language has. Japanese stands before Chinese, because it has the Chinese letters, too."""
+
+_VARIANTS: Final = {"wuu": "zh", "yue": "zh", "arz": "ar", "ary": "ar", "nn": "no", "ext": "es", "uzs": "fa"}
+"""Languages of the model that are mostly written like another one, and that one."""
+
+_CLOSE: Final = (("id", "ms"), ("no", "da"), ("es", "gl", "an"), ("pt", "gl"))
+"""Languages with many words in common. If the model is sure only that it is one of them, it is the first."""
+
 _RUSSIAN = _words(
     "что это как был была было были для или также из года году который которая которые если чтобы его она они при "
     "этот эта эти уже нет когда где почему после"
 )
 
 _NOT_RUSSIAN = re.compile("[іїєґўјљњћђџѓќѕқңөүұһәғ]")
+_BULGARIAN = _words("че са във със това които който която което също бъде към след чрез има се")
 
 
 def language_of(text: str, context: Iterable[str] = ()) -> str:
     """Return the ISO 639-1 code of a text's language, or `und`.
 
     A text without evidence of its own ("In 1889.", "42") gets the language of the context. If the context has no
-    evidence either, the language is English, or Russian if the letters are Cyrillic.
+    evidence either, the language of a short text is English, or Russian if the letters are Cyrillic, and that of a
+    longer one is undetermined.
 
     Args:
         text: the text.
@@ -73,11 +128,23 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
         found = _evident(other_words) or _by_model(other, other_words)
         if found is not None and _same_script(words, other_words):
             return found
-    return "ru" if _script(words) == "cyrillic" else "en"
+    return _without_evidence(text, words)
+
+
+def _without_evidence(text: str, words: list[str]) -> str:
+    """Return the language of a text that nothing tells: a long one is undetermined, unless it may be English."""
+    script = _script(words)
+    if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and not any(map(_ENGLISH.__contains__, words)):
+        return "en" if _ranked(text)[0][0] == "en" else UNKNOWN
+    return _OF_SCRIPT.get(script, UNKNOWN)
+
+
+_OF_SCRIPT: Final = {"none": "en", "latin": "en", "cyrillic": "ru"}
+"""By script, the language of a short text that nothing else tells."""
 
 
 def evident_by_words(text: str) -> str | None:
-    """Return `en` or `ru` if function words and letters leave no doubt; otherwise None."""
+    """Return the language of a text if function words and letters leave no doubt; otherwise None."""
     return _evident(_letters(text))
 
 
@@ -95,19 +162,43 @@ def _letters(text: str) -> list[str]:
 
 
 def _evident(words: list[str]) -> str | None:
-    """Return `en` or `ru` if function words and letters leave no doubt; otherwise None."""
+    """Return the language of words if function words and letters leave no doubt; otherwise None."""
     script = _script(words)
     if script == "latin":
         english = sum(map(_ENGLISH.__contains__, words))
         foreign = sum(map(_FOREIGN.__contains__, words))
         enough = english >= 2 and english >= 0.08 * len(words)
-        return "en" if enough and english > 2 * foreign else None
+        return "en" if enough and english > 2 * foreign else _by_own_words(words, english)
     if script == "cyrillic":
         joined = " ".join(words)
-        if _NOT_RUSSIAN.search(joined) is None and (
-            any(word in _RUSSIAN for word in words) or ("ы" in joined and len(joined) > 20)
+        if (
+            _NOT_RUSSIAN.search(joined) is None
+            and _BULGARIAN.isdisjoint(words)
+            and (any(word in _RUSSIAN for word in words) or ("ы" in joined and len(joined) > 20))
         ):
             return "ru"
+    return _by_own_script(words) if script == "other" else None
+
+
+def _by_own_words(words: list[str], english: int) -> str | None:
+    """Return the language with at least three own words, and three times as many as any other."""
+    counts = Counter(filter(None, map(_OWN_WORDS.get, words)))
+    counts["en"] = english
+    (language, most), *others = counts.most_common(2)
+    enough = most >= 3 and most >= 0.08 * len(words) and language != "en"
+    return language if enough and all(3 * count <= most for _, count in others) else None
+
+
+def _by_own_script(words: list[str]) -> str | None:
+    """Return the only language that is written with the letters of these words; None if there are several, or none."""
+    joined = "".join(words)
+    for language, letter in _OWN_SCRIPTS:
+        count = len(letter.findall(joined))
+        # Japanese has letters of its own among the Chinese ones, which alone may be either in a short text.
+        if language == "zh":
+            return "zh" if count > len(joined) // 2 and count >= SURE_CHINESE else None
+        if count > len(joined) // (10 if language == "ja" else 2):
+            return language
     return None
 
 
@@ -116,10 +207,28 @@ def _by_model(text: str, words: list[str]) -> str | None:
     script = _script(words)
     if script == "none" or (script != "other" and sum(map(len, words)) < 12):
         return None
+    found = _ranked(text)
+    language, probability = found[0]
+    if language in {"ja", "zh"} and sum(map(len, words)) < SURE_CHINESE:
+        return None
+    if probability >= CONFIDENT:
+        return UNKNOWN if script == "other" and language in {"en", "ru"} else language
+    for close in _CLOSE:
+        if language in close and sum(share for other, share in found if other in close) >= CONFIDENT:
+            return close[0]
+    return None
+
+
+def _ranked(text: str) -> list[tuple[str, float]]:
+    """Return the model's languages and their probabilities, the most probable first; of two variants one language."""
     language, probability = _model().classify(text[:SAMPLE_CHARS])
-    if script == "other":
-        return UNKNOWN if language in {"en", "ru"} else str(language)
-    return str(language) if probability >= CONFIDENT else None
+    if probability >= CONFIDENT:
+        return [(_VARIANTS.get(language, language), float(probability))]
+    shares: dict[str, float] = {}
+    for variant, share in _model().rank(text[:SAMPLE_CHARS]):
+        language = _VARIANTS.get(variant, variant)
+        shares[language] = shares.get(language, 0.0) + float(share)
+    return sorted(shares.items(), key=lambda found: (-found[1], found[0]))
 
 
 def _script(words: list[str]) -> str:

@@ -20,7 +20,7 @@ from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
 from .markup import BULLETS, NOTHING, SPACE, Block, assembled, blocks, has_form, is_prose, masked
 
-SPLITTER_ID: Final = "sentencex-1+forms-1"
+SPLITTER_ID: Final = "sentencex-1+forms-2"
 """Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
 
 GIVEN: Final = "given"
@@ -537,7 +537,9 @@ def _segments(language: str, line: str) -> Iterable[str]:
         pieces = cast("Iterable[str]", sentencex.segment(language, line))
     else:
         pieces = _windows(language, line)
-    return _after_and_so_on(pieces) if language == "ru" and "и т" in line else pieces
+    if language == "ru" and "и т" in line:
+        return _after_and_so_on(pieces)
+    return _thai_clauses(pieces) if language == "th" else pieces
 
 
 _AND_SO_ON: Final = re.compile(r"(?<=\bи т\.[дп]\.)\s(?=[А-ЯЁA-Z«„\"])|(?<=\bи т\. [дп]\.)\s(?=[А-ЯЁA-Z«„\"])")
@@ -550,6 +552,22 @@ def _after_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
         for found in _AND_SO_ON.finditer(piece):
             yield piece[at : found.end()]
             at = found.end()
+        yield piece[at:]
+
+
+_THAI_SPACE: Final = re.compile(r"(?<=[\u0e01-\u0e4e]) +(?=[\u0e01-\u0e4e])")
+_THAI_CHARS: Final = 60
+"""Least characters of a Thai piece: a sentence ends with a space, and so do many shorter parts of one."""
+
+
+def _thai_clauses(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield pieces of Thai, which has no full stop, that end with a space after enough characters."""
+    for piece in pieces:
+        at = 0
+        for space in _THAI_SPACE.finditer(piece):
+            if min(space.end() - at, len(piece) - space.end()) >= _THAI_CHARS:
+                yield piece[at : space.end()]
+                at = space.end()
         yield piece[at:]
 
 

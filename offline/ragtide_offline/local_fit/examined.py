@@ -106,7 +106,7 @@ def examine(
 def _examined(
     one: JudgedInteraction, sentences: CutInteraction, judged: Mapping[str, float], similarity: Sequence[float]
 ) -> ExaminedInteraction | None:
-    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
+    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response, sentences.language)
     probabilities = shipped().predict(features)
     if not probabilities.relevant:
         return None

@@ -26,7 +26,7 @@ async def labeler_findings(redis: Redis, settings: Settings, workers: int) -> li
             falls_back = settings.labeler == "judge" and settings.judge.over_budget == "local"
             if "local" not in settings.labelers and not falls_back:
                 return []
-            known = " and ".join(LANGUAGES.values())
+            known = ", ".join(LANGUAGES.values())
             return [Finding("ok", "local labeler", f"scores {known}; other languages are language_not_supported")]
     except ConfigurationError as error:
         level: Level = "warning" if workers else "problem"

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,14 @@ def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
         text = unit * (SIZE // len(unit))
         yield "numbered", lambda text: numbered([text]), text
         yield "split_sentences", split_sentences, text
+    for language, unit in {"th": "คอ ", "zh": "塔", "ja": "塔パの", "fr": "l'"}.items():
+        text = unit * (SIZE // len(unit))
+        yield f"numbered {language}", partial(_numbered_in, language), text
+        yield f"split_sentences {language}", partial(split_sentences, language=language), text
+
+
+def _numbered_in(language: str, text: str) -> object:
+    return numbered([text], language)
 
 
 @pytest.mark.heavy

@@ -68,18 +68,21 @@ class InteractionFeatures:
     response: Floats
 
 
-def extract(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> InteractionFeatures:
+def extract(
+    question: str, documents: Sequence[Sequence[str]], response: Sequence[str], language: str = "en"
+) -> InteractionFeatures:
     """Return the features of an interaction that is already split into sentences.
 
     Args:
         question: the question.
         documents: the sentences of each document.
         response: the sentences of the response.
+        language: ISO 639-1 code of the language of all of them.
 
     Raises:
         TooManyMatchesError: response and documents share more words than are compared.
     """
-    words = words_of(question, documents, response)
+    words = words_of(question, documents, response, language)
     overlap = overlap_of(words)
     return InteractionFeatures(_of_documents(words, overlap), _of_response(words, overlap, response))
 

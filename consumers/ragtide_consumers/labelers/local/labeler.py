@@ -31,8 +31,14 @@ from .togetherness import TOGETHERNESS
 SHIPPED_VERSION: Final = f"5-{SPLITTER_ID}"
 """Version of the labeler with the shipped model alone."""
 
-LANGUAGES: Final = {"en": "English", "ru": "Russian"}
-"""Names of the languages whose stop words and endings the labeler knows, by ISO 639-1 code."""
+LANGUAGES: Final = {
+    "en": "English", "ru": "Russian", "ar": "Arabic", "de": "German", "el": "Greek", "es": "Spanish", "fa": "Persian",
+    "fr": "French", "he": "Hebrew", "hi": "Hindi", "id": "Indonesian", "it": "Italian", "ja": "Japanese",
+    "no": "Norwegian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "sv": "Swedish", "th": "Thai",
+    "tr": "Turkish", "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+"""Names of the languages that the labeler scores, by ISO 639-1 code: those that `benchmarks/languages.py` measured and
+that passed its bar."""
 
 HEAVY_CHARS: Final = 50_000
 """Characters above which an interaction is labeled in a thread, because it would block the worker's event loop."""
@@ -128,7 +134,7 @@ def probabilities(
     sentences: CutInteraction, correction: Correction | None = None, similarity: Sequence[float] = ()
 ) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
-    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response)
+    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response, sentences.language)
     found = shipped().predict(features)
     return found if correction is None else correction.applied(features, found, similarity)
 

@@ -89,9 +89,11 @@ class Overlap:
     """By place of a word: whether neither documents nor question have it."""
 
 
-def words_of(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> ComparedWords:
-    """Return the content words of an interaction."""
-    found = numbered([question, *response, *chain.from_iterable(documents)])
+def words_of(
+    question: str, documents: Sequence[Sequence[str]], response: Sequence[str], language: str = "en"
+) -> ComparedWords:
+    """Return the content words of an interaction in a language, given by its ISO 639-1 code."""
+    found = numbered([question, *response, *chain.from_iterable(documents)], language)
     lengths, m = [*map(len, documents)], len(response)
     first, second = found.texts.searchsorted(np.array((1, m + 1))).tolist()
     numbers = _different(found.numbers[:second])

@@ -1,18 +1,35 @@
-"""Extracts the words that the local labeler compares: lower case, no stop words, no endings. English and Russian."""
+"""Extracts the words that the local labeler compares: lower case, no stop words, no endings.
+
+The endings of English and Russian are listed. In another language words are equal if their first letters are, and
+`stop_words.txt` has the stop words. Chinese, Japanese and Thai write no spaces between words: groups of neighboring
+letters stand for words. Nothing is learned from the texts, so equal texts have equal words in every process.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
+from importlib.resources import files
 from threading import Lock
 from typing import Final
+from unicodedata import category, digit, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.intp]
 
-_SEPARATOR = re.compile(r"[^\w\x00-\x7f]")
+WITH_ENDINGS: Final = frozenset({"en", "ru"})
+"""Languages whose endings are known. They share a vocabulary, because a Russian text has English words."""
+
+STEM_LETTERS: Final = 6
+"""Letters by which words of another language are compared. What follows is mostly an ending."""
+
+_MARKS: Final = "".join(chr(code) for code in range(0x0591, 0x1B00) if category(chr(code)).startswith("M"))
+"""Vowel signs, which are parts of a word, of scripts such as Devanagari. Accents of Latin letters are not here."""
+
+_SEPARATOR = re.compile(rf"[^\w\x00-\x7f{_MARKS}]")
 """A character outside ASCII that is not part of a word."""
 
 _END: Final = "\x01"
@@ -55,9 +72,79 @@ STOP_WORDS: Final = frozenset(
 )
 
 
-def tokens(text: str) -> list[str]:
-    """Return all words of a text, in order; those in ASCII in lower case."""
+STOP_WORDS_FILE: Final = "stop_words.txt"
+"""Stop words of the other languages, in this package: a line `[xx]`, then the words of that language."""
+
+_SPELLINGS: Final = {
+    **{code: str(digit(chr(code))) for code in range(0x80, 0x10000) if category(chr(code)) == "Nd"},
+    # Arabic: vowel signs and lengthening are optional, and some letters have several forms.
+    **dict.fromkeys([*range(0x064B, 0x0653), 0x0670, 0x0640]),
+    **str.maketrans("أإآٱىیےةک", "ااااييي\u0647\u0643"),
+    # Hebrew vowel signs.
+    **dict.fromkeys([*range(0x0591, 0x05BE), 0x05BF, 0x05C1, 0x05C2, 0x05C4, 0x05C5, 0x05C7]),
+    # The two letters i of Turkish: a sentence may begin with a capital letter.
+    **str.maketrans("ıİ", "ii"),
+}
+"""One spelling, by code point, for what may be written in several ways: digits of all scripts, letters and signs."""
+
+
+def _spelled(text: str) -> str:
+    return normalize("NFC", text).translate(_SPELLINGS)
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the stop words of a language, as they are compared; none for a language that is not in the file."""
+    sections = files(__package__).joinpath(STOP_WORDS_FILE).read_text(encoding="utf-8").split("\n[")
+    found = {section[:2]: section.partition("]")[2] for section in sections[1:]}
+    return frozenset(_spelled(found.get(language, "")).casefold().split())
+
+
+_HAN: Final = re.compile(r"[\u3005\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]+")
+_HIRAGANA: Final = re.compile(r"[\u3041-\u309f]+")
+_KATAKANA: Final = re.compile(r"[\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f]+")
+_THAI: Final = re.compile(r"[\u0e01-\u0e3a\u0e40-\u0e4e]+")
+
+
+@cache
+def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]]:
+    """Return what is replaced in a language without spaces, in order: each pattern, and what is written instead."""
+    if language == "zh":
+        return ((_HAN, _groups_of(2)),)
+    if language == "ja":
+        # Endings and function words are written in Hiragana, foreign words in Katakana.
+        return (_HIRAGANA, lambda _: " "), (_KATAKANA, lambda found: f" {found[0]} "), (_HAN, _groups_of(2))
+    if language == "th":
+        longest_first = sorted(stop_words("th"), key=lambda word: (-len(word), word))
+        return (re.compile("|".join(longest_first)), lambda _: " "), (_THAI, _groups_of(4))
+    return ()
+
+
+def _groups_of(size: int) -> Callable[[re.Match[str]], str]:
+    """Return a function that writes each group of so many neighboring letters as a word."""
+
+    def written(found: re.Match[str]) -> str:
+        run = found[0]
+        return f" {' '.join([run[at : at + size] for at in range(max(len(run) - size, 0) + 1)])} "
+
+    return written
+
+
+def tokens(text: str, language: str = "en") -> list[str]:
+    """Return all words of a text, in order; those in ASCII in lower case.
+
+    Args:
+        text: any text.
+        language: its ISO 639-1 code.
+
+    >>> tokens("The Tower's height"), tokens("東京タワーの高さ", "ja")
+    (['the', "tower's", 'height'], ['東京', 'タワー', '高'])
+    """
     if not text.isascii():
+        if language not in WITH_ENDINGS:
+            text = _spelled(text)
+            for pattern, written in _unspaced(language):
+                text = pattern.sub(written, text)
         text = _SEPARATOR.sub(" ", text.replace("’", "'"))
     # Bytes outside ASCII are parts of words now. This costs a fifth of matching a pattern for words.
     return text.encode().translate(_ASCII).decode().split()
@@ -69,15 +156,20 @@ class Vocabulary(dict[str, int]):
     Each stem is computed once, because most words repeat.
     """
 
-    def __init__(self) -> None:
-        """Make a vocabulary that knows no word."""
+    def __init__(self, language: str = "en") -> None:
+        """Make a vocabulary that knows no word.
+
+        Args:
+            language: ISO 639-1 code of the language that decides about stop words and stems.
+        """
         super().__init__({_END: END})
+        self.language = language
         self._stems: dict[str, int] = {}
         # Two threads must not give one number to two words.
         self._lock = Lock()
 
     def __missing__(self, word: str) -> int:
-        stem = stem_of(word)
+        stem = stem_of(word, self.language)
         if len(word) > LONGEST_WORD:  # a million characters without a space are a word, too
             return _LONG_WORD + int.from_bytes(blake2b(stem.encode(), digest_size=7).digest(), "big")
         with self._lock:
@@ -95,14 +187,19 @@ LONGEST_WORD: Final = 64
 _LONG_WORD: Final = 2**60
 """Numbers of long words, which no vocabulary keeps, are at least this."""
 
-_known = [Vocabulary()]
+_known: Final[dict[str, Vocabulary]] = {}
+"""By language; English stands for all languages with known endings."""
 
 
-def vocabulary() -> Vocabulary:
-    """Return the vocabulary of this process. A full one is replaced, because a thread may still read it."""
-    if len(_known[0]) > MOST_WORDS:
-        _known[0] = Vocabulary()
-    return _known[0]
+def vocabulary(language: str = "en") -> Vocabulary:
+    """Return the vocabulary of a language in this process. A full one is replaced: a thread may still read it."""
+    if language in WITH_ENDINGS:
+        language = "en"
+    found = _known.get(language)
+    if found is None or len(found) > MOST_WORDS:
+        # Two threads may make one each. Both are right, and the later one is kept.
+        found = _known[language] = Vocabulary(language)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +214,22 @@ class NumberedWords:
     """The vocabulary that has the numbers."""
 
 
-def numbered(texts: Sequence[str]) -> NumberedWords:
+def numbered(texts: Sequence[str], language: str = "en") -> NumberedWords:
     """Return the content words of texts as numbers.
+
+    Args:
+        texts: any texts.
+        language: ISO 639-1 code of their language.
 
     >>> found = numbered(["The tower was built.", "A tower of iron"])
     >>> found.texts.tolist(), bool(found.numbers[0] == found.numbers[2])
     ([0, 0, 1, 1], True)
     """
-    known = vocabulary()
+    known = vocabulary(language)
     joined = _BETWEEN.join([*texts, ""])
     if joined.count(_END) != len(texts):  # a text has the character that stands between texts
         joined = _BETWEEN.join([*(text.replace(_END, " ") for text in texts), ""])
-    numbers = np.array([*map(known.__getitem__, tokens(joined))], np.intp)
+    numbers = np.array([*map(known.__getitem__, tokens(joined, language))], np.intp)
     kept = (numbers > END).nonzero()[0]
     return NumberedWords(numbers.take(kept), np.add.accumulate(numbers == END, dtype=np.intp).take(kept), known)
 
@@ -141,8 +242,18 @@ _ASCII: Final = bytes(
 """Translation of UTF-8: ASCII letters become lower case, and ASCII characters outside words become spaces."""
 
 
-def stem_of(word: str) -> str:
-    """Return a word in lower case without its ending, empty for a stop word."""
+def stem_of(word: str, language: str = "en") -> str:
+    """Return a word in lower case without its ending, empty for a stop word.
+
+    Args:
+        word: one of `tokens`.
+        language: ISO 639-1 code. Without known endings the stem is the beginning of the word.
+
+    >>> stem_of("Schwimmern", "de"), stem_of("dell'acqua", "it"), stem_of("und", "de")
+    ('schwim', 'acqua', '')
+    """
+    if language not in WITH_ENDINGS:
+        return _beginning(word, language)
     word = word.casefold().strip("'").replace("ё", "е").partition("'")[0]
     if not word or word in STOP_WORDS:
         return ""
@@ -151,3 +262,17 @@ def stem_of(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
+
+
+def _beginning(word: str, language: str) -> str:
+    """Return the first letters of a word's longest part, as in `dell'acqua`; of a number, all digits."""
+    stops = stop_words(language)
+    parts = [part for part in word.casefold().split("'") if part and part not in stops]
+    longest = max(parts, key=len, default="")
+    if language == "ar":
+        longest = _ARABIC_PREFIX.sub("", longest)
+    return longest if longest[:1].isdecimal() else longest[:STEM_LETTERS]
+
+
+_ARABIC_PREFIX: Final = re.compile(r"^(?:(?:[وفبك]{0,2}ال|[وف]?لل)(?=\w{3})|[وف](?=\w{4}))")
+"""The article and the conjunctions, which Arabic writes as the beginning of the next word."""
