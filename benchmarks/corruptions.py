@@ -2,24 +2,33 @@
 
     ragtide benchmark --corruptions ROWS.jsonl --labeler local --json > figures.json
     python benchmarks/corruptions.py figures.json [--data "RAGBench, development rows"] [--write]
+    python benchmarks/corruptions.py --scripted ROWS.jsonl [--rows 60]
 
 Printed is Markdown. With `--write`, `schemas/ragtide_schemas/seen_failures.py` gets what the labeler sees by metric, so
 that `ragtide explain`, reports and the page say it; figures of other labelers stay.
+
+`--scripted` asks a scripted judge over HTTP with each prompt, and prints docs/measured/corruptions_scripted.md. It
+compares words, so its AUROC says how prompts, texts and figures fit together, and nothing about a model.
 """
 
 import argparse
+import asyncio
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from pprint import pformat
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ragtide_offline.benchmark.corruptions import seen_failures
+from ragtide.testing import ScriptedJudge
+from ragtide_offline.benchmark.corruptions import CorruptionRun, seen_failures
 from ragtide_schemas.fitness import SIGHTS, Sight
 from ragtide_schemas.seen_failures import SEEN, VERSIONS
 
 TITLE = "Which failures the numbers of the shipped labelers follow, as `benchmarks/corruptions.py --write` found."
+PROMPTS = ("full", "short", "keys")
 PRODUCT = Path(__file__).parents[1] / "schemas" / "ragtide_schemas" / "seen_failures.py"
 
 
@@ -79,6 +88,7 @@ def written(found: Mapping[str, Any]) -> str:
     return f'''"""{TITLE}"""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Final
 
 VERSIONS: Final[Mapping[str, str]] = {pformat(versions, width=100, sort_dicts=False)}
@@ -89,13 +99,44 @@ SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {shown}
 '''
 
 
+async def scripted(path: Path, rows: int) -> str:
+    """Return the AUROC of a scripted judge by corruption and prompt."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for prompt in PROMPTS:
+        run = CorruptionRun()
+        with TemporaryDirectory() as folder, ScriptedJudge() as server:
+            settings = server.settings(prompt=prompt).model_copy(update={"data_dir": Path(folder)})
+            async for _ in run.run(settings, [path], sample=rows):
+                pass
+        for figure in run.figures():
+            if figure.metric in {"trace.adherence", "trace.context_relevance"}:
+                found.setdefault((figure.metric, figure.corruption), []).append(interval(asdict(figure.auroc), 2))
+    heads = ["metric", "corruption", *PROMPTS]
+    lines = [
+        "# Which failures a scripted judge sees\n\nWritten by `python benchmarks/corruptions.py --scripted`.\n",
+        f"AUROC of a scripted judge over HTTP by prompt, {rows} rows of `{path.name}`. The judge finds a sentence",
+        "supported if a document sentence has half of its words. Equal columns show that the prompts carry the same",
+        "texts; they say nothing about a model. How to read it: [corruptions.md](../corruptions.md).\n",
+        f"| {' | '.join(heads)} |",
+        "|---" * len(heads) + "|",
+    ]
+    return "\n".join([*lines, *(f"| {' | '.join([*names, *cells])} |" for names, cells in found.items())])
+
+
 def main() -> None:
     """Print the tables, and write what is seen."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figures", type=Path, help="JSON of ragtide benchmark --corruptions")
+    parser.add_argument("figures", type=Path, nargs="?", help="JSON of ragtide benchmark --corruptions")
     parser.add_argument("--data", default="", help="name of the rows, for the page")
     parser.add_argument("--write", action="store_true", help="write seen_failures.py; then run ruff format on it")
+    parser.add_argument("--scripted", type=Path, metavar="ROWS", help="file of rows for a scripted judge")
+    parser.add_argument("--rows", type=int, default=60, help="rows that the scripted judge is asked about")
     arguments = parser.parse_args()
+    if arguments.scripted is not None:
+        print(asyncio.run(scripted(arguments.scripted, arguments.rows)))
+        return
+    if arguments.figures is None:
+        parser.error("give figures.json, or --scripted ROWS")
     found = json.loads(arguments.figures.read_text(encoding="utf-8"))
     if arguments.write:
         PRODUCT.write_text(written(found), encoding="utf-8")

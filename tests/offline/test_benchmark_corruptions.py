@@ -262,6 +262,19 @@ def test_the_check_states_its_cost_and_pays_once(
     assert len(server.requests) == 88
 
 
+def test_bad_rows_and_rows_without_an_answer_are_counted_once(
+    server: ScriptedJudge, rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with rows.open("a") as file:
+        file.write('{"question": "", "documents": [], "response": ""}\n')
+        file.write('{"question": "Why?", "documents": ["Because."], "response": " "}\n')
+    done = check(server, monkeypatch, str(rows), "--only", "negation", "--rows", "20", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["rows"], found["problems"], found["nothing_to_spoil"]) == (20, 1, 1)
+    assert f"{rows}:25: " in done.stderr
+
+
 def test_a_check_that_may_cost_more_or_has_no_price_does_not_begin(
     server: ScriptedJudge, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -208,6 +208,8 @@ class CorruptionRun:
 
     def _read(self, paths: Sequence[Path], limit: int | None, sample: int | None) -> None:
         self._rows = []
+        self.counts.clear()
+        self.problems.clear()
         for path in paths:
             for row, _ in islice(read_labeled(path), limit):
                 if row.interaction is None:
