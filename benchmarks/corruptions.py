@@ -40,7 +40,9 @@ def table(figures: list[dict[str, Any]]) -> str:
     ]
     for figure in figures:
         delay = figure["delay"]
-        shown = "" if delay is None else f"over {delay['within']:,}" if delay["median"] is None else delay["median"]
+        shown = (
+            "" if delay is None else f"over {delay['within']:,}" if delay["median"] is None else f"{delay['median']:,}"
+        )
         cells = [
             figure["corruption"],
             {"worse": "get worse", "same": "stay", None: ""}[figure["expected"]],
