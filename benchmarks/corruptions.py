@@ -90,7 +90,6 @@ def written(found: Mapping[str, Any]) -> str:
     return f'''"""{TITLE}"""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Final
 
 VERSIONS: Final[Mapping[str, str]] = {pformat(versions, width=100, sort_dicts=False)}

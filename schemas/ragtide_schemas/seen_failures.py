@@ -1,7 +1,6 @@
 """Which failures the numbers of the shipped labelers follow, as `benchmarks/corruptions.py --write` found."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Final
 
 VERSIONS: Final[Mapping[str, str]] = {"local": "5-sentencex-1+forms-1"}
