@@ -123,10 +123,7 @@ def explanation(metric: MetricDefinition, labelers: list[str]) -> RenderableType
         ("bands", "" if metric.bands is None else bands_in_words(metric.bands, metric.direction)),
         ("needs", ", ".join(metric.needs)),
         ("given by", ", ".join(labelers)),
-        *(
-            (f"{labeler} sees", failures_in_words(failures))
-            for labeler, failures in measured_failures(metric.name).items()
-        ),
+        *((labeler, failures_in_words(failures)) for labeler, failures in measured_failures(metric.name).items()),
         ("does not tell", metric.does_not_tell),
         ("read also", ", ".join(metric.related)),
         ("source", metric.source),

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ragtide_offline.corruptions.interactions import CORRUPTIONS
+from ragtide_schemas.fitness import SIGHTS
 from ragtide_web.page.fleet import STATES
 from ragtide_web.page.rendering import _environment
 from ragtide_web.page.words import LANGUAGES, words
@@ -61,3 +63,7 @@ def test_plural_forms() -> None:
     said = {n: words("ru").ngettext("%(num)s alert", "%(num)s alerts", n) % {"num": n} for n in (0, 1, 2, 5, 11, 21)}
     assert said == {0: "0 тревог", 1: "1 тревога", 2: "2 тревоги", 5: "5 тревог", 11: "11 тревог", 21: "21 тревога"}
     assert words("en").ngettext("%(num)s alert", "%(num)s alerts", 1) == "%(num)s alert"
+
+
+def test_every_failure_that_a_labeler_may_see_is_translated() -> None:
+    assert {*CORRUPTIONS, *SIGHTS} - {"HTML"} <= words("ru").catalogue.keys()
