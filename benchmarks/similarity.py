@@ -194,7 +194,8 @@ async def report(options: argparse.Namespace) -> None:
     found, _ = await labeled(rows, folder, options.file)
     if options.write is not None:
         lines = [
-            json.dumps({"id": row.interaction_id, **each.scores}) for (row, _), each in zip(rows, found, strict=True)
+            json.dumps({"interaction_id": row.interaction_id, "scores": dict(each.scores)})
+            for (row, _), each in zip(rows, found, strict=True)
         ]
         await asyncio.to_thread(options.write.write_text, "\n".join(lines) + "\n")
     print(f"## RAGBench, {len(rows):,} rows, labels by GPT-4\n")
@@ -222,7 +223,7 @@ def main() -> None:
     parser.add_argument("ragbench", type=Path, help="JSON Lines of RAGBench rows")
     parser.add_argument("--file", default="model.onnx", help="its ONNX file")
     parser.add_argument("--int8", default="", help="its ONNX file with weights of eight bits")
-    parser.add_argument("--write", type=Path, help="also write the scores of RAGBench's rows, as JSON Lines")
+    parser.add_argument("--write", type=Path, help="also write the scores of RAGBench's rows, as ragtide score does")
     parser.add_argument("--rows", type=int, default=600, help="rows of RAGBench, about, drawn evenly from the file")
     parser.add_argument("--speed", type=int, default=50, help="rows on which the speed is measured")
     parser.add_argument("--expertqa", type=Path)
