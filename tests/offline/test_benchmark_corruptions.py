@@ -1,6 +1,7 @@
 """`ragtide benchmark --corruptions` and `ragtide judge check`: which failures a labeler's numbers follow."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
+from tests.consumers.models.small_models import write_encoder
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
@@ -73,6 +75,27 @@ def test_figures_of_the_local_labeler_are_those_of_its_scores() -> None:
     assert figures["HTML", "trace.context_utilization"]["verdict"] == "stays"
     again = benchmark(str(DATA), "--labeler", "local", "--only", "wrong documents,refusal,HTML", "--seed", "3")
     assert again["figures"] == found["figures"]
+
+
+def test_similarity_sees_wrong_documents_and_its_match_never_sees_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row.interaction for row, _ in read_labeled(DATA) if row.interaction is not None]
+    texts = " ".join(part for row in rows for part in (row.question, row.response, *(d.text for d in row.documents)))
+    words = sorted(set(re.findall(r"\w+|[^\w\s]+", texts.lower())))
+    # A word has a direction of its own, so a sentence is the bag of its words.
+    vectors = np.random.default_rng(1).normal(0, 1, (len(words) + 4, 64)).astype(np.float32)
+    monkeypatch.setenv("RAGTIDE_MODELS_SIMILARITY", str(write_encoder(tmp_path / "bag", rows=vectors, words=words)))
+    only = "wrong documents,wrong answer,foreign sentence,reversed documents"
+    figures = by_name(benchmark(str(DATA), "--labeler", "model", "--only", only))
+    support = {name: figure for (name, metric), figure in figures.items() if metric == "similarity.support"}
+    match = {name: figure for (name, metric), figure in figures.items() if metric == "similarity.match"}
+    assert [support[name]["verdict"] for name in ("wrong documents", "wrong answer")] == ["sees", "sees"]
+    assert support["foreign sentence"]["change"]["upper"] < 0
+    assert support["reversed documents"]["change"]["value"] == 0
+    assert match["wrong documents"]["change"]["upper"] < 0
+    for name in ("wrong answer", "foreign sentence", "reversed documents"):
+        assert (match[name]["verdict"], match[name]["change"]["value"]) == ("stays", 0)
 
 
 def test_the_tables_fit_a_terminal_and_name_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
