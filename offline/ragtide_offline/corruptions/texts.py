@@ -231,7 +231,7 @@ def _other_number(number: str, rng: Random) -> str:
     """Return another number of the same form; years stay near, small numbers small."""
     if number.isascii() and number.isdecimal():
         value = int(number) if len(number) < 10 else 10**9
-        if len(number) == 4 and 1000 <= value <= 2100:
+        if len(number) == 4 and 1100 <= value <= 2100:
             return str(value - rng.randint(3, 40))
         if value <= 31:
             others = [other for other in range(2, 10 if len(number) == 1 else 32) if other != value]
