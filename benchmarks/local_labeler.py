@@ -1,6 +1,7 @@
 """Measure how many interactions a second the local labeler takes on one core, cutting into sentences included.
 
     python benchmarks/local_labeler.py [--interactions 400] [--rounds 7]
+    python benchmarks/local_labeler.py --languages          # by language, beside English in the same rounds
 
 Five documents of 400 characters each, from the bundled demo's texts. Beside it, in the same rounds, the least such a
 labeler has to do: cut the sentences and find the words once. The ratio is what to compare between machines.
@@ -12,6 +13,8 @@ import re
 import statistics
 import time
 from collections.abc import Callable
+
+from languages import SAMPLES, rows_of
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.text.sentences import split_sentences
@@ -52,16 +55,31 @@ def rate(work: Callable[[RagInteraction], object], rows: list[RagInteraction]) -
     return len(rows) / (time.process_time() - started)
 
 
+def by_language(labeler: LocalLabeler, rounds: int) -> None:
+    """Print for each sample in tests/data/multilingual the median rate, as a share of that of the English one."""
+    samples = {path.stem: rows_of(path) for path in sorted(SAMPLES.glob("*.json"))}
+    for rows in samples.values():
+        rate(labeler.label_now, rows)
+    rates = [{name: rate(labeler.label_now, rows) for name, rows in samples.items()} for _ in range(rounds)]
+    for name in samples:
+        share = statistics.median(found[name] / found["en"] for found in rates)
+        print(f"{name} {share:.2f}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--interactions", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--languages", action="store_true", help="by language, on three paragraphs a row")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    rows = interactions(arguments.interactions)
     labeler = LocalLabeler()
+    if arguments.languages:
+        by_language(labeler, arguments.rounds)
+        return
+    rows = interactions(arguments.interactions)
     rate(labeler.label_now, rows)
     rounds = [(rate(labeler.label_now, rows), rate(least, rows)) for _ in range(arguments.rounds)]
     labeled = statistics.median(one for one, _ in rounds)

@@ -25,6 +25,8 @@ SURE_CHINESE: Final = 8
 """Chinese letters that are a sentence; fewer may be a Japanese word."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
+_DEVANAGARI: Final = re.compile(r"[\u0900-\u0963]+")
+"""A word with its vowel signs, which Python does not count as letters."""
 _ASCII_LETTERS: Final = bytes(code if chr(code).isalpha() and code < 128 else ord(" ") for code in range(256))
 
 
@@ -72,6 +74,9 @@ _OWN_WORDS: Final = {
         "ro": ("în care pentru să fost că iar prin după astfel între unei unui până acestea cea poate toate este din"),
         "sv": ("och att för är från inte genom också detta än många hade när över finns där första deras även dess"),
         "tr": ("bir olarak için bu daha olan tarafından veya ancak gibi sonra çok diğer olduğu ayrıca göre ve ile"),
+        "ar": "في على إلى التي الذي هذا هذه كان كانت عن بين لم قد أو كما ذلك حيث أن",
+        "fa": "است این را برای می شد بود شده های کرد شود دارد یک خود",
+        "hi": "है हैं में के और से था थे थी यह लिए गया किया होता",
         "vi": "và của các trong được có một đã với người cho không những để này về khi đó như là",
     }.items()
     for word in words.split()
@@ -158,7 +163,10 @@ def _letters(text: str) -> list[str]:
     """Return the words of letters in the beginning of a text, in lower case."""
     sample = text[:SAMPLE_CHARS].lower()
     # Most text is ASCII: translating and splitting it costs a fifth of matching a pattern.
-    return sample.encode().translate(_ASCII_LETTERS).decode().split() if sample.isascii() else _LETTERS.findall(sample)
+    if sample.isascii():
+        return sample.encode().translate(_ASCII_LETTERS).decode().split()
+    found = _LETTERS.findall(sample)
+    return _DEVANAGARI.findall(sample) if found and "\u0900" <= found[0][0] <= "\u097f" else found
 
 
 def _evident(words: list[str]) -> str | None:
@@ -177,7 +185,7 @@ def _evident(words: list[str]) -> str | None:
             and (any(word in _RUSSIAN for word in words) or ("ы" in joined and len(joined) > 20))
         ):
             return "ru"
-    return _by_own_script(words) if script == "other" else None
+    return (_by_own_script(words) or _by_own_words(words, 0)) if script == "other" else None
 
 
 def _by_own_words(words: list[str], english: int) -> str | None:
