@@ -65,7 +65,7 @@ _OWN_WORDS: Final = {
         "it": (
             "è della nel sono più gli delle anche nella stati dal hanno loro essere degli dalla questo dopo sulla dell"
         ),
-        "no": "ble å etter seg hadde mellom blitt enn vært siden noen noe mye tilbake uten slik ikke fra også",
+        "no": "ble å etter seg hadde mellom blitt enn vært siden noen noe mye tilbake uten slik",
         "pl": (
             "się roku przez że oraz został tym jego który dla jednak także również tego podczas była przed są "
             "były gdzie"
@@ -98,6 +98,8 @@ _VARIANTS: Final = {"wuu": "zh", "yue": "zh", "arz": "ar", "ary": "ar", "nn": "n
 
 _CLOSE: Final = (("id", "ms"), ("no", "da"), ("es", "gl", "an"), ("pt", "gl"))
 """Languages with many words in common. If the model is sure only that it is one of them, it is the first."""
+
+_RANKED: Final = frozenset({*_VARIANTS, *_VARIANTS.values(), *(language for close in _CLOSE for language in close)})
 
 _RUSSIAN = _words(
     "что это как был была было были для или также из года году который которая которые если чтобы его она они при "
@@ -139,7 +141,7 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
 def _without_evidence(text: str, words: list[str]) -> str:
     """Return the language of a text that nothing tells: a long one is undetermined, unless it may be English."""
     script = _script(words)
-    if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and not any(map(_ENGLISH.__contains__, words)):
+    if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and sum(map(_ENGLISH.__contains__, words)) < 2:
         return "en" if _ranked(text)[0][0] == "en" else UNKNOWN
     return _OF_SCRIPT.get(script, UNKNOWN)
 
@@ -230,7 +232,8 @@ def _by_model(text: str, words: list[str]) -> str | None:
 def _ranked(text: str) -> list[tuple[str, float]]:
     """Return the model's languages and their probabilities, the most probable first; of two variants one language."""
     language, probability = _model().classify(text[:SAMPLE_CHARS])
-    if probability >= CONFIDENT:
+    # Ranking takes as long again, and matters for a language that shares its probability with others.
+    if probability >= CONFIDENT or language not in _RANKED:
         return [(_VARIANTS.get(language, language), float(probability))]
     shares: dict[str, float] = {}
     for variant, share in _model().rank(text[:SAMPLE_CHARS]):
