@@ -15,10 +15,12 @@ on. Intervals: 95%, percentiles of 2,000 seeded samples of questions within each
 import argparse
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import lightgbm
@@ -29,14 +31,28 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from ragtide_consumers.labelers.local.features import InteractionFeatures, extract
-from ragtide_consumers.labelers.local.model import LABELS, MODEL_FILE, SUMMARY_FEATURES, LocalModel, summarized
+from ragtide_consumers.labelers.local.model import (
+    LABELS,
+    LOGISTIC,
+    MODEL_FILE,
+    SUMMARY_FEATURES,
+    TOPIC,
+    LocalModel,
+    summarized,
+)
+from ragtide_consumers.labelers.local.rarity import RARITY_FILE
 from ragtide_consumers.labelers.local.togetherness import TOGETHERNESS
 from ragtide_consumers.labelers.local.trees import DEPTH
+from ragtide_consumers.labelers.local.words import stem_of, tokens
 from ragtide_consumers.text.sentences import located
+from ragtide_offline.corruptions.interactions import random_of
+from ragtide_offline.corruptions.negation import negated
+from ragtide_offline.corruptions.texts import changed_numbers
 
 FOLDS = 5
 INNER_FOLDS = 3
 PENALTY = 17.0
+TOPIC_PENALTY = 1.0
 
 ADHERENCE_PENALTY = 10_000.0
 """So strong that coefficients have little but the sign and the relative size of their features' own slopes."""
@@ -55,7 +71,7 @@ ADHERENCE_FEATURES = (
 )
 """Features of a row that predict adherence. More features, and trees, were worse on left-out subsets."""
 
-WIDTHS = 4.0
+WIDTHS = 6.0
 """Standard deviations from the mean to which features of adherence are limited."""
 
 TREES = {
@@ -76,37 +92,80 @@ TREES = {
 ROUNDS = 60
 SEEDS = (0,)
 
-SWAPPED_WEIGHT = 0.1
-"""Weight, against a row's own answer, of another question's answer to it, which is not supported and uses no sentence.
+DETECTORS = ("most response denied", "most response new_numbers", "most response away")
+"""Features of a row that show what hardly any of GPT-4's labels is about, and spoilt answers have."""
 
-GPT-4 labeled hardly any answer without overlap, so without these an answer about something else would score high.
+DETECTOR_PENALTY = 1.0
+
+SPOILT = {
+    "wrong answer": 0.1,
+    "broken retriever": 0.03,
+    "wrong documents": 0.03,
+    "half wrong documents": 0.03,
+}
+"""Weights of spoilt rows, against the rows themselves, in the fit of relevance and utilization.
+
+RAGBench has no row whose documents were retrieved for another question, and hardly any answer without overlap.
 """
 
-MODEL = Path(__file__).parents[1] / "consumers/ragtide_consumers/labelers/local" / MODEL_FILE
+SPOILT_ANSWERS = {"wrong answer": 0.3, "foreign sentence": 0.1, "changed numbers": 0.1, "negation": 0.03}
+"""Weights of rows with spoilt answers, which are not supported, in the fit of adherence."""
+
+SPOILT_TOPICS = {"wrong documents": 0.3, "half wrong documents": 0.3}
+"""Weights of rows with wrong documents in the fit of the topic of documents."""
+
+FREQUENT = 300
+"""Stems whose rarity is stored: those that stand in most documents."""
+
+PACKAGE = Path(__file__).parents[1] / "consumers/ragtide_consumers/labelers/local"
 
 SHARES = {"relevance": "relevant", "utilization": "utilized"}
 """Label of the sentences whose share is a score."""
+
+SOURCE = "RAGBench (Friel et al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4)"
+COMMAND = "python benchmarks/fit_local_labeler.py RAGBENCH.jsonl.gz --write"
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
+class Version:
+    """One row as it is, or spoilt in one way."""
+
+    features: InteractionFeatures
+    labels: Mapping[str, Floats]
+    """Labels of the sentences; a kind that is not known is missing."""
+    own: Floats | None = None
+    """By document with a sentence: whether it is of the row's own question; None if that is not of interest."""
+
+
+@dataclass(frozen=True, slots=True)
 class Labeled:
-    """One row: features and labels of its sentences."""
+    """One row: features and labels of its sentences, as it is and spoilt."""
 
     row: dict[str, Any]
     fold: int
     inner_fold: int
     weight: float
-    features: InteractionFeatures
-    labels: dict[str, Floats]
-    swapped: InteractionFeatures
-    """Features with another question's answer in the place of the row's own."""
+    clean: Version
+    spoilt: Mapping[str, Version]
 
     @property
     def subset(self) -> str:
         """Name of the row's subset."""
         return str(self.row["subset"])
+
+    @property
+    def adherent(self) -> bool:
+        """Whether every sentence of the row's own answer is supported."""
+        return bool(self.clean.labels["supported"].all())
+
+    def versions(self, weights: Mapping[str, float]) -> Iterator[tuple[Version, float]]:
+        """Yield the row with its weight, and its spoilt versions with theirs."""
+        yield self.clean, self.weight
+        for name, weight in weights.items():
+            if name in self.spoilt:
+                yield self.spoilt[name], weight * self.weight
 
 
 def lines_of(label: str, features: InteractionFeatures) -> Floats:
@@ -116,7 +175,10 @@ def lines_of(label: str, features: InteractionFeatures) -> Floats:
 
 def sentence_probabilities(coefficients: dict[str, Floats], features: InteractionFeatures) -> dict[str, Floats]:
     """Return the probability of each label for each sentence, before any correction."""
-    return {label: np.asarray(expit(lines_of(label, features) @ beta)) for label, beta in coefficients.items()}
+    found = {label: np.asarray(expit(lines_of(label, features) @ coefficients[label])) for label in LABELS}
+    topics = expit(features.topics.T @ coefficients[TOPIC])
+    found["relevant"] = found["relevant"] * np.repeat(topics, features.lengths)
+    return found
 
 
 def together(supported: Sequence[float]) -> float:
@@ -131,51 +193,138 @@ def fold_of(question: str, salt: str) -> int:
 
 
 def labeled(rows: Sequence[dict[str, Any]]) -> list[Labeled]:
-    """Return features and labels of all rows, by their own sentence cuts, also with another answer of the subset."""
+    """Return features and labels of all rows, by their own sentence cuts, as they are and spoilt."""
     mass: dict[str, float] = {}
     for row in rows:
         mass[row["subset"]] = mass.get(row["subset"], 0.0) + row["sample_weight"]
     found = []
-    for number, row in enumerate(rows):
+    for row in rows:
         keys = [key for document in row["documents_sentences"] for key, _ in document]
         answer_keys = [key for key, _ in row["response_sentences"]]
-        documents = [[text for _, text in document] for document in row["documents_sentences"]]
-        other = next(
-            another["response_sentences"]
-            for another in (*rows[number + 1 :], *rows[: number + 1])
-            if (another["subset"] == row["subset"] and another["question"] != row["question"]) or another is row
-        )
-        own = extract(row["question"], documents, [text for _, text in row["response_sentences"]])
-        swapped = extract(row["question"], documents, [text for _, text in other])
         named = {name: {key.strip(". ").lower() for key in row[name]} for name in row if name.endswith("_keys")}
+        labels = {
+            "relevant": np.array([float(key in named["all_relevant_sentence_keys"]) for key in keys]),
+            "utilized": np.array([float(key in named["all_utilized_sentence_keys"]) for key in keys]),
+            "supported": np.array(
+                [float(key not in named["unsupported_response_sentence_keys"]) for key in answer_keys]
+            ),
+        }
+        rng = random_of(row["id"], "fit", 0)
         found.append(
             Labeled(
                 row=row,
                 fold=fold_of(row["question"], ""),
                 inner_fold=fold_of(row["question"], "inner ") % INNER_FOLDS,
                 weight=row["sample_weight"] / mass[row["subset"]],
-                features=own,
-                labels={
-                    "relevant": np.array([float(key in named["all_relevant_sentence_keys"]) for key in keys]),
-                    "utilized": np.array([float(key in named["all_utilized_sentence_keys"]) for key in keys]),
-                    "supported": np.array(
-                        [float(key not in named["unsupported_response_sentence_keys"]) for key in answer_keys]
-                    ),
-                },
-                swapped=swapped,
+                clean=version(row["question"], texts_of(row), answer_of(row), labels, own=1.0),
+                spoilt=spoilt_versions(row, other_row(row, rows, rng), labels, rng),
             )
         )
     return found
 
 
+def texts_of(row: dict[str, Any]) -> list[list[str]]:
+    """Return the sentences of each document."""
+    return [[text for _, text in document] for document in row["documents_sentences"]]
+
+
+def answer_of(row: dict[str, Any]) -> list[str]:
+    """Return the sentences of the answer."""
+    return [text for _, text in row["response_sentences"]]
+
+
+def version(
+    question: str,
+    documents: Sequence[Sequence[str]],
+    answer: Sequence[str],
+    labels: Mapping[str, Floats],
+    own: float | Sequence[float] | None = None,
+) -> Version:
+    """Return features and labels of one version of a row."""
+    features = extract(question, documents, answer)
+    if own is None:
+        return Version(features, labels)
+    each = np.full(len(documents), own) if isinstance(own, float) else np.array(own)
+    return Version(features, labels, each[[bool(document) for document in documents]])
+
+
+def other_row(row: dict[str, Any], rows: Sequence[dict[str, Any]], rng: Random) -> dict[str, Any]:
+    """Return a random row of the subset with another question and no document in common."""
+    texts = {*row["documents"]}
+    for other in rng.sample(rows, len(rows)):
+        if (
+            other["subset"] == row["subset"]
+            and other["question"] != row["question"]
+            and texts.isdisjoint(other["documents"])
+        ):
+            return other
+    raise ValueError(f"{row['id']} has no other row in {row['subset']}")
+
+
+def spoilt_versions(
+    row: dict[str, Any], other: dict[str, Any], labels: Mapping[str, Floats], rng: Random
+) -> dict[str, Version]:
+    """Return the versions of a row that the fit and its report need, by name of the corruption."""
+    question, documents, answer = row["question"], texts_of(row), answer_of(row)
+    wrong, wrong_answer = texts_of(other), answer_of(other)
+    relevant, supported = labels["relevant"], labels["supported"]
+    none = np.zeros(sum(map(len, wrong)))
+    found = {
+        "wrong answer": version(
+            question,
+            documents,
+            wrong_answer,
+            {"relevant": relevant, "utilized": np.zeros(len(relevant)), "supported": np.zeros(len(wrong_answer))},
+        ),
+        "broken retriever": version(question, wrong, wrong_answer, {"relevant": none}),
+        "wrong documents": version(question, wrong, answer, {"relevant": none, "utilized": none}, own=0.0),
+    }
+    if len(documents) > 1:
+        mixed, own = [*documents], [1.0] * len(documents)
+        for place, document in zip(rng.sample(range(len(documents)), len(documents) // 2), wrong, strict=False):
+            mixed[place], own[place] = document, 0.0
+        ends = np.cumsum([len(document) for document in documents])[:-1]
+        kept = {
+            label: np.concatenate(
+                [
+                    part if mine else np.zeros(len(document))
+                    for part, mine, document in zip(np.split(labels[label], ends), own, mixed, strict=True)
+                ]
+            )
+            for label in ("relevant", "utilized")
+        }
+        found["half wrong documents"] = version(question, mixed, answer, kept, own=own)
+    if wrong_answer:
+        found["foreign sentence"] = version(
+            question, documents, [*answer, rng.choice(wrong_answer)], {"supported": np.r_[supported, 0.0]}
+        )
+    for name, change in (("changed numbers", lambda text: changed_numbers(text, rng)), ("negation", negated)):
+        changed = [change(sentence) for sentence in answer]
+        if any(changed):
+            found[name] = version(
+                question,
+                documents,
+                [new or old for new, old in zip(changed, answer, strict=True)],
+                {"supported": supported * [new is None for new in changed]},
+            )
+    return found
+
+
 def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats]:
     """Return features, labels and weights of all sentences; the weights' mean is 1."""
-    parts = [(lines_of(label, row.features), row.labels[label], row.weight) for row in rows]
-    if label != "relevant":
-        swapped = [(lines_of(label, row.swapped), SWAPPED_WEIGHT * row.weight) for row in rows]
-        parts += [(lines, np.zeros(len(lines)), weight) for lines, weight in swapped]
-    parts = [part for part in parts if len(part[1])]
-    x = np.concatenate([part for part, _, _ in parts])
+    spoilt = SPOILT_ANSWERS if label == "supported" else {"wrong answer": SPOILT["wrong answer"]}
+    parts = [
+        (lines_of(label, one.features), one.labels[label], weight)
+        for row in rows
+        for one, weight in row.versions(spoilt)
+        if len(one.labels[label])
+    ]
+    return joined(parts)
+
+
+def joined(parts: Sequence[tuple[Floats, Floats, float]]) -> tuple[Floats, Floats, Floats]:
+    """Return lines, labels and weights of all parts, each of which has a weight; the weights' mean is 1."""
+    x = np.concatenate([lines for lines, _, _ in parts])
     y = np.concatenate([labels for _, labels, _ in parts])
     weights = np.concatenate([np.full(len(labels), weight / len(labels)) for _, labels, weight in parts])
     return x, y, weights * len(weights) / weights.sum()
@@ -183,14 +332,33 @@ def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats
 
 def fit_one(rows: Sequence[Labeled], label: str) -> Floats:
     """Return the coefficients that make one kind of label the most likely; the penalty is on standardized features."""
-    x, y, weights = stacked(rows, label)
+    return fitted_logistic(*stacked(rows, label), PENALTY)
+
+
+def fit_topic(rows: Sequence[Labeled]) -> Floats:
+    """Return the coefficients that tell a question's own documents from those of other questions."""
+    parts = [
+        (one.features.topics.T, one.own, weight)
+        for row in rows
+        for one, weight in row.versions(SPOILT_TOPICS)
+        if one.own is not None and len(one.own)
+    ]
+    return fitted_logistic(*joined(parts), TOPIC_PENALTY)
+
+
+def fitted_logistic(x: Floats, y: Floats, weights: Floats, penalty: float) -> Floats:
+    """Return the coefficients of features, of which the first is 1; the penalty is on standardized features."""
     mean = weights @ x[:, 1:] / weights.sum()
     scale = np.sqrt(weights @ (x[:, 1:] - mean) ** 2 / weights.sum()) + 1e-9
     z = np.c_[np.ones(len(x)), (x[:, 1:] - mean) / scale]
-
-    beta = logistic(z, y, weights, np.r_[0.0, np.full(z.shape[1] - 1, PENALTY)])
+    beta = logistic(z, y, weights, np.r_[0.0, np.full(z.shape[1] - 1, penalty)])
     slopes = beta[1:] / scale
     return np.asarray(np.r_[beta[0] - slopes @ mean, slopes])
+
+
+def fit_probabilities(rows: Sequence[Labeled]) -> dict[str, Floats]:
+    """Return the coefficients of the probabilities of all labels, and of the topic."""
+    return {**{label: fit_one(rows, label) for label in LABELS}, TOPIC: fit_topic(rows)}
 
 
 def boosted(x: Floats, y: Floats, weights: Floats) -> dict[str, Any]:
@@ -214,39 +382,69 @@ def boosted(x: Floats, y: Floats, weights: Floats) -> dict[str, Any]:
     return {"features": features, "thresholds": thresholds, "values": values}
 
 
-def fitted_adherence(rows: Sequence[Labeled], summaries: Floats, swapped: Floats) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Summaries:
+    """Summaries of versions of rows, one line each, with the rows' subsets, weights and adherence."""
+
+    lines: Floats
+    subsets: NDArray[np.str_]
+    weights: Floats
+    adherent: Floats
+
+
+def fitted_adherence(clean: Summaries, spoilt: Mapping[str, Summaries]) -> dict[str, Any]:
     """Return the constant, and coefficient and limits of each feature, that predict adherence from summaries.
 
-    The direction is fitted with a constant for each subset. Its length and the one constant are fitted afterwards, also
-    to rows with another question's answer, which count as not adherent.
+    The direction of `ADHERENCE_FEATURES` is fitted to GPT-4's labels, with a constant for each subset. Its length and
+    the coefficients of `DETECTORS` are fitted to these and to spoilt answers of rows that are adherent, again with a
+    constant for each subset. The length and the constant of the sum are fitted to GPT-4's labels alone, so that the
+    probabilities are right for answers that are not spoilt.
     """
     places = [SUMMARY_FEATURES.index(name) for name in ADHERENCE_FEATURES]
-    x, y = summaries[:, places], np.array([float(row.labels["supported"].all()) for row in rows])
-    weights = np.array([row.weight for row in rows])
-    weights *= len(rows) / weights.sum()
+    detected = [SUMMARY_FEATURES.index(name) for name in DETECTORS]
+    weights = clean.weights * len(clean.weights) / clean.weights.sum()
+    x = clean.lines[:, places]
     mean = weights @ x / weights.sum()
     scale = np.sqrt(weights @ (x - mean) ** 2 / weights.sum()) + 1e-9
-    subsets = np.array([row.subset for row in rows])
-    own = (subsets[:, None] == np.unique(subsets)).astype(float)
-    z = np.clip((x - mean) / scale, -WIDTHS, WIDTHS)
+
+    def standardized(lines: Floats) -> Floats:
+        return np.asarray(np.clip((lines[:, places] - mean) / scale, -WIDTHS, WIDTHS))
+
+    z = standardized(clean.lines)
+    own = constants(clean.subsets)
     penalty = np.r_[np.full(len(places), ADHERENCE_PENALTY), np.zeros(own.shape[1])]
-    direction = logistic(np.c_[z, own], y, weights, penalty)[: len(places)]
-    other = np.clip((swapped[:, places] - mean) / scale, -WIDTHS, WIDTHS)
-    line = np.r_[z @ direction, other @ direction]
-    constant, length = logistic(
-        np.c_[np.ones(len(line)), line / line.std()],
-        np.r_[y, np.zeros(len(rows))],
-        np.r_[weights, SWAPPED_WEIGHT * weights],
-        np.zeros(2),
-    )
-    slopes = direction * length / line.std() / scale
+    direction = logistic(np.c_[z, own], clean.adherent, weights, penalty)[: len(places)]
+    direction /= (z @ direction).std()
+
+    parts = [(clean, clean.adherent, 1.0)]
+    parts += [(one, np.zeros(len(one.weights)), SPOILT_ANSWERS[name]) for name, one in spoilt.items()]
+    lines = np.concatenate([np.c_[standardized(one.lines) @ direction, one.lines[:, detected]] for one, _, _ in parts])
+    labels = np.concatenate([truth for _, truth, _ in parts])
+    weight = np.concatenate([share * one.weights for one, _, share in parts])
+    own = constants(np.concatenate([one.subsets for one, _, _ in parts]))
+    penalty = np.r_[0.0, np.full(len(detected), DETECTOR_PENALTY), np.zeros(own.shape[1])]
+    slopes = logistic(np.c_[lines, own], labels, weight * len(weight) / weight.sum(), penalty)[: 1 + len(detected)]
+
+    line = np.c_[z @ direction, clean.lines[:, detected]] @ slopes
+    constant, length = logistic(np.c_[np.ones(len(line)), line], clean.adherent, weights, np.zeros(2))
+    of_features = direction * slopes[0] * length / scale
+    most = [max(float(one.lines[:, place].max()) for one, _, _ in parts) for place in detected]
     return {
-        "constant": round(float(constant - slopes @ mean), 4),
+        "constant": round(float(constant - of_features @ mean), 4),
         **{
             name: [round(float(number), 5) for number in (slope, at - WIDTHS * width, at + WIDTHS * width)]
-            for name, slope, at, width in zip(ADHERENCE_FEATURES, slopes, mean, scale, strict=True)
+            for name, slope, at, width in zip(ADHERENCE_FEATURES, of_features, mean, scale, strict=True)
+        },
+        **{
+            name: [round(float(slope * length), 5), 0.0, round(highest, 5)]
+            for name, slope, highest in zip(DETECTORS, slopes[1:], most, strict=True)
         },
     }
+
+
+def constants(subsets: NDArray[np.str_]) -> Floats:
+    """Return a column for each subset: 1 for its rows."""
+    return (subsets[:, None] == np.unique(subsets)).astype(float)
 
 
 def logistic(z: Floats, y: Floats, weights: Floats, penalty: Floats) -> Floats:
@@ -265,62 +463,131 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
 
     The parts that see a whole row see its sentences as logistic functions of the other rows predict them.
     """
-    summaries: list[Floats] = []
-    swapped: list[Floats] = []
-    kept: list[Labeled] = []
-    shares: list[tuple[float, float, float]] = []
+    summaries: dict[str, list[tuple[Floats, Labeled]]] = {}
+    shares: dict[str, list[tuple[Floats, float, float]]] = {score: [] for score in SHARES}
     for fold in range(INNER_FOLDS):
-        others = [row for row in rows if row.inner_fold != fold]
-        coefficients = {label: fit_one(others, label) for label in LABELS}
+        coefficients = fit_probabilities([row for row in rows if row.inner_fold != fold])
         for row in rows:
-            if row.inner_fold == fold and row.features.documents.shape[1]:
-                p = sentence_probabilities(coefficients, row.features)
-                other = sentence_probabilities(coefficients, row.swapped)
-                summaries.append(summarized(row.features, **p))
-                swapped.append(summarized(row.swapped, **other))
-                kept.append(row)
-                relevant, utilized = (float(row.labels[label].mean() - p[label].mean()) for label in SHARES.values())
-                shares.append((relevant, utilized, -float(other["utilized"].mean())))
-    weights = np.array([row.weight for row in kept])
-    weights *= len(weights) / weights.sum()
-    own, other_answers = np.array(summaries), np.array(swapped)
-    more_relevant, more_utilized, more_swapped = np.array(shares).T
+            if row.inner_fold != fold:
+                continue
+            for name, one in (("", row.clean), *row.spoilt.items()):
+                if not one.features.documents.shape[1]:
+                    continue
+                p = sentence_probabilities(coefficients, one.features)
+                summary = summarized(one.features, **p)
+                if not name or (name in SPOILT_ANSWERS and row.adherent):
+                    summaries.setdefault(name, []).append((summary, row))
+                for score, label in SHARES.items() if not name or name in SPOILT else ():
+                    if label in one.labels:
+                        more = float(one.labels[label].mean() - p[label].mean())
+                        shares[score].append((summary, more, row.weight * (SPOILT[name] if name else 1.0)))
     found: dict[str, Any] = {}
-    for label, names in LABELS.items():
-        found[label] = {name: round(value, 4) for name, value in zip(names, fit_one(rows, label).tolist(), strict=True)}
-    found["adherence"] = fitted_adherence(kept, own, other_answers)
-    found["relevance"] = boosted(own, more_relevant, weights)
-    found["utilization"] = boosted(
-        np.r_[own, other_answers], np.r_[more_utilized, more_swapped], np.r_[weights, SWAPPED_WEIGHT * weights]
-    )
+    for label, beta in fit_probabilities(rows).items():
+        found[label] = {name: round(value, 4) for name, value in zip(LOGISTIC[label], beta.tolist(), strict=True)}
+    whole = {
+        name: Summaries(
+            np.array([summary for summary, _ in kept]),
+            np.array([row.subset for _, row in kept]),
+            np.array([row.weight for _, row in kept]),
+            np.array([float(row.adherent) for _, row in kept]),
+        )
+        for name, kept in summaries.items()
+    }
+    found["adherence"] = fitted_adherence(whole.pop(""), whole)
+    for score, kept in shares.items():
+        weights = np.array([weight for _, _, weight in kept])
+        more = np.array([value for _, value, _ in kept])
+        found[score] = boosted(np.array([line for line, _, _ in kept]), more, weights * len(weights) / weights.sum())
     return found
 
 
 def predictions(rows: Sequence[Labeled], part: Callable[[Labeled], object]) -> dict[str, Floats]:
-    """Return predicted and true scores, each row predicted by a model of those in other parts."""
+    """Return predicted and true scores, each row predicted by a model of those in other parts.
+
+    The names of the scores of spoilt rows begin with that of the corruption; NaN where it cannot be applied.
+    """
     found: dict[str, list[float]] = {}
     models: dict[object, LocalModel] = {}
     for row in rows:
         if part(row) not in models:
             models[part(row)] = LocalModel.read(fit([other for other in rows if part(other) != part(row)]))
         model = models[part(row)]
-        labels = model.predict(row.features)
-        relevant, utilized = np.array(labels.relevant), np.array(labels.utilized)
+        labels = row.clean.labels
         # RAGBench stores 1 where nothing is relevant; our profile calls that absent, so it does not count.
-        any_relevant = bool(row.labels["relevant"].any())
-        for name, value in (
-            ("adherence", together(labels.supported)),
-            ("relevance", relevant.mean()),
-            ("utilization", utilized.mean()),
-            ("completeness", float(relevant @ utilized / relevant.sum()) if any_relevant else np.nan),
-            ("swapped", together(model.predict(row.swapped).supported)),
-            ("true adherence", float(row.labels["supported"].all())),
-            ("true relevance", row.labels["relevant"].mean()),
-            ("true utilization", row.labels["utilized"].mean()),
-            ("true completeness", row.row["completeness_score"] if any_relevant else np.nan),
-        ):
+        any_relevant = bool(labels["relevant"].any())
+        values = {
+            **predicted(model, row.clean),
+            "true adherence": float(labels["supported"].all()),
+            "true relevance": labels["relevant"].mean(),
+            "true utilization": labels["utilized"].mean(),
+            "true completeness": row.row["completeness_score"] if any_relevant else np.nan,
+        }
+        if not any_relevant:
+            values["completeness"] = np.nan
+        for name in (*SPOILT, *SPOILT_ANSWERS):
+            spoilt = row.spoilt.get(name)
+            for score in ("adherence", "relevance", "utilization", "match"):
+                values[f"{name}: {score}"] = np.nan if spoilt is None else predicted(model, spoilt)[score]
+        for name, value in values.items():
             found.setdefault(name, []).append(float(value))
     return {name: np.array(values) for name, values in found.items()}
+
+
+def predicted(model: LocalModel, one: Version) -> dict[str, float]:
+    """Return the scores of one version of a row."""
+    labels = model.predict(one.features)
+    relevant, utilized = np.array(labels.relevant), np.array(labels.utilized)
+    return {
+        "adherence": together(labels.supported),
+        "relevance": float(relevant.mean()),
+        "utilization": float(utilized.mean()),
+        "completeness": float(relevant @ utilized / relevant.sum()),
+        "match": float("nan") if one.features.match is None else one.features.match,
+    }
+
+
+SEEN = (
+    ("broken retriever", "match"),
+    ("broken retriever", "relevance"),
+    ("wrong documents", "match"),
+    ("wrong documents", "relevance"),
+    ("half wrong documents", "match"),
+    ("half wrong documents", "relevance"),
+    ("wrong answer", "relevance"),
+    ("wrong answer", "utilization"),
+    ("wrong answer", "adherence"),
+    ("foreign sentence", "adherence"),
+    ("changed numbers", "adherence"),
+    ("negation", "adherence"),
+)
+"""Corruptions, and the scores whose fall is measured."""
+
+
+def spoilt_auroc(clean: Floats, spoilt: Floats) -> float:
+    """Return the probability that a row's score is above that of a spoilt row."""
+    return auroc(np.r_[clean, spoilt], np.r_[np.ones(len(clean)), np.zeros(len(spoilt))])
+
+
+def report_spoilt(table: Table, found: dict[str, Floats]) -> None:
+    """Print how well spoilt rows are told from the rows themselves."""
+    for name, score in SEEN:
+        table.line(f"{name}: {score}", spoilt_auroc, found[score], found[f"{name}: {score}"])
+
+
+FIFTHS = 5
+
+
+def report_calibration(rows: Sequence[Labeled], found: dict[str, Floats]) -> None:
+    """Print what was said and what was true of unsupported responses, by fifths of what was said in each subset."""
+    subsets = np.array([row.subset for row in rows])
+    fifths = []
+    for subset in np.unique(subsets):
+        chosen = np.flatnonzero(subsets == subset)
+        said, true = 1 - found["adherence"][chosen], 1 - found["true adherence"][chosen]
+        parts = np.array_split(np.argsort(said, kind="stable"), FIFTHS)
+        fifths.append([(said[part].mean(), true[part].mean()) for part in parts])
+    for title, values in zip(("unsupported, said by fifths", "  true"), np.mean(fifths, axis=0).T, strict=True):
+        print(f"{title:<34}" + "".join(f"{value:>8.3f}" for value in values))
 
 
 def stored(rows: Sequence[Labeled], name: str) -> Floats:
@@ -345,7 +612,9 @@ def report_ragbench(rows: Sequence[Labeled]) -> None:
     table.constant("  constant: subset's mean", calibration, found["true adherence"], weights)
     table.line("adherence, mean predicted", lambda p, _, w: float(p @ w / w.sum()), found["adherence"], bad, weights)
     table.line("  true", lambda p, _, w: float(p @ w / w.sum()), found["true adherence"], bad, weights)
-    table.line("  of swapped answers", lambda p, _, w: float(p @ w / w.sum()), found["swapped"], bad, weights)
+    report_calibration(rows, moved)
+    print("clean above spoilt, AUROC, fitted without that subset")
+    report_spoilt(table, moved)
     judges = {
         "relevance": ("gpt3_context_relevance", "ragas_context_relevance", "trulens_context_relevance"),
         "utilization": ("gpt35_utilization",),
@@ -403,11 +672,24 @@ def report_expertqa(path: Path, model: LocalModel) -> None:
     table.line("  number of claims alone", auroc, np.array(counts), np.array(bad_responses))
 
 
+def rarities(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the rarity of the stems that stand in most documents; each subset counts the same."""
+    share: Counter[str] = Counter()
+    subsets = {row["subset"] for row in rows}
+    for subset in subsets:
+        texts = [text for row in rows if row["subset"] == subset for text in row["documents"]]
+        counts = Counter(stem for text in texts for stem in {stem_of(word) for word in tokens(text)} if stem)
+        for stem, count in counts.items():
+            share[stem] += count / len(texts) / len(subsets)
+    frequent = sorted(share, key=lambda stem: (-share[stem], stem))[:FREQUENT]
+    return {stem: round(float(np.log1p((1.001 - share[stem]) / (share[stem] + 0.001))), 3) for stem in frequent}
+
+
 def written(model: dict[str, Any]) -> str:
     """Return the text of the package's file of the model, a tree on three lines."""
     stored: dict[str, Any] = {
-        "source": "RAGBench (Friel et al., arXiv:2407.11005; Galileo Technologies, CC BY 4.0; labels by GPT-4)",
-        "command": "python benchmarks/fit_local_labeler.py RAGBENCH.jsonl.gz --write",
+        "source": SOURCE,
+        "command": COMMAND,
         **model,
     }
     return json.dumps(stored, indent=1).replace("\n    ", "").replace("\n   ]", "]") + "\n"
@@ -428,10 +710,14 @@ def main() -> None:
     parser.add_argument("--expertqa", type=Path, help="JSON Lines of ExpertQA rows")
     parser.add_argument("--write", action="store_true", help="write the model into the package")
     arguments = parser.parse_args()
-    rows = labeled(read(arguments.ragbench))
+    texts = read(arguments.ragbench)
+    if arguments.write:
+        rarity = {"source": SOURCE, "command": COMMAND, "rarity": rarities(texts)}
+        (PACKAGE / RARITY_FILE).write_text(json.dumps(rarity, indent=1) + "\n", encoding="utf-8")
+    rows = labeled(texts)
     model = fit(rows)
     if arguments.write:
-        MODEL.write_text(written(model), encoding="utf-8")
+        (PACKAGE / MODEL_FILE).write_text(written(model), encoding="utf-8")
     report_ragbench(rows)
     if arguments.clapnq is not None:
         report_clapnq(arguments.clapnq, LocalModel.read(model))

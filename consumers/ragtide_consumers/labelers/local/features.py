@@ -9,9 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from .overlap import ComparedWords, Flags, Floats, Overlap, overlap_of, words_of
+from .facts import denied_words, numbers_of
+from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionShares, overlap_of, question_shares, words_of
 from .pairs import shared_pairs
-from .words import tokens
+from .words import Indices, tokens
 
 DOCUMENT_FEATURES: Final = (
     "constant",
@@ -33,8 +34,22 @@ DOCUMENT_FEATURES: Final = (
     "sentences",  # log(1 + number of document sentences)
     "response_words",  # log(1 + number of words of the response)
     "response_sentences",  # log(1 + number of sentences of the response)
+    "match",  # share of the question's words, weighted by their rarity in the language, that stands in the sentence
+    "document_match",  # the same of its document
 )
 """Features of a document sentence."""
+
+TOPIC_FEATURES: Final = (
+    "constant",
+    "match",  # `document_match`
+    "match_squared",  # its square
+    "best_match",  # largest `match` of its sentences
+    "mean_match",  # mean `match` of its sentences
+    "largest_match",  # largest `document_match` of all documents
+    "all_match",  # mean `document_match` of all documents
+    "sentences",  # log(1 + number of its sentences)
+)
+"""Features of a document, which never see the response. Documents without a sentence have none."""
 
 RESPONSE_FEATURES: Final = (
     "constant",
@@ -48,6 +63,9 @@ RESPONSE_FEATURES: Final = (
     "new_words",  # log(1 + number of different words that neither documents nor question have)
     "words",  # log(1 + number of words)
     "sentences",  # log(1 + number of response sentences)
+    "away",  # share of its different words that neither the question nor the sentences around the best one have
+    "new_numbers",  # log(1 + number of different numbers that neither documents nor question have)
+    "denied",  # share of its negated words that the best sentence affirms, times `best`
 )
 """Features of a response sentence."""
 
@@ -62,10 +80,17 @@ _NAME = re.compile(r"(?<=[\w,] )(?:[A-Z]|[А-ЯЁ])[\w’'-]+")
 
 @dataclass(frozen=True, slots=True)
 class InteractionFeatures:
-    """Features of every document sentence and every response sentence, in order: one row per feature."""
+    """Features of every document sentence, every response sentence and every document: one row per feature."""
 
     documents: Floats
     response: Floats
+    topics: Floats
+    """Of the documents with a sentence."""
+    lengths: Indices
+    """Numbers of sentences of these documents."""
+    match: float | None
+    """Mean over all documents of the share of the question's words, weighted by their rarity in the language, that
+    stands in the document; None if the question has no content words, or there is no document."""
 
 
 def extract(
@@ -84,10 +109,18 @@ def extract(
     """
     words = words_of(question, documents, response, language)
     overlap = overlap_of(words)
-    return InteractionFeatures(_of_documents(words, overlap), _of_response(words, overlap, response))
+    shares = question_shares(question, words)
+    matches = shares.documents
+    return InteractionFeatures(
+        _of_documents(words, overlap, shares),
+        _of_response(words, overlap, question, documents, response),
+        _of_topics(words, shares),
+        np.array([length for length in words.lengths if length], np.intp),
+        float(np.add.reduce(matches)) / len(matches) if shares.asked and len(matches) else None,
+    )
 
 
-def _of_documents(words: ComparedWords, overlap: Overlap) -> Floats:
+def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionShares) -> Floats:
     """Return the features of the document sentences."""
     n, m, lengths = words.n, words.m, words.lengths
     found = np.empty((len(DOCUMENT_FEATURES), n))
@@ -110,11 +143,35 @@ def _of_documents(words: ComparedWords, overlap: Overlap) -> Floats:
     counts[2] = [length for length in lengths for _ in range(length)]
     counts[3], counts[4], counts[5], counts[6] = len(lengths), n, len(words.response), m
     np.divide(counts[1], counts[2], out=found[11])
-    _LOGARITHMS.take(counts, mode="clip", out=found[12:])
+    _LOGARITHMS.take(counts, mode="clip", out=found[12:19])
+    found[19] = question.sentences
+    found[20] = question.documents.repeat(lengths)
     return found
 
 
-def _of_response(words: ComparedWords, overlap: Overlap, response: Sequence[str]) -> Floats:
+def _of_topics(words: ComparedWords, question: QuestionShares) -> Floats:
+    """Return the features of the documents."""
+    kept = [place for place, length in enumerate(words.lengths) if length]
+    found = np.empty((len(TOPIC_FEATURES), len(kept)))
+    if not kept:
+        return found
+    lengths = np.array([words.lengths[place] for place in kept], np.intp)
+    starts = np.add.accumulate(lengths) - lengths
+    match = question.documents[kept]
+    found[0] = 1.0
+    found[1] = match
+    found[2] = match * match
+    found[3] = np.maximum.reduceat(question.sentences, starts)
+    found[4] = np.add.reduceat(question.sentences, starts) / lengths
+    found[5] = np.maximum.reduce(match)
+    found[6] = np.add.reduce(match) / len(match)
+    found[7] = _LOGARITHMS.take(lengths, mode="clip")
+    return found
+
+
+def _of_response(
+    words: ComparedWords, overlap: Overlap, question: str, documents: Sequence[Sequence[str]], response: Sequence[str]
+) -> Floats:
     """Return the features of the response sentences. A response has few, so this is faster than numpy."""
     n = words.m
     if not n:
@@ -140,8 +197,61 @@ def _of_response(words: ComparedWords, overlap: Overlap, response: Sequence[str]
             [*map(log1p, n_new)],
             [*map(log1p, n_words)],
             [log1p(n)] * n,
+            _away(words, best_in),
+            [*map(log1p, _new_numbers(question, documents, response))],
+            [share * most for share, most in zip(_denied(words, best_in, documents, response), best, strict=True)],
         ]
     )
+
+
+def _around(words: ComparedWords, sentence: int) -> tuple[int, int]:
+    """Return the first document sentence beside a sentence, and the one after the last, of the same document."""
+    start = 0
+    for length in words.lengths:
+        if sentence < start + length:
+            return max(sentence - 1, start), min(sentence + 2, start + length)
+        start += length
+    return 0, 0
+
+
+def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
+    """Return, by response sentence, the share of its words that stand neither in the question nor beside the best."""
+    asked = frozenset(words.question.tolist())
+    ends = words.response_of.searchsorted(range(words.m + 1)).tolist()
+    found = []
+    for row, sentence in enumerate(best_in):
+        own = {*words.response[ends[row] : ends[row + 1]].tolist()} if words.n else set()
+        first, last = words.sentence_of.searchsorted(_around(words, sentence)).tolist()
+        missing = own - asked
+        missing.difference_update(words.documents[first:last].tolist())
+        found.append(len(missing) / (len(own) or 1))
+    return found
+
+
+def _new_numbers(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> Sequence[int]:
+    """Return, by response sentence, how many different numbers neither documents nor question have."""
+    stated = [*map(numbers_of, response)]
+    if not any(stated) or not any(documents):
+        return [0] * len(response)
+    known = numbers_of(" ".join([question, *[" ".join(document) for document in documents]]))
+    return [len(numbers - known) for numbers in stated]
+
+
+def _denied(
+    words: ComparedWords, best_in: Sequence[int], documents: Sequence[Sequence[str]], response: Sequence[str]
+) -> Sequence[float]:
+    """Return, by response sentence, the share of its negated words that its best document sentence affirms."""
+    found = [0.0] * len(response)
+    sentences = None
+    for row, text in enumerate(response):
+        affirmed, denied = denied_words(text, words.vocabulary)
+        if denied and words.n:
+            sentences = sentences or [sentence for document in documents for sentence in document]
+            first, last = _around(words, best_in[row])
+            stated, _ = denied_words(sentences[best_in[row]], words.vocabulary, always=True)
+            _, near = denied_words(" ".join(sentences[first:last]), words.vocabulary)
+            found[row] = len((denied - affirmed) & (stated - near)) / len(denied)
+    return found
 
 
 def _new_names(words: ComparedWords, new: Flags, n_new: Sequence[float], response: Sequence[str]) -> Sequence[int]:

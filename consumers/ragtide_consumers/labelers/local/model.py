@@ -1,8 +1,9 @@
 """Predicts the sentence labels of an interaction from its features, by the fitted numbers in `model.json`.
 
-A logistic function gives every sentence a probability. Trees then correct the expected share of relevant and of
-utilized sentences, and a logistic function of the whole interaction predicts adherence. The probabilities are moved so
-that the formulas of TRACe give these scores. Their order stays.
+A logistic function gives every sentence a probability. Another one says whether a document is about the question: it
+never sees the response, and multiplies the probabilities that the document's sentences are relevant. Trees then correct
+the expected share of relevant and of utilized sentences, and a logistic function of the whole interaction predicts
+adherence. The probabilities are moved so that the formulas of TRACe give these scores. Their order stays.
 """
 
 import json
@@ -18,7 +19,7 @@ import numpy as np
 from ragtide_schemas import SentenceProbabilities
 
 from .adjustment import Term, moved, predicted_score, tempered
-from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, InteractionFeatures
+from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, TOPIC_FEATURES, InteractionFeatures
 from .overlap import Floats
 from .trees import DECIMALS, BoostedTrees
 
@@ -27,6 +28,12 @@ MODEL_FILE: Final = "model.json"
 
 LABELS: Final = {"relevant": DOCUMENT_FEATURES, "utilized": DOCUMENT_FEATURES, "supported": RESPONSE_FEATURES}
 """Features of each kind of sentence label."""
+
+TOPIC: Final = "topic"
+"""Name of the probability that a document is about the question."""
+
+LOGISTIC: Final = {**LABELS, TOPIC: TOPIC_FEATURES}
+"""Features of each probability of a sentence or a document."""
 
 _OF = ("mean", "most", "least")
 
@@ -45,7 +52,7 @@ class LocalModel:
     """The fitted numbers of the local labeler."""
 
     coefficients: Mapping[str, Floats]
-    """By kind of label: a column of coefficients, in the order of the features."""
+    """By probability: a column of coefficients, in the order of the features."""
     shares: BoostedTrees
     """Corrections of the expected shares of relevant and of utilized document sentences."""
     adherence: Sequence[Term]
@@ -60,7 +67,7 @@ class LocalModel:
         Raises:
             ValueError: the numbers belong to other features than `features.py` computes.
         """
-        for label, names in LABELS.items():
+        for label, names in LOGISTIC.items():
             unknown = sorted(stored[label].keys() - set(names))
             if unknown:
                 raise ValueError(f"{label}: there is no feature {unknown[0]!r}; fit the model again")
@@ -72,15 +79,15 @@ class LocalModel:
         return cls(
             {
                 label: np.array([[stored[label].get(name, 0.0)] for name in names], np.float64)
-                for label, names in LABELS.items()
+                for label, names in LOGISTIC.items()
             },
             BoostedTrees.read([stored[score] for score in SCORES], SUMMARY_FEATURES),
             [Term(SUMMARY_FEATURES.index(name), *numbers) for name, numbers in terms.items()],
             constant,
         )
 
-    def sentences(self, label: str, features: Floats) -> list[float]:
-        """Return the probability of a label for each sentence, before any correction.
+    def probabilities(self, label: str, features: Floats) -> list[float]:
+        """Return a probability of each sentence or document, before any correction.
 
         Features are added in their order, so every machine computes the same bits.
         """
@@ -88,9 +95,11 @@ class LocalModel:
 
     def predict(self, features: InteractionFeatures) -> SentenceProbabilities:
         """Return the probabilities of all sentence labels of an interaction."""
-        relevant = self.sentences("relevant", features.documents)
-        utilized = self.sentences("utilized", features.documents)
-        supported = self.sentences("supported", features.response)
+        relevant = self.probabilities("relevant", features.documents)
+        topics = np.repeat(self.probabilities(TOPIC, features.topics), features.lengths).tolist()
+        relevant = [p * topic for p, topic in zip(relevant, topics, strict=True)]
+        utilized = self.probabilities("utilized", features.documents)
+        supported = self.probabilities("supported", features.response)
         if relevant:
             summary = summarized(features, relevant, utilized, supported)
             more_relevant, more_utilized = self.shares.predict(summary).tolist()

@@ -14,7 +14,8 @@ from math import log1p
 import numpy as np
 from numpy.typing import NDArray
 
-from .words import Indices, Vocabulary, numbered
+from .rarity import rarity_of
+from .words import END, Indices, Vocabulary, numbered, stem_of, tokens
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -114,6 +115,48 @@ def words_of(
         n=sum(lengths),
         m=m,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionShares:
+    """Weight shares of the question's words. The weight of a word is its rarity in the language (`rarity.py`)."""
+
+    asked: bool
+    """Whether the question has content words."""
+    sentences: Floats
+    """By document sentence: the share that stands in it."""
+    documents: Floats
+    """By document: the share that stands in it."""
+
+
+def question_shares(question: str, words: ComparedWords) -> QuestionShares:
+    """Return the weight shares of the question's words in sentences and documents.
+
+    Args:
+        question: the question.
+        words: the words of its interaction.
+    """
+    wanted, lengths = len(words.numbers), words.lengths
+    weights = np.zeros(wanted + 1)
+    weights[words.question] = rarities(question, words)
+    whole = float(np.add.reduce(weights))
+    # The last place is that of all other words.
+    there = weights.take(words.documents) > 0
+    sentence, word = _split(_different(words.sentence_of[there] * wanted + words.documents[there]), wanted)
+    document_of = np.repeat(np.arange(len(lengths)), lengths)
+    document, said = _split(_different(document_of.take(sentence) * wanted + word), wanted)
+    return QuestionShares(
+        whole > 0,
+        _sums(sentence, weights[word], words.n) / max(whole, 1.0),
+        _sums(document, weights[said], len(lengths)) / max(whole, 1.0),
+    )
+
+
+def rarities(question: str, words: ComparedWords) -> Floats:
+    """Return the rarity of each content word of the question, as whole multiples of 1 / 65,536, counted in these."""
+    known = words.vocabulary
+    found = [rarity_of(stem_of(word)) for word in tokens(question) if known[word] > END]
+    return np.rint(np.array(found, np.float64) * _UNIT)
 
 
 def overlap_of(words: ComparedWords) -> Overlap:
