@@ -176,8 +176,9 @@ def lines_of(label: str, features: InteractionFeatures) -> Floats:
 def sentence_probabilities(coefficients: dict[str, Floats], features: InteractionFeatures) -> dict[str, Floats]:
     """Return the probability of each label for each sentence, before any correction."""
     found = {label: np.asarray(expit(lines_of(label, features) @ coefficients[label])) for label in LABELS}
-    topics = expit(features.topics.T @ coefficients[TOPIC])
-    found["relevant"] = found["relevant"] * np.repeat(topics, features.lengths)
+    if features.topics is not None:
+        topics = expit(features.topics.T @ coefficients[TOPIC])
+        found["relevant"] = found["relevant"] * np.repeat(topics, features.lengths)
     return found
 
 
@@ -341,7 +342,7 @@ def fit_topic(rows: Sequence[Labeled]) -> Floats:
         (one.features.topics.T, one.own, weight)
         for row in rows
         for one, weight in row.versions(SPOILT_TOPICS)
-        if one.own is not None and len(one.own)
+        if one.own is not None and len(one.own) and one.features.topics is not None
     ]
     return fitted_logistic(*joined(parts), TOPIC_PENALTY)
 
@@ -444,7 +445,7 @@ def fitted_adherence(clean: Summaries, spoilt: Mapping[str, Summaries]) -> dict[
 
 def constants(subsets: NDArray[np.str_]) -> Floats:
     """Return a column for each subset: 1 for its rows."""
-    return (subsets[:, None] == np.unique(subsets)).astype(float)
+    return np.asarray(subsets[:, None] == np.unique(subsets), np.float64)
 
 
 def logistic(z: Floats, y: Floats, weights: Floats, penalty: Floats) -> Floats:
@@ -494,10 +495,11 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
         for name, kept in summaries.items()
     }
     found["adherence"] = fitted_adherence(whole.pop(""), whole)
-    for score, kept in shares.items():
-        weights = np.array([weight for _, _, weight in kept])
-        more = np.array([value for _, value, _ in kept])
-        found[score] = boosted(np.array([line for line, _, _ in kept]), more, weights * len(weights) / weights.sum())
+    for score, parts in shares.items():
+        weights = np.array([weight for _, _, weight in parts])
+        missing = np.array([value for _, value, _ in parts])
+        lines = np.array([line for line, _, _ in parts])
+        found[score] = boosted(lines, missing, weights * len(weights) / weights.sum())
     return found
 
 
@@ -541,7 +543,7 @@ def predicted(model: LocalModel, one: Version) -> dict[str, float]:
         "adherence": together(labels.supported),
         "relevance": float(relevant.mean()),
         "utilization": float(utilized.mean()),
-        "completeness": float(relevant @ utilized / relevant.sum()),
+        "completeness": float(relevant @ utilized / relevant.sum()) if relevant.any() else float("nan"),
         "match": float("nan") if one.features.match is None else one.features.match,
     }
 
@@ -674,13 +676,13 @@ def report_expertqa(path: Path, model: LocalModel) -> None:
 
 def rarities(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the rarity of the stems that stand in most documents; each subset counts the same."""
-    share: Counter[str] = Counter()
+    share: dict[str, float] = {}
     subsets = {row["subset"] for row in rows}
     for subset in subsets:
         texts = [text for row in rows if row["subset"] == subset for text in row["documents"]]
         counts = Counter(stem for text in texts for stem in {stem_of(word) for word in tokens(text)} if stem)
         for stem, count in counts.items():
-            share[stem] += count / len(texts) / len(subsets)
+            share[stem] = share.get(stem, 0.0) + count / len(texts) / len(subsets)
     frequent = sorted(share, key=lambda stem: (-share[stem], stem))[:FREQUENT]
     return {stem: round(float(np.log1p((1.001 - share[stem]) / (share[stem] + 0.001))), 3) for stem in frequent}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
-from .metric_definitions import METRICS
+from .metric_definitions import MATCH, METRICS
 from .seen_failures import SEEN
 
 Purpose = Literal["trend", "ranking", "threshold", "single items"]
@@ -14,8 +14,9 @@ Purpose = Literal["trend", "ranking", "threshold", "single items"]
 PURPOSES: Final[tuple[Purpose, ...]] = ("trend", "ranking", "threshold", "single items")
 """All purposes, from the least to the most demanding."""
 
-_LABELED: Final = frozenset({"trace", "ragchecker", "sentences"})
-"""Families of metrics that come from labels. The other built-in metrics are counts, right for every purpose."""
+_LABELED: Final = frozenset({"trace", "ragchecker", "sentences", "similarity"})
+"""Families of metrics that come from labels. The other built-in metrics are counts, right for every purpose, but for
+`retrieval.match`, which stands for relevance."""
 
 _FIT_FOR: Final[Mapping[str, tuple[Purpose, ...]]] = {
     # It compares words. Means move with quality, and are wrong by an amount that differs between domains.
@@ -115,7 +116,7 @@ def failures_in_words(failures: Failures) -> str:
 
 
 def _from_labels(metric: str) -> bool:
-    return metric.partition(".")[0] in _LABELED
+    return metric == MATCH.name or metric.partition(".")[0] in _LABELED
 
 
 def in_words(purposes: Sequence[Purpose] | None, *, measured: bool = False) -> str:

@@ -45,7 +45,7 @@ TRACE: Final = (
         _SENTENCES,
         Bands(0.2, 0.4, 0.7),
         does_not_tell="Whether the documents hold all that the answer needs: a single relevant sentence scores 1.",
-        related=("trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
+        related=("retrieval.match", "trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
     ),
     _trace(
         "context_utilization",
@@ -315,6 +315,22 @@ SIMILARITY: Final = (SIMILARITY_SUPPORT, SIMILARITY_MATCH)
 """Of the labeler `model` with a sentence encoder. Levels depend on the encoder, so there are no bands."""
 
 
+MATCH: Final = MetricDefinition(
+    "retrieval.match",
+    0.0,
+    1.0,
+    Direction.HIGHER,
+    Kind.ALGEBRAIC,
+    "Share of the question's words that a document has; rare words count more. The response is not read.",
+    "ragtide",
+    "mean over documents of weight of the question's words in the document / weight of the question's words",
+    needs=("question words", "documents"),
+    does_not_tell="Whether the documents answer the question, or say the same in other words. More documents lower it.",
+    related=("trace.context_relevance", "retrieval.empty", "similarity.match"),
+)
+"""Of the labeler `local`. The level depends on the length of the documents and their number, so there are no bands."""
+
+
 def _outcome(
     name: str, definition: str, meaning: str, *, does_not_tell: str, related: tuple[str, ...]
 ) -> MetricDefinition:
@@ -339,7 +355,7 @@ EMPTY_RETRIEVAL: Final = _outcome(
     "1 if there is no document, else 0",
     "Share of the interactions for which nothing was retrieved.",
     does_not_tell="Whether the retrieved documents are relevant.",
-    related=("trace.context_relevance", "response.empty"),
+    related=("retrieval.match", "trace.context_relevance", "response.empty"),
 )
 
 EMPTY_RESPONSE: Final = _outcome(
@@ -388,7 +404,7 @@ CLOSED_FAMILIES: Final = ("trace", "ragchecker", "sentences")
 OUTCOMES: Final = (EMPTY_RETRIEVAL, EMPTY_RESPONSE)
 """Of every interaction, whichever labeler scored it: they need no labels."""
 
-RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, *SIMILARITY, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
+RAGTIDE_METRICS: Final = (*TRACE, *COUNTS, *RAGCHECKER, MATCH, *SIMILARITY, SELF_CONSISTENCY, *OUTCOMES, *FROM_PEOPLE)
 """Every metric ragtide computes itself, in the order of tables."""
 
 METRICS: Final[Mapping[str, MetricDefinition]] = MappingProxyType({metric.name: metric for metric in RAGTIDE_METRICS})

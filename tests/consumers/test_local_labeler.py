@@ -8,6 +8,7 @@ from cProfile import Profile
 from hashlib import blake2b
 from pstats import Stats
 from statistics import fmean
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -31,6 +32,9 @@ def interaction(response: str, *documents: str, question: str = "When was the to
 
 
 TOWER = "The tower was built in 1889 by Gustave Eiffel. It stands in Paris and is made of iron."
+
+
+PUBLISHED = {name for name in METRICS if name.startswith("trace.")} | {"retrieval.match"}
 
 
 def test_a_copied_answer_is_supported_and_an_invented_one_is_not() -> None:
@@ -73,13 +77,13 @@ def test_a_language_it_does_not_know_is_said_to_be_unsupported() -> None:
     labeling = LABELER.label_now(interaction(tower, tower))
     assert labeling.scores == {}
     assert set(labeling.absent.values()) == {"language_not_supported"}
-    assert set(labeling.absent) == {name for name in METRICS if name.startswith("trace.")}
+    assert set(labeling.absent) == PUBLISHED
 
 
 @given(TEXT, TEXT, TEXT)
 def test_whatever_the_text_every_metric_is_scored_in_range_or_absent(question: str, document: str, answer: str) -> None:
     labeling = LABELER.label_now(interaction(answer, document, question=question))
-    assert set(labeling.scores) | set(labeling.absent) == {name for name in METRICS if name.startswith("trace.")}
+    assert set(labeling.scores) | set(labeling.absent) == PUBLISHED
     for name, score in labeling.scores.items():
         assert METRICS[name].lower <= score <= METRICS[name].upper
 
@@ -197,7 +201,62 @@ def test_a_number_that_stands_nowhere_lowers_the_support() -> None:
 def test_the_scores_of_a_fixed_corpus_are_these_digits_everywhere() -> None:
     scored = [dict(LABELER.label_now(row).scores) for row in demo_interactions()[:40]]
     digits = json.dumps([{name: f"{score:.9f}" for name, score in sorted(row.items())} for row in scored])
-    assert blake2b(digits.encode(), digest_size=8).hexdigest() == "2967fec614f7481e"
+    assert blake2b(digits.encode(), digest_size=8).hexdigest() == "e1eeecb9f679fd10"
+
+
+def test_match_is_the_mean_share_of_the_questions_words_and_reads_no_response() -> None:
+    """Words that no list of frequent words has weigh the same, so the shares are those of a count."""
+
+    def match(
+        *documents: str, response: str = "Yes.", question: str = "Do zebras outrun gazelles?", **more: Any
+    ) -> Any:
+        row = RagInteraction(pipeline="p", question=question, documents=documents, response=response, **more)
+        labeling = LABELER.label_now(row)
+        return labeling.scores.get("retrieval.match", labeling.absent.get("retrieval.match"))
+
+    assert match("Zebras outrun gazelles.") == 1.0
+    assert match("Zebras eat grass.") == pytest.approx(1 / 3)
+    assert match("Zebras eat grass. Gazelles too.", "Penguins swim.") == pytest.approx(1 / 3)
+    assert match("Zebras eat grass.", response="") == match("Zebras eat grass.", response="Penguins.")
+    assert match() == "nothing_retrieved"
+    assert match("Zebras eat grass.", question="And why is that?") == "no_question_words"
+    turn = {"question": "Do zebras outrun gazelles?", "response": "Yes."}
+    assert match("Zebras outrun gazelles.", question="And why is that?", history=[turn]) == 1.0
+    assert match("Zebras outrun gazelles in Africa.", question="Кто бежит быстрее?") == "language_not_supported"
+
+
+def test_relevance_is_absent_if_the_question_is_in_another_language_than_the_documents() -> None:
+    labeling = LABELER.label_now(interaction("The tower was built in 1889.", TOWER, question="Когда построили башню?"))
+    assert labeling.absent["trace.context_relevance"] == "language_not_supported"
+    assert labeling.scores.keys() >= {"trace.adherence", "trace.context_utilization"}
+
+
+def test_documents_of_another_question_have_a_lower_relevance_although_the_answer_is_theirs() -> None:
+    rows = [row for row in demo_interactions() if "trace.context_relevance" in LABELER.label_now(row).scores]
+    for metric, share in (("retrieval.match", 0.95), ("trace.context_relevance", 0.9)):
+        own = [LABELER.label_now(row).scores[metric] for row in rows]
+        broken = [
+            LABELER.label_now(row.model_copy(update={"question": rows[(i + SHIFT) % len(rows)].question})).scores.get(
+                metric
+            )
+            for i, row in enumerate(rows)
+        ]
+        pairs = [value > other for value in own for other in broken if other is not None]
+        assert fmean(pairs) > share
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The tower was built in 1889 by Gustave Eiffel.", "The tower was not built in 1889 by Gustave Eiffel."),
+        ("The tower was built in 1889 by Gustave Eiffel.", "The tower wasn't built in 1889 by Gustave Eiffel."),
+    ],
+)
+def test_a_negated_answer_has_a_lower_support(right: str, wrong: str) -> None:
+    found = [LABELER.label_now(interaction(response, TOWER)).scores["trace.adherence"] for response in (right, wrong)]
+    assert found[1] < found[0] - 0.1
+    denied = TOWER.replace("was built", "was not built")
+    assert LABELER.label_now(interaction(wrong, denied)).scores["trace.adherence"] > found[1] + 0.05
 
 
 def test_names_that_stand_nowhere_lower_the_support() -> None:

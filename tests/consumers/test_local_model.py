@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ragtide_consumers.labelers.local.adjustment import log_adherence, moved
 from ragtide_consumers.labelers.local.features import extract
-from ragtide_consumers.labelers.local.model import LABELS, SUMMARY_FEATURES, LocalModel, shipped, summarized
+from ragtide_consumers.labelers.local.model import LOGISTIC, SUMMARY_FEATURES, LocalModel, shipped, summarized
 from ragtide_consumers.labelers.local.trees import DECIMALS, BoostedTrees
 from ragtide_consumers.text.sentences import cut
 from ragtide_offline.demo import demo_interactions
@@ -54,8 +54,11 @@ def test_the_summary_has_a_number_for_every_name_and_the_scores_follow_from_it()
     row = cut(demo_interactions()[0])
     features = extract(row.question, row.documents, row.response)
     model = shipped()
-    relevant, utilized = (model.sentences(label, features.documents) for label in ("relevant", "utilized"))
-    supported = model.sentences("supported", features.response)
+    assert features.topics is not None
+    topics = np.repeat(model.probabilities("topic", features.topics), features.lengths)
+    relevant = (model.probabilities("relevant", features.documents) * topics).tolist()
+    utilized = model.probabilities("utilized", features.documents)
+    supported = model.probabilities("supported", features.response)
     summary = summarized(features, relevant, utilized, supported)
     named = dict(zip(SUMMARY_FEATURES, summary.tolist(), strict=True))
     assert named["mean document relevant"] == pytest.approx(fmean(relevant), abs=1e-9)
@@ -75,6 +78,6 @@ def test_the_summary_has_a_number_for_every_name_and_the_scores_follow_from_it()
 
 def test_a_model_of_another_feature_is_refused() -> None:
     with pytest.raises(ValueError, match="no feature 'smell'"):
-        LocalModel.read({label: {"smell": 1.0} for label in LABELS})
+        LocalModel.read({label: {"smell": 1.0} for label in LOGISTIC})
     with pytest.raises(ValueError, match="adherence: there is no feature 'taste'"):
-        LocalModel.read({**{label: {} for label in LABELS}, "adherence": {"constant": 0, "taste": [1.0, 0.0, 1.0]}})
+        LocalModel.read({**{label: {} for label in LOGISTIC}, "adherence": {"constant": 0, "taste": [1.0, 0.0, 1.0]}})

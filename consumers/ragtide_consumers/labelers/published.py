@@ -1,10 +1,11 @@
 """Lists the metrics that workers with given settings may publish, without building their labelers."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
-from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
+from ragtide_schemas.metric_definitions import FROM_PEOPLE, MATCH, OUTCOMES, SELF_CONSISTENCY, SIMILARITY
 
 from .local.withheld import WITHHELD
 from .nli import NliLabeler
@@ -27,12 +28,8 @@ def labelers_of(metric: str) -> list[str]:
     >>> labelers_of("trace.adherence"), labelers_of("retrieval.empty")
     (['local', 'nli', 'judge', 'labels stored in a file'], ['every labeler'])
     """
-    if metric in {outcome.name for outcome in OUTCOMES}:
-        return ["every labeler"]
-    if metric in {one.name for one in FROM_PEOPLE}:
-        return ["people, by feedback"]
-    if metric == SELF_CONSISTENCY.name:
-        return ["judge with judge.repeat_share"]
+    if metric in _OTHERS:
+        return [_OTHERS[metric]]
     if metric not in METRICS:
         return []
     found = [name for name, metrics in (("local", _LOCAL), ("nli", NliLabeler.metrics)) if metric in metrics]
@@ -60,4 +57,13 @@ def _of(*families: str) -> frozenset[str]:
     return frozenset(name for name in METRICS if name.startswith(families))
 
 
-_LOCAL: Final = _of("trace.") - WITHHELD
+_OTHERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys([metric.name for metric in OUTCOMES], "every labeler"),
+    **dict.fromkeys([metric.name for metric in FROM_PEOPLE], "people, by feedback"),
+    **dict.fromkeys([metric.name for metric in SIMILARITY], "model with models.similarity"),
+    SELF_CONSISTENCY.name: "judge with judge.repeat_share",
+    MATCH.name: "local",
+}
+"""Metrics that one source gives, and that source in words."""
+
+_LOCAL: Final = (_of("trace.") - WITHHELD) | {MATCH.name}

@@ -18,6 +18,8 @@ class AbsentReason(StrEnum):
     NO_RELEVANT_SENTENCES = "no_relevant_sentences"
     NO_RESPONSE_SENTENCES = "no_response_sentences"
     INCOMPLETE_LABELS = "incomplete_labels"
+    NO_QUESTION_WORDS = "no_question_words"
+    """The question has no content words, such as "And why is that?", and neither has the one before it."""
     NO_REFERENCE_ANSWER = "no_reference_answer"
     NO_REFERENCE_CLAIMS = "no_reference_claims"
     NO_RESPONSE_CLAIMS = "no_response_claims"

@@ -73,6 +73,11 @@ def of_refusal(found: MetricScores) -> MetricScores:
     return replace(_withheld(found, frozenset({"adherence", "supported_fraction"}), AbsentReason.REFUSAL), counts={})
 
 
+def without_relevance(found: MetricScores, reason: AbsentReason) -> MetricScores:
+    """Return scores whose relevance is absent for a reason, and what is computed from it too."""
+    return found if "context_relevance" in found.absent else _withheld(found, frozenset({"context_relevance"}), reason)
+
+
 def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
     """Return the metrics that need a list of keys that the labeler did not give; a missing list is not empty."""
     missing = {"context_relevance", "completeness"} if labels.relevant is None else set()

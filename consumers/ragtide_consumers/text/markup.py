@@ -399,8 +399,8 @@ class _BlockReader:
         return not near.isdisjoint(self._numbers)
 
 
-def blocks(text: str) -> list[Block]:
-    """Return the blocks of a masked text, in order."""
+def blocks(text: str, *, answer: bool = False) -> list[Block]:
+    """Return the blocks of a masked text, in order. Front matter of an answer claims nothing, so it is none."""
     lines = _BlockReader(text)
     at = 0
     code = ""
@@ -434,7 +434,7 @@ def blocks(text: str) -> list[Block]:
         around = split[max(number - 1, 0) : number + 4]
         _take(lines, line, start, body, around if number else ["", *around])
     lines.end_group()
-    found = _with_front_matter(lines.blocks, front, split)
+    found = _with_front_matter(lines.blocks, front, split, answer)
     return [block for block in found if block.parts]
 
 
@@ -580,8 +580,8 @@ def _front_matter(split: Sequence[str]) -> tuple[int, ...]:
     return ()
 
 
-def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequence[str]) -> list[Block]:
-    """Return blocks in which the front matter goes with the first sentence after it, so nothing of it is lost."""
+def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequence[str], answer: bool) -> list[Block]:
+    """Return blocks in which the front matter goes with the first sentence after it; an answer is left without it."""
     if not front or len(found) < 2:
         return found
     end = sum(len(line) + 1 for line in split[: front[1]])
@@ -589,7 +589,8 @@ def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequen
     after = found[len(before) :]
     if not before or not after:
         return found
-    after[0].parts = [part for block in before for part in block.parts] + after[0].parts
+    if not answer:
+        after[0].parts = [part for block in before for part in block.parts] + after[0].parts
     return after
 
 

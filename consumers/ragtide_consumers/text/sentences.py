@@ -171,6 +171,8 @@ class CutInteraction:
     """The same sentences without marks, links, citations and headings; own sentences stay unchanged."""
     refuses: bool
     """Whether the response is a refusal that claims nothing."""
+    earlier: str
+    """The question before this one in a conversation; empty without one."""
 
     @property
     def document_keys(self) -> tuple[str, ...]:
@@ -217,6 +219,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
         plain_documents=plain_documents,
         plain_response=plain_response,
         refuses=answers.is_refusal(plain_response, interaction.question),
+        earlier=interaction.history[-1].question if interaction.history else "",
     )
 
 
@@ -318,7 +321,7 @@ def _located(text: str, language: str | None, *, answer: bool = False, context: 
         marked = masked(text, answers.without_sources if answer else None)
         formed = formed or marked != text
     reader = _SentenceReader(text, marked, language, context)
-    found = blocks(marked) if formed else [Block([(0, len(text))], section=True)]
+    found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
     if answer:
         return list(_claims(reader, found))
     return [sentence for block in found for sentence in reader.sentences(block)]

@@ -1,6 +1,7 @@
 """Finds numbers and negated words of sentences, which words in common do not show. Pure, in linear time."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from .words import END, Vocabulary, tokens
@@ -50,6 +51,25 @@ def numbers_of(text: str) -> frozenset[str]:
     return frozenset([*digits, *[_COUNTED[found.lower()] for found in _COUNTS.findall(text)]])
 
 
+def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:
+    """Return sentences without numbers at their begin that count them: `1 Open the lid`, `2 Fill the tank`.
+
+    >>> without_item_numbers(["1 Open the lid", "2 Fill the tank", "30 people came"])
+    ['Open the lid', 'Fill the tank', '30 people came']
+    """
+    begins = [_BEGIN.match(sentence) for sentence in sentences]
+    counts = [int(begin[1]) if begin else None for begin in begins]
+    found = []
+    for place, (sentence, begin, count) in enumerate(zip(sentences, begins, counts, strict=True)):
+        around = (counts[place - 1] if place else None, counts[place + 1] if place + 1 < len(counts) else None)
+        counted = count is not None and (count - 1 == around[0] or count + 1 == around[1])
+        found.append(sentence[begin.end() :] if begin and counted else sentence)
+    return found
+
+
+_BEGIN: Final = re.compile(r"(\d{1,3})\s+")
+
+
 def denied_words(text: str, vocabulary: Vocabulary, *, always: bool = False) -> tuple[frozenset[int], frozenset[int]]:
     """Return the content words of a text that are not negated, and those that are, as numbers of a vocabulary.
 
@@ -63,7 +83,7 @@ def denied_words(text: str, vocabulary: Vocabulary, *, always: bool = False) -> 
     affirmed, denied = set(), set()
     for part in _PARTS.split(text.casefold()):
         reach = 0
-        for word in tokens(part):
+        for word in tokens(part, vocabulary.language):
             if word in _DENIALS or word.endswith("n't"):
                 reach = _REACH
                 continue

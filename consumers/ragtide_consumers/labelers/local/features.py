@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from .facts import denied_words, numbers_of
+from .facts import denied_words, numbers_of, without_item_numbers
 from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionShares, overlap_of, question_shares, words_of
 from .pairs import shared_pairs
 from .words import Indices, tokens
@@ -84,8 +84,8 @@ class InteractionFeatures:
 
     documents: Floats
     response: Floats
-    topics: Floats
-    """Of the documents with a sentence."""
+    topics: Floats | None
+    """Of the documents with a sentence; None if the question has no content words."""
     lengths: Indices
     """Numbers of sentences of these documents."""
     match: float | None
@@ -94,7 +94,12 @@ class InteractionFeatures:
 
 
 def extract(
-    question: str, documents: Sequence[Sequence[str]], response: Sequence[str], language: str = "en"
+    question: str,
+    documents: Sequence[Sequence[str]],
+    response: Sequence[str],
+    language: str = "en",
+    *,
+    earlier: str = "",
 ) -> InteractionFeatures:
     """Return the features of an interaction that is already split into sentences.
 
@@ -103,6 +108,8 @@ def extract(
         documents: the sentences of each document.
         response: the sentences of the response.
         language: ISO 639-1 code of the language of all of them.
+        earlier: the question before it in a conversation, empty without one. A question such as "And how high is it?"
+            takes its topic from there, so the documents are compared with both, and the better match counts.
 
     Raises:
         TooManyMatchesError: response and documents share more words than are compared.
@@ -110,14 +117,20 @@ def extract(
     words = words_of(question, documents, response, language)
     overlap = overlap_of(words)
     shares = question_shares(question, words)
-    matches = shares.documents
+    if earlier:
+        both = f"{earlier} {question}"
+        shares = max(shares, question_shares(both, words_of(both, documents, response, language)), key=_match)
     return InteractionFeatures(
         _of_documents(words, overlap, shares),
         _of_response(words, overlap, question, documents, response),
-        _of_topics(words, shares),
+        _of_topics(words, shares) if shares.asked else None,
         np.array([length for length in words.lengths if length], np.intp),
-        float(np.add.reduce(matches)) / len(matches) if shares.asked and len(matches) else None,
+        _match(shares) if shares.asked and documents else None,
     )
+
+
+def _match(shares: QuestionShares) -> float:
+    return float(np.add.reduce(shares.documents)) / (len(shares.documents) or 1)
 
 
 def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionShares) -> Floats:
@@ -230,7 +243,7 @@ def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
 
 def _new_numbers(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> Sequence[int]:
     """Return, by response sentence, how many different numbers neither documents nor question have."""
-    stated = [*map(numbers_of, response)]
+    stated = [*map(numbers_of, without_item_numbers(response))]
     if not any(stated) or not any(documents):
         return [0] * len(response)
     known = numbers_of(" ".join([question, *[" ".join(document) for document in documents]]))

@@ -3,32 +3,35 @@
 It compares words (`words.py`, `overlap.py`, `pairs.py`), describes every sentence by a few numbers (`features.py`) and
 turns these into probabilities by a fitted model (`model.py`). `benchmarks/fit_local_labeler.py` fits the model and
 prints its accuracy.
-Relevance uses the response as a hint, although its definition does not.
+Relevance uses the response as a hint, although its definition does not. `retrieval.match` compares question and
+documents alone.
 """
 
 import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache, partial
 from typing import Final, Protocol
 
 from ragtide_schemas import RagInteraction, SentenceProbabilities
+from ragtide_schemas.metric_definitions import MATCH
 
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason
-from ...metrics.trace import TRACE, all_absent, expected_trace_metrics, of_refusal
+from ...metrics.trace import TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
 from ...text.languages import language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .correction import Correction
 from .correction_file import LoadedCorrection
-from .features import extract
+from .features import InteractionFeatures, extract
 from .model import shipped
 from .overlap import TooManyMatchesError
 from .togetherness import TOGETHERNESS
 
-SHIPPED_VERSION: Final = f"5-{SPLITTER_ID}"
+SHIPPED_VERSION: Final = f"6-{SPLITTER_ID}"
 """Version of the labeler with the shipped model alone."""
 
 LANGUAGES: Final = {
@@ -80,8 +83,9 @@ class LocalLabeler:
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the expected TRACe scores of one interaction.
 
-        All metrics are absent in an unknown language, without documents or a response, and if response and documents
-        share more words than are compared (`MOST_MATCHES`).
+        All metrics are absent in an unknown language, without documents, and if response and documents share more words
+        than are compared (`MOST_MATCHES`). Without a response there is `retrieval.match` alone. It is absent, as is
+        relevance, if the question is in another language than the documents.
         """
         similar: Sequence[float] | None = ()
         if self._similarity is not None and nothing_to_label(interaction) is None:
@@ -116,27 +120,61 @@ class LocalLabeler:
             similarity: of the interaction, if the correction needs it.
         """
         nothing = nothing_to_label(interaction)
-        if nothing is not None:
-            return Labeling(*all_absent(nothing).qualified(TRACE))
+        if interaction.nothing_retrieved:
+            return _absent(AbsentReason.NOTHING_RETRIEVED)
         sentences = cut(interaction)
         if not _is_supported(sentences):
-            return Labeling(*all_absent(AbsentReason.LANGUAGE_NOT_SUPPORTED).qualified(TRACE))
+            return _absent(nothing or AbsentReason.LANGUAGE_NOT_SUPPORTED)
         try:
-            labels = probabilities(sentences, self._correction, similarity)
+            features = _features(sentences)
         except TooManyMatchesError:
-            return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
+            return _absent(AbsentReason.TOO_LONG)
+        match = _match(sentences, features)
+        if nothing is not None:
+            return _with_match(Labeling(*all_absent(nothing).qualified(TRACE)), match)
+        labels = _predicted(features, self._correction, similarity)
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
+        if match is AbsentReason.LANGUAGE_NOT_SUPPORTED:
+            expected = without_relevance(expected, match)
         scores, absent = (of_refusal(expected) if sentences.refuses else expected).qualified(TRACE)
-        return Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter)
+        return _with_match(Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter), match)
 
 
 def probabilities(
     sentences: CutInteraction, correction: Correction | None = None, similarity: Sequence[float] = ()
 ) -> SentenceProbabilities:
     """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
-    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response, sentences.language)
+    return _predicted(_features(sentences), correction, similarity)
+
+
+def _features(sentences: CutInteraction) -> InteractionFeatures:
+    documents, response = sentences.plain_documents, sentences.plain_response
+    return extract(sentences.question, documents, response, sentences.language, earlier=sentences.earlier)
+
+
+def _predicted(
+    features: InteractionFeatures, correction: Correction | None, similarity: Sequence[float]
+) -> SentenceProbabilities:
     found = shipped().predict(features)
     return found if correction is None else correction.applied(features, found, similarity)
+
+
+def _absent(reason: AbsentReason) -> Labeling:
+    return _with_match(Labeling(*all_absent(reason).qualified(TRACE)), reason)
+
+
+def _with_match(labeling: Labeling, match: float | AbsentReason) -> Labeling:
+    if isinstance(match, AbsentReason):
+        return replace(labeling, absent={**labeling.absent, MATCH.name: match})
+    return replace(labeling, scores={**labeling.scores, MATCH.name: match})
+
+
+def _match(sentences: CutInteraction, features: InteractionFeatures) -> float | AbsentReason:
+    """Return `retrieval.match`, or why it is absent: a question in another language shares no words with documents."""
+    question = language_of(sentences.question, context=_beginnings(sentences))
+    if question != sentences.language:
+        return AbsentReason.LANGUAGE_NOT_SUPPORTED
+    return AbsentReason.NO_QUESTION_WORDS if features.match is None else features.match
 
 
 def _characters(interaction: RagInteraction) -> int:
@@ -150,6 +188,9 @@ def _is_supported(sentences: CutInteraction) -> bool:
     """
     if sentences.language not in LANGUAGES:
         return False
+    return language_of(" ".join(_beginnings(sentences)), context=sentences.plain_response[:1]) == sentences.language
+
+
+def _beginnings(sentences: CutInteraction) -> list[str]:
     documents = [document for document in sentences.plain_documents[:SAMPLE_DOCUMENTS] if document]
-    beginnings = " ".join([" ".join(document[:SAMPLE_SENTENCES])[:SAMPLE_CHARS] for document in documents])
-    return language_of(beginnings, context=sentences.plain_response[:1]) == sentences.language
+    return [" ".join(document[:SAMPLE_SENTENCES])[:SAMPLE_CHARS] for document in documents]

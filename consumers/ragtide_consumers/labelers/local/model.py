@@ -96,8 +96,9 @@ class LocalModel:
     def predict(self, features: InteractionFeatures) -> SentenceProbabilities:
         """Return the probabilities of all sentence labels of an interaction."""
         relevant = self.probabilities("relevant", features.documents)
-        topics = np.repeat(self.probabilities(TOPIC, features.topics), features.lengths).tolist()
-        relevant = [p * topic for p, topic in zip(relevant, topics, strict=True)]
+        if features.topics is not None:
+            topics = np.repeat(self.probabilities(TOPIC, features.topics), features.lengths).tolist()
+            relevant = [p * topic for p, topic in zip(relevant, topics, strict=True)]
         utilized = self.probabilities("utilized", features.documents)
         supported = self.probabilities("supported", features.response)
         if relevant:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .rarity import rarity_of
-from .words import END, Indices, Vocabulary, numbered, stem_of, tokens
+from .words import END, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -155,7 +155,9 @@ def question_shares(question: str, words: ComparedWords) -> QuestionShares:
 def rarities(question: str, words: ComparedWords) -> Floats:
     """Return the rarity of each content word of the question, as whole multiples of 1 / 65,536, counted in these."""
     known = words.vocabulary
-    found = [rarity_of(stem_of(word)) for word in tokens(question) if known[word] > END]
+    language = known.language
+    asked = tokens(without_ends(question), language)
+    found = [rarity_of(stem_of(word, language), language) for word in asked if known[word] > END]
     return np.rint(np.array(found, np.float64) * _UNIT)
 
 

@@ -20,11 +20,12 @@ def _rarities() -> tuple[Mapping[str, float], float]:
     return stored["rarity"], max(stored["rarity"].values())
 
 
-def rarity_of(stem: str) -> float:
+def rarity_of(stem: str, language: str = "en") -> float:
     """Return the rarity of a stem, above 0: the logarithm of BM25's inverse document frequency.
 
     Args:
         stem: as `stem_of` returns it.
+        language: ISO 639-1 code of its language, as the vocabulary has it.
     """
     known, rarest = _rarities()
-    return known.get(stem, rarest)
+    return known.get(stem, rarest) if language == "en" else rarest

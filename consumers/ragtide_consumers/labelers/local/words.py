@@ -218,6 +218,11 @@ class NumberedWords:
     """The vocabulary that has the numbers."""
 
 
+def without_ends(text: str) -> str:
+    """Return a text without the character that stands between texts."""
+    return text.replace(_END, " ")
+
+
 def numbered(texts: Sequence[str], language: str = "en") -> NumberedWords:
     """Return the content words of texts as numbers.
 
@@ -232,7 +237,7 @@ def numbered(texts: Sequence[str], language: str = "en") -> NumberedWords:
     known = vocabulary(language)
     joined = _BETWEEN.join([*texts, ""])
     if joined.count(_END) != len(texts):  # a text has the character that stands between texts
-        joined = _BETWEEN.join([*(text.replace(_END, " ") for text in texts), ""])
+        joined = _BETWEEN.join([*map(without_ends, texts), ""])
     numbers = np.array([*map(known.__getitem__, tokens(joined, language))], np.intp)
     kept = (numbers > END).nonzero()[0]
     return NumberedWords(numbers.take(kept), np.add.accumulate(numbers == END, dtype=np.intp).take(kept), known)
