@@ -293,7 +293,7 @@ SIMILARITY_SUPPORT: Final = MetricDefinition(
     _SENTENCE_BERT,
     "mean over response sentences of max(0, largest cosine with a document sentence)",
     needs=(*_SENTENCES, *_RESPONSE),
-    does_not_tell="Whether the documents support a sentence: a negated sentence has nearly the same cosine.",
+    does_not_tell="Whether documents support a sentence: changed numbers, other names and negations hardly move it.",
     related=("trace.supported_fraction", "trace.adherence", "similarity.match"),
 )
 
