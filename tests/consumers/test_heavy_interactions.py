@@ -4,6 +4,7 @@ import asyncio
 import math
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -149,11 +150,11 @@ async def test_a_heavy_interaction_holds_up_neither_the_others_nor_signs_of_life
     begun, gate = threading.Event(), threading.Event()
     label_now = LocalLabeler.label_now
 
-    def waits(self: LocalLabeler, interaction: RagInteraction) -> Labeling:
+    def waits(self: LocalLabeler, interaction: RagInteraction, *similar: Sequence[float]) -> Labeling:
         if interaction.interaction_id == "heavy":
             begun.set()
             assert gate.wait(60), "in the event loop this ends only here, since nothing else is done meanwhile"
-        return label_now(self, interaction)
+        return label_now(self, interaction, *similar)
 
     monkeypatch.setattr(LocalLabeler, "label_now", waits)
     interaction = heavy(HEAVY_CHARS // 5)
