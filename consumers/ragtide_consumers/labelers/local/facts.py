@@ -9,8 +9,9 @@ from .words import END, Vocabulary, tokens
 _ITEM: Final = re.compile(r"^\s*\(?\d{1,2}[.)](?=\s)|(?<=[.:!?;])\s{0,3}\(?\d{1,2}[.)]?\s*$")
 """The number of an item of a list, before its text or after the text before it."""
 
+_DIGIT: Final = re.compile(r"\d")
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
-_NO_DIGITS: Final = str.maketrans("", "", ".,")
+_NO_SEPARATORS: Final = str.maketrans("", "", ".,")
 
 _COUNTED: Final = {
     word: number
@@ -24,15 +25,14 @@ _COUNTED: Final = {
     for number, *words in (line.split(),)
     for word in words
 }  # fmt: skip
-_COUNTS: Final = re.compile(rf"(?<!\w)(?:{'|'.join(_COUNTED)})(?!\w)", re.IGNORECASE)
-
 _DENIALS: Final = frozenset(
     (
         "not", "no", "never", "none", "nor", "neither", "cannot", "without", "nothing", "nobody",
         "не", "ни", "нет", "никогда", "без", "нельзя",
     )
 )  # fmt: skip
-_DENIES: Final = re.compile(rf"(?<!\w)(?:{'|'.join(sorted(_DENIALS))})(?!\w)|n['’]t(?!\w)", re.IGNORECASE)
+_NOT: Final = ("n't", "n’t", "N'T", "N’T")
+"""Ends of words that negate."""
 
 _REACH: Final = 3
 """Content words after a negation that it negates, within its part of the sentence."""
@@ -46,9 +46,31 @@ def numbers_of(text: str) -> frozenset[str]:
     >>> sorted(numbers_of("2. Two towers of 1,000 tonnes"))
     ['1000', '2']
     """
-    text = _ITEM.sub(" ", text)
-    digits = [found.translate(_NO_DIGITS) for found in _DIGITS.findall(text)]
-    return frozenset([*digits, *[_COUNTED[found.lower()] for found in _COUNTS.findall(text)]])
+    words = _COUNTED.keys() & tokens(text)
+    digits = _in_digits(_ITEM.sub(" ", text)) if _DIGIT.search(text) else []
+    return frozenset([*digits, *[_COUNTED[word] for word in words]])
+
+
+def missing_numbers(sentences: Sequence[str], texts: Sequence[str]) -> Sequence[int]:
+    """Return, by sentence, how many different numbers none of the texts has.
+
+    Args:
+        sentences: in order; numbers that count them are left out.
+        texts: question and documents.
+    """
+    stated = [*map(numbers_of, without_item_numbers(sentences))]
+    unknown = frozenset().union(*stated)
+    if unknown:
+        joined = " ".join(texts)
+        unknown = unknown.difference(_in_digits(joined))
+        low = joined.lower() if unknown else ""
+        if any(word in low for word, number in _COUNTED.items() if number in unknown):
+            unknown = unknown - numbers_of(joined)
+    return [len(numbers & unknown) for numbers in stated]
+
+
+def _in_digits(text: str) -> list[str]:
+    return [found.translate(_NO_SEPARATORS) for found in _DIGITS.findall(text)]
 
 
 def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:
@@ -78,7 +100,7 @@ def denied_words(text: str, vocabulary: Vocabulary, *, always: bool = False) -> 
         vocabulary: that numbers the words.
         always: whether words are wanted of a text without a negation, too; otherwise both are empty then.
     """
-    if not always and not _DENIES.search(text):
+    if not always and _DENIALS.isdisjoint(tokens(text.casefold())) and not any(end in text for end in _NOT):
         return frozenset(), frozenset()
     affirmed, denied = set(), set()
     for part in _PARTS.split(text.casefold()):

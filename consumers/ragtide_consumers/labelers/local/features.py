@@ -3,13 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import fsum, log1p
 from typing import Final
 
 import numpy as np
 
-from .facts import denied_words, numbers_of, without_item_numbers
+from .facts import denied_words, missing_numbers
 from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionShares, overlap_of, question_shares, words_of
 from .pairs import shared_pairs
 from .words import Indices, tokens
@@ -211,7 +211,7 @@ def _of_response(
             [*map(log1p, n_words)],
             [log1p(n)] * n,
             _away(words, best_in),
-            [*map(log1p, _new_numbers(question, documents, response))],
+            [*map(log1p, missing_numbers(response, [question, *chain.from_iterable(documents)]))],
             [share * most for share, most in zip(_denied(words, best_in, documents, response), best, strict=True)],
         ]
     )
@@ -239,15 +239,6 @@ def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
         missing.difference_update(words.documents[first:last].tolist())
         found.append(len(missing) / (len(own) or 1))
     return found
-
-
-def _new_numbers(question: str, documents: Sequence[Sequence[str]], response: Sequence[str]) -> Sequence[int]:
-    """Return, by response sentence, how many different numbers neither documents nor question have."""
-    stated = [*map(numbers_of, without_item_numbers(response))]
-    if not any(stated) or not any(documents):
-        return [0] * len(response)
-    known = numbers_of(" ".join([question, *[" ".join(document) for document in documents]]))
-    return [len(numbers - known) for numbers in stated]
 
 
 def _denied(

@@ -21,7 +21,7 @@ from ragtide_schemas.metric_definitions import MATCH
 from ...metrics.outcomes import nothing_to_label
 from ...metrics.scores import AbsentReason
 from ...metrics.trace import TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
-from ...text.languages import language_of
+from ...text.languages import evident_by_words, language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
 from .correction import Correction
@@ -171,8 +171,8 @@ def _with_match(labeling: Labeling, match: float | AbsentReason) -> Labeling:
 
 def _match(sentences: CutInteraction, features: InteractionFeatures) -> float | AbsentReason:
     """Return `retrieval.match`, or why it is absent: a question in another language shares no words with documents."""
-    question = language_of(sentences.question, context=_beginnings(sentences))
-    if question != sentences.language:
+    question, language = sentences.question, sentences.language
+    if evident_by_words(question) != language and language_of(question, context=_beginnings(sentences)) != language:
         return AbsentReason.LANGUAGE_NOT_SUPPORTED
     return AbsentReason.NO_QUESTION_WORDS if features.match is None else features.match
 

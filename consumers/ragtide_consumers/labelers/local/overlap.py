@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from math import log1p
+from math import fsum, log1p
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .rarity import rarity_of
-from .words import END, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
+from .words import LONGEST_WORD, MOST_WORDS, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -136,29 +136,34 @@ def question_shares(question: str, words: ComparedWords) -> QuestionShares:
         question: the question.
         words: the words of its interaction.
     """
-    wanted, lengths = len(words.numbers), words.lengths
-    weights = np.zeros(wanted + 1)
-    weights[words.question] = rarities(question, words)
-    whole = float(np.add.reduce(weights))
-    # The last place is that of all other words.
-    there = weights.take(words.documents) > 0
-    sentence, word = _split(_different(words.sentence_of[there] * wanted + words.documents[there]), wanted)
-    document_of = np.repeat(np.arange(len(lengths)), lengths)
-    document, said = _split(_different(document_of.take(sentence) * wanted + word), wanted)
-    return QuestionShares(
-        whole > 0,
-        _sums(sentence, weights[word], words.n) / max(whole, 1.0),
-        _sums(document, weights[said], len(lengths)) / max(whole, 1.0),
-    )
+    weights = dict(zip(words.question.tolist(), rarities(question, words), strict=True))
+    whole = max(fsum(weights.values()), 1.0)
+    asked = np.zeros(len(words.numbers) + 1, np.bool_)  # the last place is that of all other words
+    asked[words.question] = True
+    there = asked.take(words.documents).nonzero()[0]
+    found = {*zip(words.sentence_of[there].tolist(), words.documents[there].tolist(), strict=True)}
+    document_of = [place for place, length in enumerate(words.lengths) for _ in range(length)]
+    sentences, documents = [0.0] * words.n, [0.0] * len(words.lengths)
+    for sentence, place in found:
+        sentences[sentence] += weights[place]
+    for document, place in {(document_of[sentence], place) for sentence, place in found}:
+        documents[document] += weights[place]
+    # All sums are those of whole numbers, so their order does not matter.
+    return QuestionShares(bool(weights), np.array(sentences) / whole, np.array(documents) / whole)
 
 
-def rarities(question: str, words: ComparedWords) -> Floats:
+def rarities(question: str, words: ComparedWords) -> list[float]:
     """Return the rarity of each content word of the question, as whole multiples of 1 / 65,536, counted in these."""
-    known = words.vocabulary
-    language = known.language
-    asked = tokens(without_ends(question), language)
-    found = [rarity_of(stem_of(word, language), language) for word in asked if known[word] > END]
-    return np.rint(np.array(found, np.float64) * _UNIT)
+    language = words.vocabulary.language
+    asked = [word[: LONGEST_WORD + 1] for word in tokens(without_ends(question), language)]
+    return [*filter(None, [_rarity(word, language) for word in asked])]
+
+
+@lru_cache(MOST_WORDS)
+def _rarity(word: str, language: str) -> float:
+    """Return the rarity of a word, counted in 1 / 65,536; 0 of a stop word, which a long word never is."""
+    stem = word if len(word) > LONGEST_WORD else stem_of(word, language)
+    return float(round(rarity_of(stem, language) * _UNIT)) if stem else 0.0
 
 
 def overlap_of(words: ComparedWords) -> Overlap:
