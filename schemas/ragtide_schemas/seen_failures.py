@@ -29,7 +29,6 @@ SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {
             ),
             "does not see": ("swapped entity",),
             "absent for": ("another language",),
-            "moves with": ("padding",),
         },
         "trace.supported_fraction": {
             "sees": (
@@ -43,7 +42,6 @@ SEEN: Final[Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]] = {
             ),
             "does not see": ("swapped entity",),
             "absent for": ("another language",),
-            "moves with": ("padding",),
         },
         "retrieval.match": {"sees": ("broken retriever", "wrong documents", "half wrong documents")},
     }

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
+from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_consumers.text.sentences import cut, located, placed, split_sentences
 
 pytestmark = pytest.mark.pure
@@ -225,6 +226,64 @@ def test_a_claim_beside_courtesy_or_a_source_is_a_claim() -> None:
     (sentence,) = located(text, answer=True)
     assert text[sentence.start : sentence.end] == "Built in Paris\n\nThe tower is tall."
     assert "Paris" in sentence.plain
+
+
+AROUND = {
+    "en": ("That's a great question!", "I hope this helps! Let me know if you have any other questions."),
+    "ru": ("Отличный вопрос!", "Надеюсь, это поможет! Если у вас есть ещё вопросы, обращайтесь."),
+    "de": ("Das ist eine gute Frage!", "Ich hoffe, das hilft! Falls Sie noch Fragen haben, helfe ich gerne."),
+    "fr": ("Bonne question !", "J’espère que cela vous aide ! N'hésitez pas à demander."),
+    "es": ("¡Buena pregunta!", "¡Espero que esto ayude! Si tienes más preguntas, avísame."),
+    "it": ("Ottima domanda!", "Spero che questo ti aiuti! Fammi sapere se hai altre domande."),
+    "pt": ("Ótima pergunta!", "Espero que isso ajude! Se tiver mais perguntas, me avise."),
+    "pl": ("Dobre pytanie!", "Mam nadzieję, że to pomoże! Daj znać."),
+    "ro": ("Bună întrebare!", "Sper că acest lucru vă ajută!"),
+    "sv": ("Bra fråga!", "Hoppas det hjälper!"),
+    "no": ("Godt spørsmål!", "Jeg håper dette hjelper!"),
+    "tr": ("İyi soru!", "Umarım bu bilgi yardımcı olur."),
+    "id": ("Pertanyaan bagus!", "Semoga membantu!"),
+    "vi": ("Câu hỏi hay!", "Hy vọng thông tin này hữu ích."),
+    "el": ("Καλή ερώτηση!", "Ελπίζω αυτό να βοηθά!"),
+    "he": ("שאלה מצוינת!", "מקווה שזה עוזר!"),
+    "ar": ("سؤال رائع!", "آمل أن يكون هذا مفيدًا."),
+    "fa": ("سوال خوبی است!", "امیدوارم این پاسخ مفید باشد."),
+    "hi": ("अच्छा सवाल है!", "उम्मीद है कि यह जानकारी मददगार होगी।"),
+    "zh": ("这是一个很好的问题！", "希望这对您有帮助！如果您还有其他问题，请随时告诉我。"),
+    "ja": ("良い質問ですね！", "お役に立てれば幸いです。"),
+    "th": ("คำถามที่ดีมากครับ", "หวังว่าข้อมูลนี้จะเป็นประโยชน์"),
+}
+
+
+def test_praise_of_the_question_and_offers_claim_nothing_in_every_language_of_the_labeler() -> None:
+    assert AROUND.keys() == LANGUAGES.keys()
+    for language, (before, after) in AROUND.items():
+        for text in (before, after, f"{before}\n\n{after}"):
+            assert located(text, language, answer=True) == [], text
+        claims = located(f"{before}\n\nEiffel built it in 1889.\n\n{after}", answer=True)
+        assert [found.plain for found in claims] == ["Eiffel built it in 1889."], language
+
+
+@given(st.sampled_from([*AROUND.values()]), st.sampled_from([": ", "; "]))
+def test_a_claim_after_praise_or_a_hope_is_kept(around: tuple[str, str], mark: str) -> None:
+    for courtesy in around:
+        text = courtesy.rstrip("!.。！ ") + f"{mark}the tower stands in Paris."
+        assert "the tower stands in Paris" in " ".join(found.plain for found in located(text, answer=True)), text
+
+
+def test_an_answer_that_begins_like_courtesy_is_a_claim() -> None:
+    for claim in (
+        "Great question: the tower was built in 1889.",
+        "I hope this helps: the tower stands in Paris.",
+        "Good question papers are kept for five years.",
+        "Das ist eine gute Frage des Preises.",
+        "Ich hoffe, die Maschine hilft den Bauern.",
+        "Wenn Sie den Deckel öffnen, stoppt die Pumpe.",
+        "Si vous avez froid, fermez la fenêtre.",
+        "Si necesita más de 5 piezas, llame.",
+        "这是一个很好的问题，答案是巴黎。",
+        "希望号火星探测器于七月发射。",
+    ):
+        assert len(located(claim, answer=True)) == 1, claim
 
 
 def test_an_answer_of_courtesy_alone_claims_nothing() -> None:

@@ -1,7 +1,8 @@
 """Tells which parts of an answer claim nothing: sources, links, courtesy, headings; and whether it is a refusal. No I/O.
 
-Lists of phrases in English and Russian; refusals also in German, French and Spanish. Phrases are compared word by word
-or by patterns of bounded length, so the work is linear in the length of the answer.
+Lists of phrases in English and Russian; refusals also in German, French and Spanish; praise of the question, hopes and
+offers of help in every language of the local labeler. Phrases are compared word by word or by patterns of bounded
+length, so the work is linear in the length of the answer.
 """
 
 import re
@@ -256,7 +257,110 @@ _COURTESY_BEGINS: Final = tuple(
 )  # fmt: skip
 """Begins of sentences that are courtesy as a whole."""
 
-_CLAIM_IN_COURTESY: Final = _set("because since but although therefore however потому но однако хотя поэтому так")
+_CLAIM_IN_COURTESY: Final = _set(
+    "because since but although therefore however потому но однако хотя поэтому так weil denn aber jedoch parce car "
+    "cependant porque pero aunque perché ma mas porém bo ale dar men fordi"
+)
+
+_PRAISE: Final = re.compile(
+    "|".join(
+        (
+            r"(?:(?:sure|yes|well|wow|hi|hello|okay|thanks) ){0,2}(?:(?:that's|that is|this is|it's|what|such) an? )?(?:(?:really|very) )?(?:great|good|excellent|interesting|wonderful|fantastic|important|"
+            r"insightful|thoughtful|nice|lovely|brilliant) question(?: to ask)?(?: (?:thanks|thank you) for asking)?",
+            r"(?:(?:это|какой) )?(?:(?:очень|действительно) )?(?:хороший|отличный|интересный|прекрасный|замечательный|важный) вопрос",
+            r"(?:(?:das ist|was für) eine )?(?:(?:sehr|wirklich) )?(?:gute|tolle|interessante|ausgezeichnete|spannende|wichtige) frage",
+            r"(?:(?:c'est|voilà) une |quelle )?(?:très )?(?:(?:bonne|excellente|belle) question|question (?:très )?(?:intéressante|pertinente))",
+            r"(?:(?:es|esa es|esta es) una |qué )?(?:muy )?(?:buena|excelente|gran|interesante) pregunta",
+            r"(?:(?:questa )?è una |che )?(?:molto )?(?:bella|buona|ottima|eccellente|interessante) domanda",
+            r"(?:(?:ess?[at] |esta )?é uma |que )?(?:muito )?(?:boa|ótima|excelente|interessante) pergunta",
+            r"(?:to )?(?:(?:bardzo|naprawdę) )?(?:dobre|świetne|ciekawe|doskonałe) pytanie",
+            r"(?:(?:este |e )?o )?(?:foarte )?(?:(?:bună|excelentă) întrebare|întrebare (?:foarte )?(?:bună|interesantă|excelentă))",
+            r"(?:det är en |vilken )?(?:(?:mycket|väldigt|riktigt) )?(?:bra|utmärkt|intressant) fråga",
+            r"(?:det er et |for et )?(?:(?:veldig|meget) )?(?:godt|bra|flott|interessant) spørsmål",
+            r"(?:bu )?(?:çok )?(?:iyi|güzel|harika) (?:bir )?soru",
+            r"(?:(?:itu|ini) )?(?:adalah )?pertanyaan (?:yang )?(?:sangat )?(?:bagus|menarik|baik)",
+            r"(?:(?:đó|đây) là (?:một )?)?câu hỏi (?:rất )?(?:hay|tuyệt vời|thú vị)",
+            r"(?:(?:αυτή )?είναι μια )?(?:πολύ )?(?:καλή|εξαιρετική|ωραία|ενδιαφέρουσα) ερώτηση",
+            r"(?:(?:זו|זאת) )?שאלה (?:טובה|מצוינת|נהדרת|מעניינת)(?: מאוד)?",
+            r"(?:(?:هذا|إنه) )?سؤال (?:جيد|رائع|ممتاز)(?: جداً?)?",
+            r"(?:(?:چه|این) )?س[وؤ]ال (?:بسیار )?(?:خوبی?|جالبی?|عالی)(?: است)?",
+            r"(?:यह (?:एक )?)?(?:बहुत )?(?:अच्छा|बढ़िया|दिलचस्प) (?:सवाल|प्रश्न)(?: है)?",
+            r"(?:这(?:真?是)(?:一?个)?)?(?:非常|很)?(?:好|棒)的?问题|问得好",
+            r"(?:とても|非常に)?(?:[良い]い|よい|素晴らしい)ご?質問(?:です)?ね?",
+            r"(?:(?:นี่)?เป็น)?คำถาม(?:ที่)?ดี(?:มาก)?(?:ครับ|ค่ะ)?",
+        )
+    )
+)
+"""Sentences that praise the question, in the languages of the local labeler."""
+
+_LONGEST_PRAISE: Final = 60
+
+_HOPE_OR_OFFER: Final = re.compile(
+    "(?:"
+    + "|".join(
+        (
+            r"hopefully (?:this|that|it) (?:helps|answers|clarifies|clears)",
+            r"(?:ich hoffe|hoffentlich) (?:dass )?(?:(?:das|dies|es|(?:dies|mein)e antwort|diese informationen) (?:\w+ ){0,4}(?:hilft|geholfen|helfen|"
+            r"hilfreich|beantwortet|weiter)|(?:hilft|helfen) (?:ihnen|dir|euch)? ?(?:das|dies|diese))",
+            r"(?:wenn|falls|sollten|haben|hast) (?:sie|du|ihr) (?:(?:noch|sonst|weitere|mehr|andere|irgendwelche) ){1,2}(?:fragen|hilfe|informationen|details)",
+            r"(?:lassen sie es|lass es|lassen sie|lass|geben sie|gib|sagen sie|sag) (?:mich|mir) (?:gerne )?(?:wissen|bescheid)",
+            r"zögern sie nicht|zögere nicht|(?:kann|darf) ich (?:ihnen|dir) (?:noch|sonst|weiter)",
+            r"(?:j'espère|en espérant) que (?:cela|ça|ceci|cette réponse|ces informations|cette explication) (?:(?:vous|te|pourra|pourront|a|ont|est|sera) ){0,3}"
+            r"(?:t'|vous )?(?:aid\w+|util\w+|répond\w*)",
+            r"si (?:vous avez|tu as) (?:d'autres|encore des|la moindre|des) question|n'hésitez pas à|n'hésite pas à|(?:faites|fais) moi savoir|"
+            r"si (?:vous avez|tu as) besoin d(?:e plus|'autre|'aide)|puis je vous aider",
+            r"(?:espero|ojalá) (?:que )?(?:esto|eso|esta respuesta|esta información) (?:(?:te|le|les|haya|sea|resulte) ){0,3}(?:ayud\w+|sirv\w+|servido|útil|aclar\w+)",
+            r"si (?:tienes?|tienen|necesitas?|necesitan) (?:(?:más|alguna|otras?|algún|cualquier) ){1,2}(?:preguntas?|dudas?|ayuda|información|detalles)|"
+            r"no dudes? en|no duden en|(?:hágame|házmelo) saber|avísame si|(?:hay algo más|en qué más)",
+            r"spero che (?:questo|ciò|questa risposta|queste informazioni) (?:(?:ti|vi|le|possa|possano|sia|siano|stato|stata|state) ){0,3}(?:aiut\w+|util\w+|risponda|d'aiuto|essere)",
+            r"se (?:hai|ha|avete) (?:altre|ulteriori|bisogno di (?:altre|ulteriori)) (?:domande|informazioni)|non (?:esitare|esiti) a|(?:fammi|mi faccia) sapere",
+            r"espero que (?:isso|isto|ess?[at] resposta|esta resposta|estas informações) (?:(?:te|o|a|lhe|tenha|seja|sejam) ){0,3}(?:ajud\w+|úte?i[ls]|esclareça)|espero ter ajudado",
+            r"se (?:você )?(?:tiver|precisar de) (?:(?:mais|outras?|alguma) ){1,2}(?:perguntas?|dúvidas?|informações|ajuda)|não hesite em|fique à vontade para|me avise se",
+            r"mam nadzieję że (?:to|ta odpowiedź|te informacje) (?:(?:ci|państwu|panu|pani|jest|są|będzie|będą|było) ){0,2}(?:pom\w+|przydatn\w+)",
+            r"(?:jeśli|jeżeli) (?:masz|mają państwo|potrzebujesz) (?:(?:jeszcze|więcej|inne|dodatkowe|jakieś|dalsze|dodatkowych) ){1,2}(?:pytania|pytań|informacji|pomocy)|"
+            r"daj (?:mi )?znać|nie wahaj się|proszę dać znać",
+            r"sper că (?:acest lucru|aceasta|asta|acest răspuns|aceste informații) (?:(?:vă|te|v|a|ți|este|sunt|fost|i) ){0,3}(?:ajut\w*|util\w*|de ajutor)",
+            r"dacă (?:mai )?(?:aveți|ai) (?:alte |și alte )?(?:întrebări|nevoie de (?:mai mult|alt|ajutor))|nu (?:ezitați|ezita) să",
+            r"(?:jag )?hoppas (?:att )?(?:det|detta|det här|svaret) (?:(?:var|är|har|kan) )?(?:hjälp\w*|till hjälp|besvarar)",
+            r"om du (?:har|behöver) (?:(?:några|fler|andra|mer|ytterligare) ){1,2}(?:frågor|hjälp|information)|tveka inte|låt mig veta|hör gärna av",
+            r"(?:jeg )?håper (?:at )?(?:det|dette|svaret) (?:(?:var|er|har|kan) )?(?:hjelp\w*|hjalp|til hjelp|nyttig|besvarer)",
+            r"(?:hvis|om) du (?:har|trenger) (?:(?:noen|flere|andre|mer|ytterligere) ){1,2}(?:spørsmål|hjelp|informasjon)|ikke nøl|gi meg beskjed|si gjerne fra",
+            r"umarım (?:bu )?(?:(?:bilgi|bilgiler|cevap|yanıt|açıklama) )?(?:size )?(?:yardımcı|faydalı|yararlı|işinize)|başka (?:bir )?soru|daha fazla (?:bilgi|yardım|sorunuz)\w* (?:ihtiyac|var|isters)|sormaktan çekinme",
+            r"semoga (?:(?:ini|jawaban ini|informasi ini|penjelasan ini) )?(?:(?:dapat|bisa) )?(?:membantu|bermanfaat|berguna)",
+            r"(?:jika|kalau|apabila) (?:(?:anda|kamu) )?(?:memiliki|punya|ada|membutuhkan) (?:pertanyaan|informasi|bantuan) (?:lain|lebih|tambahan)|jangan ragu|beri tahu saya jika",
+            r"(?:tôi )?(?:hy|hi) vọng (?:rằng )?(?:(?:điều|thông tin|câu trả lời|những thông tin) (?:này|trên) )?(?:(?:sẽ|có thể|đã) )?(?:giúp|hữu ích)",
+            r"nếu (?:bạn|anh|chị) (?:có|còn|cần) (?:(?:thêm|bất kỳ) ){0,2}(?:câu hỏi|thắc mắc|hỗ trợ|thông tin)|đừng ngần ngại|hãy cho tôi biết nếu",
+            r"ελπίζω (?:(?:αυτό|η απάντηση|αυτές οι πληροφορίες|ότι αυτό) )?(?:(?:να|σας|σε|ήταν) ){0,3}(?:βο[ηή]θ\w*|χρήσιμ\w*)",
+            r"[αε]ά?ν (?:έχετε|έχεις|χρειάζεστε|χρειάζεσαι) (?:(?:άλλεσ|άλλη|περισσότερεσ|κάποια|επιπλέον) ){1,2}(?:ερωτήσεισ|ερώτηση|πληροφορίεσ|βοήθεια|απορίεσ)|μη διστάσε",
+            r"(?:אני )?מקוו(?:ה|ים) ש(?:זה|התשובה|המידע) (?:(?:היה|היתה) )?(?:עוזר|עזר|יעזור|מועיל|עזרה|עונה)|אם יש (?:לך|לכם) (?:עוד )?שאלות|אל תהסס",
+            r"(?:آمل|أتمنى|أرجو|نأمل) أن (?:يكون|تكون|يساعد|تساعد|يفيد|تفيد)\w* (?:هذا|هذه|ذلك|الإجابة)",
+            r"(?:إذا|إن) (?:كان|كانت) (?:لديك|لديكم) (?:أي(?:ة)? |المزيد من )?(?:أسئلة|سؤال|الأسئلة|استفسار)|لا تتردد",
+            r"امیدوارم (?:که )?(?:این )?(?:(?:پاسخ|اطلاعات|توضیحات) )?(?:(?:به|برای) شما |برایتان )?(?:کمک|مفید)|اگر س[وؤ]ال(?:ات)? (?:دیگر|بیشتر)",
+            r"(?:मुझे )?(?:उम्मीद|आशा) है (?:कि )?(?:यह|इससे|ये)(?: जानकारी)?(?: आप(?:की|को|के लिए))? (?:मदद|सहाय|उपयोगी)|(?:यदि|अगर) आप(?:के पास|के|को|का) (?:कोई )?(?:और|अन्य) (?:प्रश्न|सवाल|मदद|जानकारी)|बेझिझक",
+            r"我?希望(?:这些?|以上)?(?:信息|回答|内容|解释)?(?:能够?|可以)?(?:对[你您])?(?:有所?)?帮(?:助|到)|(?:如果|若)[你您](?:还|仍)?(?:有|需要)(?:任何)?(?:其他|更多|别的)|如有(?:其他|任何|更多)|(?:请|欢迎)随时",
+            r"(?:この|以上の)?(?:回答|情報|説明|これ)?が?(?:少しでも)?(?:お役に立て|参考になれ|ご参考になれ|お役に立ちましたら)|(?:他に|ほかに|さらに)(?:も|何か)?(?:ご質問|質問|ご不明|知りたい)|ご(?:不明な?点|質問)が|お気軽に",
+            r"(?:ฉัน|ผม)?หวังว่า(?:ข้อมูล|คำตอบ|สิ่ง)?(?:นี้|นี่|เหล่านี้)?(?:จะ)?(?:ช่วย|เป็นประโยชน์|มีประโยชน์)|(?:หาก|ถ้า)(?:คุณ|ท่าน)?(?:มี|ต้องการ)(?:คำถาม|ข้อสงสัย|ข้อมูล|ความช่วยเหลือ)(?:อื่น|เพิ่ม)|อย่าลังเล",
+        )
+    )
+    + r")\D{0,120}"
+)
+"""Sentences that hope to have helped or offer more help, by their first words; no number stands after these."""
+
+_PUNCTUATION: Final = re.compile(r"[\s.,!?;…—–\-\"“”„«»¡¿*()।。！？，、؟،؛\u0307]+")
+_COLON_INSIDE: Final = re.compile(r"[:：;；]\s{0,3}\w")
+
+
+def _is_around_answer(text: str) -> bool:
+    """Return whether a sentence praises the question, hopes to have helped, or offers more help."""
+    joined = _PUNCTUATION.sub(" ", text.casefold().replace("’", "'").replace("i\u0307", "i").replace("ё", "е")).strip()
+    if len(joined) <= _LONGEST_PRAISE and _PRAISE.fullmatch(joined):
+        return True
+    return (
+        _HOPE_OR_OFFER.fullmatch(joined) is not None
+        and _COLON_INSIDE.search(text) is None
+        and _CLAIM_IN_COURTESY.isdisjoint(joined.split())
+    )
+
 
 _LEAD_BEGINS: Final = (
     "here is", "here are", "here's", "here's what", "below is", "below are", "the following", "based on", "according to",
@@ -288,7 +392,11 @@ _FIRST_WORDS: Final = (
 
 def is_courtesy(text: str) -> bool:
     """Return whether a sentence of an answer is courtesy: `Sure!`, `I hope this helps.`, `Let me know if ...`."""
-    if len(text) > 250 or text.partition(" ")[0].casefold().strip(".,!:;…—–\"'«") not in _FIRST_WORDS:
+    if len(text) > 250:
+        return False
+    if _is_around_answer(text):
+        return True
+    if text.partition(" ")[0].casefold().strip(".,!:;…—–\"'«") not in _FIRST_WORDS:
         return False
     words = words_of(text)
     while len(words) > 1 and words[0] in _OPENING:
@@ -306,7 +414,7 @@ def is_courtesy(text: str) -> bool:
         and not _LEAD_WORDS.isdisjoint(words)
     ):
         return ":" not in text.rstrip(" :")
-    if not joined.startswith(_COURTESY_BEGINS):
+    if not joined.startswith(_COURTESY_BEGINS) or _COLON_INSIDE.search(text):
         return False
     return _CLAIM_IN_COURTESY.isdisjoint(words) and len(words) <= 30
 
