@@ -101,6 +101,20 @@ def failures_of(labeler: str, metric: str) -> Failures:
     return {sight: found[sight] for sight in SIGHTS if sight in found}
 
 
+BROKEN_RETRIEVER: Final = "broken retriever"
+"""The kind of failure in which the documents are those of another question, and the answer is taken from them."""
+
+
+def misses(labeler: str, metric: str, failure: str) -> bool:
+    """Return whether numbers that were measured do not follow a kind of failure, or only partly.
+
+    >>> [misses("local", metric, BROKEN_RETRIEVER) for metric in ("retrieval.match", "trace.adherence", "own.f1")]
+    [False, True, False]
+    """
+    found = failures_of(labeler, metric)
+    return bool(found) and failure not in found.get("sees", ())
+
+
 def sees_of(labeler: str, metric: str) -> str | None:
     """Return a phrase about the failures that a shipped labeler's numbers of a metric follow; None if not measured."""
     return failures_in_words(failures_of(labeler, metric)) or None

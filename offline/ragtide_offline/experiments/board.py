@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isclose
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,9 @@ from ragtide_aggregator.statistics.comparing import Difference
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import IntervalOptions
+from ragtide_schemas.fitness import BROKEN_RETRIEVER, misses
 from ragtide_schemas.html_tables import html_table
+from ragtide_schemas.metric_definitions import MATCH
 from ragtide_schemas.short_repr import short_repr
 
 from .differences import decided, difference_of, differences
@@ -29,6 +32,9 @@ _COLUMNS: Final = (
 
 LATENCIES: Final = (0.5, 0.95)
 """Quantiles of latency on the leaderboard."""
+
+OTHER_DOCUMENTS: Final = 0.05
+"""From this share of items with different documents the configs count as different in what they retrieve."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,6 +128,8 @@ class Board:
     """Largest probability that any stop of the race is wrong; None without a race."""
     outlook: Projection | None = None
     """Mean of the leader over other items, if these items are a random sample of them; None while not all have run."""
+    warning: str | None = None
+    """A sentence if the configs retrieve different documents, and the metric does not follow a broken retriever."""
 
     @property
     def leader(self) -> BoardRow | None:
@@ -216,6 +224,34 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         margin=plan.race.margin if plan.race.enabled else None,
         alpha=1 - plan.race.confidence if plan.race.enabled else None,
         outlook=_outlook(state, rows[0], counted[rows[0].name], options) if rows else None,
+        warning=_warning(state),
+    )
+
+
+def _warning(state: ExperimentState) -> str | None:
+    """Return a sentence if the metric does not follow a broken retriever, and the configs retrieve other documents.
+
+    `retrieval.match` depends on question and documents alone: configs that differ in it have different documents.
+    """
+    metric, labelers = state.plan.metric, set[str]()
+    matches: dict[int, list[float]] = {}
+    for one in state.shown:
+        for item, result in state.counted(one.config.name):
+            if result.event is None:
+                continue
+            if metric in result.event.scores:
+                labelers.add(result.event.labeler)
+            if MATCH.name in result.event.scores:
+                matches.setdefault(item, []).append(result.event.scores[MATCH.name])
+    blind = [name for name in sorted(labelers) if misses(name, metric, BROKEN_RETRIEVER)]
+    pairs = [found for found in matches.values() if len(found) > 1]
+    different = sum(not isclose(min(found), max(found), abs_tol=1e-9) for found in pairs)
+    if not blind or different < max(OTHER_DOCUMENTS * len(pairs), 1):
+        return None
+    return (
+        f"The configs retrieved different documents for {different:,} of {len(pairs):,} items, and {metric} of the "
+        f"labeler {blind[0]} does not see a broken retriever: compare {MATCH.name}, too, between configs with equally "
+        "many documents."
     )
 
 

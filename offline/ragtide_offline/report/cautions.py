@@ -26,6 +26,7 @@ def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], s
     """
     return [
         *unfinished(board),
+        *([] if board.warning is None else [board.warning]),
         *_missing(board),
         *_several_labelers(labelers),
         *_looks(state, board),

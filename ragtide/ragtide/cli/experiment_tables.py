@@ -135,6 +135,8 @@ def _head(board: Board, *, driven: bool) -> Text:
     )
     if board.paused and not board.completed:
         text.append(f"\n{board.paused}", style="yellow")
+    if board.warning is not None:
+        text.append(f"\n{printable(board.warning)}", style="yellow")
     return text
 
 
