@@ -1,6 +1,7 @@
 """Fit the local labeler's model, and print how good it is, with intervals and beside constants and judges.
 
-    python benchmarks/fit_local_labeler.py RAGBENCH.jsonl[.gz] [--clapnq FILE] [--expertqa FILE] [--write]
+    python benchmarks/fit_local_labeler.py RAGBENCH.jsonl[.gz] [--clapnq FILE] [--expertqa FILE] [--before FILE]
+        [--write]
 
 Needs lightgbm. Fitted on RAGBench rows with their own sentence cuts (CC BY 4.0; only numbers go into the package).
 Every subset, and every row in it but for its `sample_weight`, counts the same, however many sentences it has. Logistic
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from ragtide_consumers.labelers.local.adjustment import STEEPEST
 from ragtide_consumers.labelers.local.features import InteractionFeatures, extract
 from ragtide_consumers.labelers.local.model import (
     LABELS,
@@ -504,16 +506,25 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
 
 
 def predictions(rows: Sequence[Labeled], part: Callable[[Labeled], object]) -> dict[str, Floats]:
-    """Return predicted and true scores, each row predicted by a model of those in other parts.
+    """Return predicted and true scores, each row predicted by a model of those in other parts."""
+    models: dict[object, LocalModel] = {}
+
+    def model_of(row: Labeled) -> LocalModel:
+        if part(row) not in models:
+            models[part(row)] = LocalModel.read(fit([other for other in rows if part(other) != part(row)]))
+        return models[part(row)]
+
+    return scores_by(rows, model_of)
+
+
+def scores_by(rows: Sequence[Labeled], model_of: Callable[[Labeled], LocalModel]) -> dict[str, Floats]:
+    """Return predicted and true scores, each row predicted by its model.
 
     The names of the scores of spoilt rows begin with that of the corruption; NaN where it cannot be applied.
     """
     found: dict[str, list[float]] = {}
-    models: dict[object, LocalModel] = {}
     for row in rows:
-        if part(row) not in models:
-            models[part(row)] = LocalModel.read(fit([other for other in rows if part(other) != part(row)]))
-        model = models[part(row)]
+        model = model_of(row)
         labels = row.clean.labels
         # RAGBench stores 1 where nothing is relevant; our profile calls that absent, so it does not count.
         any_relevant = bool(labels["relevant"].any())
@@ -576,6 +587,29 @@ def report_spoilt(table: Table, found: dict[str, Floats]) -> None:
         table.line(f"{name}: {score}", spoilt_auroc, found[score], found[f"{name}: {score}"])
 
 
+def report_differences(table: Table, found: dict[str, Floats], other: dict[str, Floats]) -> None:
+    """Print how much better spoilt rows, and GPT-4's labels, are told than by another model, on the same samples."""
+
+    def more(clean: Floats, spoilt: Floats, clean_before: Floats, spoilt_before: Floats) -> float:
+        return spoilt_auroc(clean, spoilt) - spoilt_auroc(clean_before, spoilt_before)
+
+    def more_unsupported(now: Floats, before: Floats, bad: Floats) -> float:
+        return auroc(-now, bad) - auroc(-before, bad)
+
+    def more_error(now: Floats, before: Floats, truth: Floats) -> float:
+        weights = np.ones(len(truth))
+        return error(now, truth, weights) - error(before, truth, weights)
+
+    for name, score in SEEN:
+        if score != "match":
+            spoilt = f"{name}: {score}"
+            table.line(spoilt, more, found[score], found[spoilt], other[score], other[spoilt])
+    bad = 1 - found["true adherence"]
+    table.line("unsupported response, AUROC", more_unsupported, found["adherence"], other["adherence"], bad)
+    for score in SHARES:
+        table.line(f"{score}, RMSE", more_error, found[score], other[score], found[f"true {score}"])
+
+
 FIFTHS = 5
 
 
@@ -597,8 +631,8 @@ def stored(rows: Sequence[Labeled], name: str) -> Floats:
     return np.array([np.nan if row.row.get(name) is None else float(row.row[name]) for row in rows])
 
 
-def report_ragbench(rows: Sequence[Labeled]) -> None:
-    """Print the agreement with RAGBench's labels."""
+def report_ragbench(rows: Sequence[Labeled], other: LocalModel | None) -> None:
+    """Print the agreement with RAGBench's labels, and the differences from another model."""
     subsets = np.array([row.subset for row in rows])
     weights = np.array([row.weight for row in rows])
     found = predictions(rows, lambda row: row.fold)
@@ -617,6 +651,9 @@ def report_ragbench(rows: Sequence[Labeled]) -> None:
     report_calibration(rows, moved)
     print("clean above spoilt, AUROC, fitted without that subset")
     report_spoilt(table, moved)
+    if other is not None:
+        print("the same minus that of the other model, which may have seen the subset")
+        report_differences(table, moved, scores_by(rows, lambda _: other))
     judges = {
         "relevance": ("gpt3_context_relevance", "ragas_context_relevance", "trulens_context_relevance"),
         "utilization": ("gpt35_utilization",),
@@ -697,6 +734,11 @@ def written(model: dict[str, Any]) -> str:
     return json.dumps(stored, indent=1).replace("\n    ", "").replace("\n   ]", "]") + "\n"
 
 
+def earlier_model(path: Path) -> LocalModel:
+    """Return the model of an earlier version, to which every document is about the question."""
+    return LocalModel.read({TOPIC: {"constant": STEEPEST}, **json.loads(path.read_text(encoding="utf-8"))})
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a JSON Lines file, compressed or not."""
     content = path.read_bytes()
@@ -710,6 +752,9 @@ def main() -> None:
     parser.add_argument("ragbench", type=Path, help="JSON Lines of RAGBench rows with sentence labels")
     parser.add_argument("--clapnq", type=Path, help="JSON Lines of ClapNQ rows")
     parser.add_argument("--expertqa", type=Path, help="JSON Lines of ExpertQA rows")
+    parser.add_argument(
+        "--before", type=Path, help="model.json of an earlier version, to print the differences from it"
+    )
     parser.add_argument("--write", action="store_true", help="write the model into the package")
     arguments = parser.parse_args()
     texts = read(arguments.ragbench)
@@ -720,7 +765,7 @@ def main() -> None:
     model = fit(rows)
     if arguments.write:
         (PACKAGE / MODEL_FILE).write_text(written(model), encoding="utf-8")
-    report_ragbench(rows)
+    report_ragbench(rows, None if arguments.before is None else earlier_model(arguments.before))
     if arguments.clapnq is not None:
         report_clapnq(arguments.clapnq, LocalModel.read(model))
     if arguments.expertqa is not None:

@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
+from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_offline.benchmark.figures import SubsetScores, calibration_error, metric_figures
 from ragtide_offline.benchmark.formats import read_labeled, stored_judges
 from ragtide_offline.benchmark.preferences import ASPECTS, PreferencePairs
@@ -175,7 +176,7 @@ def test_the_command_measures_the_local_labeler_and_names_bad_rows(tmp_path: Pat
     shown = command(str(path))
     assert "trace.adherence · n 60 · 20 low" in shown.output
     assert f"{path}:61: " in shown.output
-    tables = shown.stdout.partition("local 5")[0]
+    tables = shown.stdout.partition(f"local {SHIPPED_VERSION}")[0]
     assert max(map(len, tables.splitlines())) <= 80
     assert json.loads(command(str(path), "--json", "--limit", "30").stdout)["rows"] == 30
 

@@ -99,7 +99,7 @@ def test_similarity_sees_wrong_documents_and_its_match_never_sees_the_answer(
 
 
 def test_the_tables_fit_a_terminal_and_name_what_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(out, "width", 80)
+    monkeypatch.setattr(out, "_width", 80)
     command = ["benchmark", "--corruptions", str(DATA), "--labeler", "local", "--limit", "25"]
     shown = CliRunner().invoke(cli, [*command, "--only", "wrong documents,half wrong documents,refusal,HTML"])
     assert shown.exit_code == 0, shown.output
