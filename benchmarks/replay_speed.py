@@ -4,7 +4,7 @@
 
 An event has the seven TRACe scores (3 in 100 without completeness), the time that labeling took, in 3 of 10 events a
 segment, in 1 of 100 gold scores of two metrics. All statistics are on, as a deployment without settings has them: the
-windows 1h and 24h/1h, quantiles, segments, the three default drift rules. One of four pipelines gets worse for a tenth
+windows 1h and 24h/1h, quantiles, segments, the default drift rules. One of four pipelines gets worse for a tenth
 of the time, so that alerts fire.
 
 Printed: events a second, reading and changing into columns included; the same one by one through `apply`, of a sample

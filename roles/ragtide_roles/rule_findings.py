@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from ragtide_consumers.labelers.published import published_metrics
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.alerting import DEFAULT_RULES
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, AlertRule
 from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
@@ -40,7 +41,8 @@ def published(settings: Settings) -> frozenset[str] | None:
 def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFinding]:
     """Return the problems of rules in a deployment with these settings.
 
-    A metric that is unknown here gives only a warning, because a worker elsewhere may declare it.
+    A metric that is unknown here gives only a warning, because a worker elsewhere may declare it. A default rule on a
+    metric that the labeler never publishes is no problem while another default rule can fire.
 
     Raises:
         ConfigurationError: a metric that the settings name cannot be loaded.
@@ -60,9 +62,14 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
             continue
         if rule.metric not in known:
             found.append(RuleFinding(rule.name, "warning", _unknown(rule.metric, known)))
-        elif there is not None and rule.metric not in there:
+        elif there is not None and rule.metric not in there and not _spare(rule, there):
             found.append(RuleFinding(rule.name, "warning", _unpublished(rule.metric, settings.labeler, there)))
     return found
+
+
+def _spare(rule: AlertRule, there: Iterable[str]) -> bool:
+    """Return whether it is a default rule, so that nobody asked for it, and another default rule can fire."""
+    return rule in DEFAULT_RULES and any(default.metric in there for default in DEFAULT_RULES)
 
 
 def _unknown(metric: str, known: Iterable[str]) -> str:

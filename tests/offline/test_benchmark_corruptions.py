@@ -71,7 +71,7 @@ def test_figures_of_the_local_labeler_are_those_of_its_scores() -> None:
     # Nothing in a refusal is supported or unsupported: the score is absent, and not 0.
     refused = figures["refusal", "trace.adherence"]
     assert (refused["n"], refused["absent"], refused["after"], refused["auroc"]["value"]) == (0, 1, None, None)
-    assert refused["delay"] == {"median": None, "within": WITHIN, "alerted": 0}
+    assert refused["delay"] == {"median": None, "late": None, "within": WITHIN, "alerted": 0}
     assert figures["HTML", "trace.context_utilization"]["verdict"] == "stays"
     again = benchmark(str(DATA), "--labeler", "local", "--only", "wrong documents,refusal,HTML", "--seed", "3")
     assert again["figures"] == found["figures"]
@@ -150,7 +150,7 @@ def test_absent_scores_delay_an_alert_and_are_no_zeros() -> None:
     assert whole.median is not None
     assert part.median is not None
     assert 2.5 * whole.median < part.median < 6 * whole.median
-    assert delay(clean.tolist(), [float("nan")] * 50) == Delay(None, WITHIN, 0.0)
+    assert delay(clean.tolist(), [float("nan")] * 50) == Delay(None, None, WITHIN, 0.0)
 
 
 LABELER = """

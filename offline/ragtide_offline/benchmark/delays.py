@@ -20,8 +20,9 @@ RUNS: Final = 100
 WITHIN: Final = 2_000
 """Interactions after the change in which an alert is awaited."""
 
-MOST_LEARNED: Final = 500
-"""Interactions from which a rule may learn; it goes on learning while its limit is outside of the metric's range."""
+MOST_LEARNED: Final = 2.5
+"""Interactions from which a rule may learn, in units of its `learn_n`; it goes on learning while its limit is outside
+of the metric's range."""
 
 _STEP: Final = 200
 
@@ -32,14 +33,25 @@ class Delay:
 
     median: int | None
     """Interactions until the alert in the median stream; None if at most half of the streams have one in time."""
+    late: int | None
+    """Interactions until 95% of the streams have an alert; None if fewer have one in time."""
     within: int
     """Interactions in which an alert was awaited."""
     alerted: float
     """Share of the streams with an alert in time."""
 
 
-def simulated_delay(clean: Floats, spoilt: Floats, weights: Floats, key: EstimateKey, *, seed: int) -> Delay:
-    """Return the delay of the default drift rule, with a mean of 10,000 values between false alarms.
+def simulated_delay(
+    clean: Floats,
+    spoilt: Floats,
+    weights: Floats,
+    key: EstimateKey,
+    *,
+    seed: int,
+    rule: AlertRule | None = None,
+    runs: int = RUNS,
+) -> Delay:
+    """Return the delay of a drift rule, with a mean of 10,000 values between false alarms unless it states another.
 
     The rule learns its baseline from clean scores, drawn with replacement. From then on every score is a spoilt one,
     and a spoilt interaction without a score counts as an interaction.
@@ -50,20 +62,23 @@ def simulated_delay(clean: Floats, spoilt: Floats, weights: Floats, key: Estimat
         weights: probability with which each is drawn.
         key: of the metric, with its range and direction.
         seed: of the draws.
+        rule: a drift rule on the key that learns its baseline; the default rule unless given.
+        runs: number of simulated streams.
     """
     rng = np.random.default_rng(seed)
     lowest, highest = key.value_range
     clean, spoilt = ((scores - lowest) / (highest - lowest) for scores in (clean, spoilt))
     table = DetectorTable()
-    rule = AlertRule(name="drift", kind="drift", metric=key.metric, run_length=DEFAULT_RUN_LENGTH)
-    found = np.full(RUNS, WITHIN, dtype=np.int64)
+    rule = rule or AlertRule(name="drift", kind="drift", metric=key.metric)
+    rule = rule if rule.run_length else rule.model_copy(update={"run_length": DEFAULT_RUN_LENGTH})
+    found = np.full(runs, WITHIN, dtype=np.int64)
     run_of: dict[int, int] = {}
-    for run in range(RUNS):
+    for run in range(runs):
         state = RuleState(rule, key, table)
-        drawn = rng.choice(clean, MOST_LEARNED, p=weights).tolist()
+        drawn = rng.choice(clean, int(MOST_LEARNED * rule.learn_n), p=weights).tolist()
         if any(state.learn(LearnedValues(value, value * value)) for value in drawn):
             run_of |= {detector.row: run for detector in state.detectors if detector.active}
-    streams = rng.choice(spoilt, (RUNS, WITHIN), p=weights)
+    streams = rng.choice(spoilt, (runs, WITHIN), p=weights)
     for start in range(0, WITHIN, _STEP):
         rows = np.array([row for row, run in run_of.items() if found[run] == WITHIN], dtype=np.intp)
         if not rows.size:
@@ -75,6 +90,11 @@ def simulated_delay(clean: Floats, spoilt: Floats, weights: Floats, key: Estimat
         for alarm in alarms:
             run = run_of[alarm.row]
             found[run] = min(found[run], int(places[alarm.position]))
-    alerted = found < WITHIN
-    median = int(np.sort(found)[RUNS // 2]) + 1
-    return Delay(median if median <= WITHIN else None, WITHIN, float(alerted.mean()))
+    found.sort()
+    median, late = (int(found[place]) + 1 for place in (runs // 2, -(-95 * runs // 100) - 1))
+    return Delay(
+        median=median if median <= WITHIN else None,
+        late=late if late <= WITHIN else None,
+        within=WITHIN,
+        alerted=float((found < WITHIN).mean()),
+    )

@@ -8,7 +8,7 @@ from typing import Final
 TEMPLATES: Final = ("falls", "target", "busy", "quiet")
 """Names of the templates, the most usual first."""
 
-_PLACE: Final = re.compile(r"\{([a-z]+)\}(?=$|\s)", re.MULTILINE)
+_PLACE: Final = re.compile(r"\{([a-z-]+)\}(?=$|\s)", re.MULTILINE)
 
 
 def about(template: str) -> str:

@@ -12,8 +12,9 @@ DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
     AlertRule(name="relevance-drift", kind="drift", metric="trace.context_relevance"),
     AlertRule(name="utilization-drift", kind="drift", metric="trace.context_utilization"),
+    AlertRule(name="match-drift", kind="drift", metric="retrieval.match"),
 )
-"""Rules of a deployment without rules: they detect a fall of three metrics of each pipeline, with learned baselines."""
+"""Rules of a deployment without rules: they detect a fall of four metrics of each pipeline, with learned baselines."""
 
 
 class BudgetSettings(BaseModel):
