@@ -133,26 +133,30 @@ class ProxyResult:
 
 def examined(row: Labeled, model: LocalModel) -> ExaminedInteraction:
     """Return the inputs of a fit from a row, with its labels as those of the judge."""
-    probabilities = model.predict(row.features)
+    probabilities = model.predict(row.clean.features)
     return ExaminedInteraction(
         question=row.row["question"].strip().casefold(),
         occurred_at=datetime(2026, 1, 1, tzinfo=UTC),
         weight=1.0,
-        summary=summary_of(row.features, probabilities),
+        summary=summary_of(row.clean.features, probabilities),
         probabilities=probabilities,
         shipped=scores_of(probabilities),
         judged={
-            "context_relevance": float(row.labels["relevant"].mean()),
-            "context_utilization": float(row.labels["utilized"].mean()),
-            "adherence": float(row.labels["supported"].all()),
-            "supported_fraction": float(row.labels["supported"].mean()),
+            "context_relevance": float(row.clean.labels["relevant"].mean()),
+            "context_utilization": float(row.clean.labels["utilized"].mean()),
+            "adherence": float(row.clean.labels["supported"].all()),
+            "supported_fraction": float(row.clean.labels["supported"].mean()),
         },
     )
 
 
 def deployments(path: Path) -> Iterator[tuple[str, list[ExaminedInteraction]]]:
     """Yield each subset with its interactions, as a labeler sees them that was fitted to the other subsets."""
-    rows = [row for row in labeled(read(path)) if row.features.documents.shape[1] and row.features.response.shape[1]]
+    rows = [
+        row
+        for row in labeled(read(path))
+        if row.clean.features.documents.shape[1] and row.clean.features.response.shape[1]
+    ]
     for subset in sorted({row.subset for row in rows}):
         model = LocalModel.read(fit([row for row in rows if row.subset != subset]))
         found = [examined(row, model) for row in rows if row.subset == subset]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ragtide.cli.fit_tables import decisions, scores_table
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
 from ragtide_offline.local_fit.loss_difference import LossDifference
+from ragtide_offline.local_fit.separation import Separation
 
 pytestmark = pytest.mark.processes
 
@@ -86,6 +88,47 @@ def test_a_fit_that_is_not_better_writes_nothing_and_fails_as_a_gate(
     assert again["file"] is None
 
 
+def without_scores(path: Path, count: int) -> Path:
+    """Write interactions that nobody has judged."""
+    rows = [one.model_copy(update={"gold_scores": {}}) for one in demo_interactions()[:count]]
+    path.write_text("\n".join(one.encode().decode() for one in rows), encoding="utf-8")
+    return path
+
+
+def test_corruptions_need_no_scores_and_are_refused_where_they_do_not_help(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = without_scores(tmp_path / "rows.jsonl", 60)
+    assert "no interaction has scores" in str(run("fit", rows, exit_code=1).exception)
+    found = json.loads(run("fit", rows, "--corruptions", "--json").stdout)
+    assert (found["reference"], found["spoilt"], found["interactions"]) == ("corruptions", 60, 60)
+    relevance = found["scores"]["context_relevance"]
+    assert relevance["fitted"]
+    assert relevance["separation"]["lower"] > 0
+    assert relevance["cross_validated"] is None
+    content = json.loads(Path("local-model.json").read_text(encoding="utf-8"))
+    assert content["reference"] == "corruptions"
+    assert not any(one.question in json.dumps(content) for one in demo_interactions()[:60])
+    monkeypatch.setenv("RAGTIDE_LOCAL_MODEL", "local-model.json")
+    assert "-fit-" in run("score", rows, "--json").stdout
+    monkeypatch.delenv("RAGTIDE_LOCAL_MODEL")
+    few = run("fit", without_scores(tmp_path / "few.jsonl", 25), "--corruptions", "--output", "few.json", exit_code=4)
+    assert "context_relevance" in few.stdout
+    assert not Path("few.json").exists()
+
+
+def test_nothing_that_can_be_spoilt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    empty = [one.model_copy(update={"response": "", "gold_scores": {}}) for one in demo_interactions()[:3]]
+    Path("rows.jsonl").write_text("\n".join(one.encode().decode() for one in empty), encoding="utf-8")
+    told = str(run("fit", "rows.jsonl", "--corruptions", exit_code=1).exception)
+    assert "rows.jsonl" in told
+    assert "nothing can be spoilt" in told
+    few = str(run("fit", without_scores(tmp_path / "few.jsonl", 5), "--corruptions", exit_code=1).exception)
+    assert "5 different questions" in few
+
+
 def test_scores_of_a_judge_may_be_in_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows = written(tmp_path / "rows.jsonl", lambda relevance: relevance)
@@ -127,3 +170,9 @@ def test_no_number_is_cut_at_any_width(width: int) -> None:
     for number in ("0.1234", "0.1111", "-0.0123", "-0.0234 to -0.0012"):
         assert text.count(number) == 2
     assert any("3 no_response" in sentence for sentence in decisions(result, 7))
+    gain = Separation(1_234, 1_200, 9, 0.812, 0.934, 0.122, 0.101, 0.143)
+    spoilt = FitResult(1_234, 1_200, {}, 0.95, [replace(one, separation=gain) for one in scores], spoilt=400)
+    text = drawn(scores_table(spoilt, "judge trace.en.1 (ragbench) and corruptions", width), width)
+    for number in ("0.812", "0.934", "+0.122", "+0.101 to +0.143"):
+        assert text.count(number) == 2
+    assert any("0.1234 shipped, 0.1111 fitted" in sentence for sentence in decisions(spoilt, 0))

@@ -66,5 +66,8 @@ def test_judged_and_annotated_items_are_learned_from_and_never_mixed(
     found = json.loads(done.stdout)
     assert (found["interactions"], found["source"], found["reference"]) == (COUNT, "kept items", "judge m (ragbench)")
     assert found["scores"]["context_relevance"]["fitted"]
+    both = run_command(capsys, "fit", "--kept", "--reference", "judge", "--corruptions", "--dry-run", "--json")
+    found = json.loads(both.stdout)
+    assert (found["reference"], found["spoilt"]) == ("judge m (ragbench) and corruptions", COUNT)
     text = Path("local-model.json").read_text(encoding="utf-8")
     assert not any(one.interaction_id in text or one.question in text for one in rows), "a file without texts and ids"

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, scores_of, summary_of
 from ragtide_consumers.labelers.local.features import extract
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
-from ragtide_consumers.labelers.local.model import shipped
+from ragtide_consumers.labelers.local.model import LocalModel, shipped
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_consumers.metrics.trace import TRACE
 from ragtide_consumers.text.sentences import CutInteraction, cut
@@ -61,6 +62,8 @@ class ExaminedInteractions:
     unused: Mapping[str, int]
 
 
+EMPTY: Final[Mapping[str, float]] = MappingProxyType({})
+
 Similar = Callable[[CutInteraction], Sequence[float] | None]
 """Returns `similarity.support` and `similarity.match` of an interaction; None if it is too long."""
 
@@ -78,48 +81,72 @@ def examine(
         each: called before each interaction.
         similar: a sentence encoder, whose similarities are more inputs of the fit.
     """
-    labeler = LocalLabeler()
+    examiner = InteractionExaminer(similar)
     found, unused = [], Counter[str]()
-    for one in interactions:
+    for row in interactions:
         each()
-        judged = {name.removeprefix(TRACE): score for name, score in one.scores.items() if name in WANTED}
+        judged = {name.removeprefix(TRACE): score for name, score in row.scores.items() if name in WANTED}
         if not judged.keys() & set(CORRECTED):
             unused["no_score"] += 1
             continue
-        labeling = labeler.label_now(one.interaction)
-        if not labeling.labels:
-            unused[labeling.absent[TRACE + ADHERENCE]] += 1
-            continue
-        sentences = cut(one.interaction)
-        similarity = () if similar is None else similar(sentences)
-        if similarity is None:
-            unused[AbsentReason.TOO_LONG] += 1
-            continue
-        examined = _examined(one, sentences, judged, similarity)
-        if examined is None:
-            unused["no_document_sentences"] += 1
+        examined = examiner.examine(row.interaction, judged, row.weight)
+        if isinstance(examined, str):
+            unused[examined] += 1
         else:
             found.append(examined)
     return ExaminedInteractions(found, dict(unused))
 
 
-def _examined(
-    one: JudgedInteraction, sentences: CutInteraction, judged: Mapping[str, float], similarity: Sequence[float]
-) -> ExaminedInteraction | None:
-    features = extract(sentences.question, sentences.plain_documents, sentences.plain_response, sentences.language)
-    probabilities = shipped().predict(features)
-    if not probabilities.relevant:
-        return None
-    shipped_scores = scores_of(probabilities)
-    if probabilities.supported:
-        shipped_scores[SUPPORTED_FRACTION] = sum(probabilities.supported) / len(probabilities.supported)
-    return ExaminedInteraction(
-        question=one.interaction.question.strip().casefold(),
-        occurred_at=one.interaction.occurred_at,
-        weight=one.weight,
-        summary=summary_of(features, probabilities),
-        probabilities=probabilities,
-        shipped=shipped_scores,
-        judged=judged,
-        similarity=similarity,
-    )
+@dataclass(frozen=True, slots=True)
+class InteractionExaminer:
+    """Computes the inputs of a fit from interactions.
+
+    Args:
+        similar: a sentence encoder, whose similarities are more inputs of the fit.
+        model: instead of the shipped one.
+    """
+
+    similar: Similar | None = None
+    model: LocalModel | None = None
+    _labeler: LocalLabeler = field(default_factory=LocalLabeler)
+
+    def examine(
+        self, interaction: RagInteraction, judged: Mapping[str, float] = EMPTY, weight: float = 1.0
+    ) -> ExaminedInteraction | str:
+        """Return the inputs of a fit, or the reason why the local labeler does not score the interaction.
+
+        Args:
+            interaction: to examine.
+            judged: scores of a judge or of people, by their names without family.
+            weight: number of interactions of the traffic that it stands for.
+        """
+        labeling = self._labeler.label_now(interaction)
+        if not labeling.labels:
+            return labeling.absent[TRACE + ADHERENCE]
+        sentences = cut(interaction)
+        similarity = () if self.similar is None else self.similar(sentences)
+        if similarity is None:
+            return AbsentReason.TOO_LONG
+        features = extract(
+            sentences.question,
+            sentences.plain_documents,
+            sentences.plain_response,
+            sentences.language,
+            earlier=sentences.earlier,
+        )
+        probabilities = (self.model or shipped()).predict(features)
+        if not probabilities.relevant:
+            return "no_document_sentences"
+        shipped_scores = scores_of(probabilities)
+        if probabilities.supported:
+            shipped_scores[SUPPORTED_FRACTION] = sum(probabilities.supported) / len(probabilities.supported)
+        return ExaminedInteraction(
+            question=interaction.question.strip().casefold(),
+            occurred_at=interaction.occurred_at,
+            weight=weight,
+            summary=summary_of(features, probabilities),
+            probabilities=probabilities,
+            shipped={name: score for name, score in shipped_scores.items() if TRACE + name in labeling.scores},
+            judged=judged,
+            similarity=similarity,
+        )

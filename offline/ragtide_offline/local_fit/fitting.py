@@ -1,9 +1,10 @@
 """Fits corrections of the local labeler's scores, and decides score by score whether they are better than shipped."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ragtide_consumers.labelers.local.correction_file import (
     CorrectionInput,
     CrossValidated,
     FittedScore,
+    Separated,
     shipped_sha256,
 )
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
@@ -21,7 +23,21 @@ from ragtide_runtime.errors import ConfigurationError
 
 from .examined import SUPPORTED_FRACTION, ExaminedInteraction, ExaminedInteractions
 from .loss_difference import LossDifference, loss_difference
-from .regression import Floats, Regression, cross_fitted, fit
+from .pairs import SENSED, ExaminedPair
+from .regression import (
+    LEVEL_PENALTY,
+    PAIRS_SHARE,
+    CrossFitted,
+    Floats,
+    Pairs,
+    Regression,
+    cross_fitted,
+    cross_fitted_pairs,
+    fit,
+)
+from .separation import PairScores, Separation, separation
+
+Stored = TypeVar("Stored", CrossValidated, Separated)
 
 LEAST_QUESTIONS: Final = 20
 """Fewest different questions with a score for a fit of it."""
@@ -37,13 +53,15 @@ class ScoreResult:
     score: str
     """Name without family."""
     cross_validated: LossDifference | None
-    """Squared errors on questions that the fit had not seen; None if there are too few questions."""
+    """Squared errors on questions that the fit had not seen; None if too few questions are judged."""
     is_fitted: bool
     """Whether the fit is used; otherwise the score stays as shipped."""
     reason: str
     """The decision in words."""
     reads_similarity: bool = False
     """Whether the fit has the similarities of a sentence encoder: it is surely better with them than without."""
+    separation: Separation | None = None
+    """AUROC of clean against spoilt interactions of questions that the fit had not seen; None without spoilt ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,7 @@ class FitResult:
     """The result of a fit."""
 
     interactions: int
+    """Number of judged interactions; without any, of those that were spoilt."""
     questions: int
     unused: Mapping[str, int]
     """Interactions that cannot be used, by reason."""
@@ -60,6 +79,8 @@ class FitResult:
     """By score: the fit to all interactions, for scores that are better than shipped."""
     first_occurred_at: datetime | None = None
     last_occurred_at: datetime | None = None
+    spoilt: int = 0
+    """Number of interactions that were spoilt."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as values that JSON can hold."""
@@ -68,12 +89,14 @@ class FitResult:
             "questions": self.questions,
             "unused": dict(self.unused),
             "confidence": self.confidence,
+            "spoilt": self.spoilt,
             "scores": {
                 one.score: {
                     "fitted": one.is_fitted,
                     "reason": one.reason,
                     "similarity": one.reads_similarity,
                     "cross_validated": None if one.cross_validated is None else asdict(one.cross_validated),
+                    "separation": None if one.separation is None else asdict(one.separation),
                 }
                 for one in self.scores
             },
@@ -84,7 +107,7 @@ class FitResult:
 
         Args:
             source: where the interactions came from.
-            reference: the labeler or the people whose scores were fitted.
+            reference: the labeler or the people whose scores were fitted, and whether interactions were spoilt.
             fitted_at: time of the fit.
             similarity_sha256: of the sentence encoder, if there was one.
 
@@ -93,7 +116,7 @@ class FitResult:
         """
         if not self.fitted or self.first_occurred_at is None or self.last_occurred_at is None:
             raise ValueError("no score is better than the shipped labeler's: there is nothing to write")
-        results = {one.score: one.cross_validated for one in self.scores}
+        results = {one.score: one for one in self.scores}
         return CorrectionFile(
             labeler_version=SHIPPED_VERSION,
             model_sha256=shipped_sha256(),
@@ -109,40 +132,53 @@ class FitResult:
             scores={
                 score: FittedScore(
                     inputs=_stored(regression),
-                    cross_validated=CrossValidated.model_validate(asdict(found)),
+                    cross_validated=_checked(CrossValidated, results[score].cross_validated),
+                    separation=_checked(Separated, results[score].separation),
                 )
                 for score, regression in self.fitted.items()
-                if (found := results[score]) is not None
             },
         )
 
 
-def fit_correction(examined: ExaminedInteractions, *, confidence: float = 0.95) -> FitResult:
+def fit_correction(
+    examined: ExaminedInteractions, pairs: Sequence[ExaminedPair] = (), *, confidence: float = 0.95
+) -> FitResult:
     """Return corrections of the scores that they make better, measured on questions that the fits had not seen.
 
+    Without pairs a score is better if its squared error is. With pairs it is better if it tells clean interactions from
+    spoilt ones better, and its squared error is not surely larger.
+
     Args:
-        examined: the interactions.
-        confidence: level of the intervals. A score is better if the whole interval of its difference is below 0.
+        examined: the judged interactions; with pairs there may be none.
+        pairs: interactions, clean and spoilt.
+        confidence: level of the intervals. A difference is sure if its whole interval is on one side of 0.
 
     Raises:
         ConfigurationError: no score has enough questions.
     """
     rows = examined.found
-    questions = len({row.question for row in rows})
-    if questions < LEAST_QUESTIONS:
+    clean = [*{id(pair.clean): pair.clean for pair in pairs}.values()]
+    used = rows or clean
+    questions = len({row.question for row in used})
+    if max(questions, len({row.question for row in clean})) < LEAST_QUESTIONS:
         raise ConfigurationError(
-            f"there are judged answers to {questions:,} different questions that the local labeler can score, and a "
-            f"fit needs {LEAST_QUESTIONS}: judge or annotate more interactions"
+            f"there are interactions with {questions:,} different questions that the local labeler can score clean and "
+            f"spoilt, and a fit needs {LEAST_QUESTIONS}: take a longer time or more rows"
+            if pairs and not rows
+            else f"there are judged answers to {questions:,} different questions that the local labeler can score, and "
+            f"a fit needs {LEAST_QUESTIONS}: judge or annotate more interactions"
         )
     results, fitted = [], dict[str, Regression]()
     for score in CORRECTED:
-        result, regression = _fit_score(score, rows, confidence)
+        result, regression = (
+            _fit_to_pairs(score, rows, pairs, confidence) if pairs else _fit_score(score, rows, confidence)
+        )
         results.append(result)
         if regression is not None:
             fitted[score] = regression
-    times = [row.occurred_at for row in rows]
+    times = [row.occurred_at for row in (*rows, *clean)]
     return FitResult(
-        interactions=len(rows),
+        interactions=len(used),
         questions=questions,
         unused=examined.unused,
         confidence=confidence,
@@ -150,6 +186,7 @@ def fit_correction(examined: ExaminedInteractions, *, confidence: float = 0.95) 
         fitted=fitted,
         first_occurred_at=min(times),
         last_occurred_at=max(times),
+        spoilt=len(clean),
     )
 
 
@@ -163,10 +200,10 @@ def _fit_score(
         reason = f"{count:,} questions have it, and a fit needs {LEAST_QUESTIONS}"
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
     y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), _weights(rows)
-    x = columns_of([row.summary for row in rows], shipped.tolist())
+    x = _inputs(rows, shipped, similarity=False)
     predicted, reads_similarity = cross_fitted(x, y, weights, questions), False
     if all(row.similarity for row in rows):
-        wide = columns_of([[*row.summary, *row.similarity] for row in rows], shipped.tolist())
+        wide = _inputs(rows, shipped, similarity=True)
         with_similarity = cross_fitted(wide, y, weights, questions)
         gain = loss_difference(y, predicted, with_similarity, weights, questions, confidence=confidence)
         if gain.upper < 0:
@@ -185,9 +222,92 @@ def _fit_score(
     )
 
 
+def _fit_to_pairs(
+    score: str, judged: Sequence[ExaminedInteraction], every: Sequence[ExaminedPair], confidence: float
+) -> tuple[ScoreResult, Regression | None]:
+    """Return a fit that follows corruptions, with the level of judged interactions, or else the shipped mean."""
+    pairs = _pairs_of(score, every)
+    if not pairs:
+        reason = f"fewer than {LEAST_QUESTIONS} questions could be spoilt in a way that it should follow"
+        return ScoreResult(score, None, is_fitted=False, reason=reason), None
+    names, questions = [pair.corruption for pair in pairs], [pair.clean.question for pair in pairs]
+    rows = [row for row in judged if score in row.judged and score in row.shipped]
+    has_level = len({row.question for row in rows}) >= LEAST_QUESTIONS
+    if not has_level:
+        rows = [*{id(pair.clean): pair.clean for pair in pairs}.values()]
+    y, shipped, weights = _column(rows, score, judged=has_level), _column(rows, score, judged=False), _weights(rows)
+    before = PairScores(*(_column(side, score, judged=False) for side in _sides(pairs)))
+    level_penalty = LEVEL_PENALTY if has_level else 0.0
+
+    def fits(*, similarity: bool) -> tuple[CrossFitted, Callable[[], Regression]]:
+        x = _inputs(rows, shipped, similarity=similarity)
+        sides = [
+            _inputs(side, scores, similarity=similarity)
+            for side, scores in zip(_sides(pairs), (before.clean, before.spoilt), strict=True)
+        ]
+        some = Pairs(sides[0], sides[1], _pair_weights(pairs), questions)
+        asked = [row.question for row in rows]
+        crossed = cross_fitted_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
+        return crossed, lambda: fit(x, y, weights, pairs=some, level_penalty=level_penalty)
+
+    crossed, whole = fits(similarity=False)
+    after, reads_similarity = PairScores(crossed.clean, crossed.spoilt), False
+    if all(row.similarity for row in (*rows, *_sides(pairs)[1])):
+        wide, whole_wide = fits(similarity=True)
+        with_similarity = PairScores(wide.clean, wide.spoilt)
+        if separation(names, questions, after, with_similarity, confidence=confidence).lower > 0:
+            crossed, whole, after, reads_similarity = wide, whole_wide, with_similarity, True
+    gain = separation(names, questions, before, after, confidence=confidence)
+    loss = None
+    if has_level:
+        loss = loss_difference(y, shipped, crossed.rows, weights, [row.question for row in rows], confidence=confidence)
+    reason = ""
+    if not gain.lower > 0:
+        reason = "it does not surely follow corruptions better"
+    elif loss is not None and loss.lower > 0:
+        reason = "its squared error would be surely larger"
+    elif has_level and score == ADHERENCE and _worsens_fraction(rows, crossed.rows, confidence):
+        reason = f"the fit would make {SUPPORTED_FRACTION} worse"
+    if reason:
+        return ScoreResult(score, loss, is_fitted=False, reason=reason, separation=gain), None
+    reason = "fitted with similarity" if reads_similarity else "fitted"
+    result = ScoreResult(score, loss, is_fitted=True, reason=reason, reads_similarity=reads_similarity, separation=gain)
+    return result, whole()
+
+
+def _pairs_of(score: str, every: Sequence[ExaminedPair]) -> list[ExaminedPair]:
+    """Return the pairs that a score should follow, of corruptions that apply to enough questions."""
+    pairs = [
+        pair
+        for pair in every
+        if score in SENSED[pair.corruption] and score in pair.clean.shipped and score in pair.spoilt.shipped
+    ]
+    questions = dict[str, set[str]]()
+    for pair in pairs:
+        questions.setdefault(pair.corruption, set()).add(pair.clean.question)
+    return [pair for pair in pairs if len(questions[pair.corruption]) >= LEAST_QUESTIONS]
+
+
+def _sides(pairs: Sequence[ExaminedPair]) -> tuple[list[ExaminedInteraction], list[ExaminedInteraction]]:
+    return [pair.clean for pair in pairs], [pair.spoilt for pair in pairs]
+
+
+def _pair_weights(pairs: Sequence[ExaminedPair]) -> Floats:
+    """Return weights with which every corruption counts the same, and a spoilt interaction as `PAIRS_SHARE`."""
+    counts = Counter(pair.corruption for pair in pairs)
+    interactions = len({id(pair.clean) for pair in pairs})
+    each = PAIRS_SHARE * interactions / len(counts)
+    return np.array([each / counts[pair.corruption] for pair in pairs], np.float64)
+
+
+def _inputs(rows: Sequence[ExaminedInteraction], shipped: Floats, *, similarity: bool) -> Floats:
+    summaries = [[*row.summary, *row.similarity] if similarity else row.summary for row in rows]
+    return columns_of(summaries, shipped.tolist())
+
+
 def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, confidence: float) -> bool:
     """Return whether the share of supported sentences, which moves with adherence, becomes surely worse."""
-    kept = [number for number, row in enumerate(rows) if SUPPORTED_FRACTION in row.judged]
+    kept = [number for number, row in enumerate(rows) if SUPPORTED_FRACTION in row.judged.keys() & row.shipped.keys()]
     some = [rows[number] for number in kept]
     if len({row.question for row in some}) < LEAST_QUESTIONS:
         return False
@@ -213,6 +333,10 @@ def _column(rows: Sequence[ExaminedInteraction], score: str, *, judged: bool) ->
 def _weights(rows: Sequence[ExaminedInteraction]) -> Floats:
     weights = np.array([row.weight for row in rows], np.float64)
     return np.asarray(weights * len(weights) / weights.sum())
+
+
+def _checked(model: type[Stored], found: LossDifference | Separation | None) -> Stored | None:
+    return None if found is None else model.model_validate(asdict(found))
 
 
 def _stored(regression: Regression) -> dict[str, CorrectionInput]:

@@ -16,6 +16,7 @@ from ..agreement.predictions import Predictions
 from ..replay.selection import Selection
 from ..score.stored_labels import STORED, stored_labeling
 from .examined import WANTED, JudgedInteraction
+from .pairs import TrafficSample
 
 GOLD: Final = "gold"
 """Name of people's scores, and of gold scores that came with an interaction."""
@@ -39,6 +40,10 @@ class LearnedReference:
     def words(self) -> str:
         """Name, version and profile."""
         return " ".join(filter(None, [self.name, self.version, self.profile and f"({self.profile})"]))
+
+
+NOBODY: Final = LearnedReference("")
+"""Stands for the reference if nothing is judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,12 @@ class Judgements:
         if len(mine) >= 2 * MOST:
             self.found[by] = _newest(mine)
 
-    def of(self, name: str | None) -> tuple[LearnedReference, Mapping[str, Judgement]]:
+    def of(self, name: str | None, *, optional: bool = False) -> tuple[LearnedReference, Mapping[str, Judgement]]:
         """Return the judgements of a reference; of several versions those of the version with the most.
 
         Args:
             name: of the reference; None if there is only one.
+            optional: whether there may be none, if none is named.
 
         Raises:
             ConfigurationError: there is none of that name, or several and none was named.
@@ -86,6 +92,8 @@ class Judgements:
         for by, some in self.found.items():
             counts[by.name] += len(some)
         there = ", ".join(f"{one} ({count:,})" for one, count in counts.most_common())
+        if optional and not counts and name is None:
+            return NOBODY, {}
         if not counts:
             raise ConfigurationError(
                 "no interaction has scores of relevance, utilization or adherence by a judge or people: run a cascade "
@@ -110,15 +118,29 @@ class GatheredInteractions:
     """At most `MOST`, the oldest first."""
     missing: int = 0
     """Number of judged interactions whose texts were not found."""
+    traffic: Sequence[RagInteraction] = ()
+    """Interactions to spoil, judged or not."""
+
+    @property
+    def words(self) -> str:
+        """The reference, and whether interactions are spoilt."""
+        return " and ".join(filter(None, [self.reference.words, "corruptions" if self.traffic else ""]))
 
 
-def of_rows(rows: Iterable[Row], predictions: Sequence[Predictions], reference: str | None) -> GatheredInteractions:
+def of_rows(
+    rows: Iterable[Row],
+    predictions: Sequence[Predictions],
+    reference: str | None,
+    *,
+    traffic: TrafficSample | None = None,
+) -> GatheredInteractions:
     """Return the judged interactions of a file.
 
     Args:
         rows: of the file; they have gold scores or labels, unless there are predictions. Others are left out.
         predictions: scores of the same interactions from another file, such as a judge's.
         reference: name of the labeler whose scores count; None if there is only one.
+        traffic: takes interactions to spoil; then there may be no scores.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
@@ -129,6 +151,8 @@ def of_rows(rows: Iterable[Row], predictions: Sequence[Predictions], reference: 
         one = row.interaction
         if one is None:
             continue
+        if traffic is not None:
+            traffic.add(one)
         digest = _digest(one)
         interactions.setdefault(digest, one)
         if predictions:
@@ -148,11 +172,16 @@ def of_rows(rows: Iterable[Row], predictions: Sequence[Predictions], reference: 
             if digest in interactions:
                 one = interactions[digest]
                 judgements.add(by, digest, Judgement(scores, one.occurred_at, one.sampling_probability))
-    return _gathered(*judgements.of(reference), interactions)
+    return _gathered(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
 def of_recording(
-    recording: Recording, selection: Selection, *, run: str | None, reference: str | None
+    recording: Recording,
+    selection: Selection,
+    *,
+    run: str | None,
+    reference: str | None,
+    traffic: TrafficSample | None = None,
 ) -> GatheredInteractions:
     """Return the judged interactions of a recording: those of a cascade's sample, and those with feedback.
 
@@ -161,6 +190,7 @@ def of_recording(
         selection: the part to read.
         run: only interactions of this run.
         reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
+        traffic: takes interactions to spoil; then there may be no scores.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
@@ -175,14 +205,16 @@ def of_recording(
         if selection.takes(event) and run in {None, event.run}:
             digest = interaction_digest(event.pipeline, event.interaction_id)
             _add_event(judgements, digest, event, given.get(digest, ()), reference)
-    by, chosen = judgements.of(reference)
+    by, chosen = judgements.of(reference, optional=traffic is not None)
     interactions: dict[str, RagInteraction] = {}
     for entry in recording.entries(EntryKind.INTERACTIONS, pipelines=selection.pipelines):
         interaction = cast("RagInteraction", entry.model)
         digest = _digest(interaction)
         if digest in chosen:
             interactions.setdefault(digest, interaction)
-    return _gathered(by, chosen, interactions)
+        if traffic is not None and selection.takes(interaction) and run in {None, interaction.run}:
+            traffic.add(interaction)
+    return _gathered(by, chosen, interactions, traffic)
 
 
 def _add_event(
@@ -210,6 +242,7 @@ def of_specimens(
     *,
     run: str | None,
     reference: str | None,
+    traffic: TrafficSample | None = None,
 ) -> GatheredInteractions:
     """Return the judged interactions among kept items.
 
@@ -218,6 +251,7 @@ def of_specimens(
         annotated: items that people annotated, with their scores and the probability of their annotation.
         run: only interactions of this run.
         reference: name of the labeler whose scores count; `gold` for people's; None if there is only one.
+        traffic: interactions to spoil; then there may be no scores.
 
     Raises:
         ConfigurationError: there are no scores, or those of several labelers and none was named.
@@ -237,11 +271,14 @@ def of_specimens(
         if run in {None, one.run}:
             interactions[_digest(one)] = one
             judgements.add(LearnedReference(GOLD), _digest(one), Judgement(scores, one.occurred_at, probability))
-    return _gathered(*judgements.of(reference), interactions)
+    return _gathered(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
 def _gathered(
-    by: LearnedReference, chosen: Mapping[str, Judgement], interactions: Mapping[str, RagInteraction]
+    by: LearnedReference,
+    chosen: Mapping[str, Judgement],
+    interactions: Mapping[str, RagInteraction],
+    traffic: TrafficSample | None,
 ) -> GatheredInteractions:
     found = [
         JudgedInteraction(interactions[digest], one.scores, 1 / one.probability)
@@ -250,7 +287,8 @@ def _gathered(
     ]
     # Names break ties, so that equal input gives equal folds and equal sums.
     found.sort(key=lambda one: (one.interaction.occurred_at, one.interaction.pipeline, one.interaction.interaction_id))
-    return GatheredInteractions(by, found, len(chosen) - len(found))
+    drawn = () if traffic is None else traffic.drawn
+    return GatheredInteractions(by, found, len(chosen) - len(found), drawn)
 
 
 def _newest(judgements: Mapping[str, Judgement]) -> dict[str, Judgement]:

@@ -57,6 +57,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "fit": (
         "ragtide fit --recording recording --dry-run",
         "ragtide fit --kept --reference judge",
+        "ragtide fit --recording recording --corruptions --dry-run",
         "ragtide fit answers.jsonl --judged judge.jsonl --output local-model.json",
     ),
     "batch": (

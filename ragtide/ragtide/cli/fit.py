@@ -1,4 +1,4 @@
-"""`ragtide fit`: fits the local labeler to interactions that a judge or people have scored."""
+"""`ragtide fit`: fits the local labeler to scores of a judge or people, and to known corruptions of the traffic."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from ragtide_offline.annotation.annotations import StoredAnnotations
 from ragtide_offline.datasets.new_files import write_new
 from ragtide_offline.local_fit.examined import ExaminedInteractions, Similar, examine
 from ragtide_offline.local_fit.fitting import FitResult, fit_correction
+from ragtide_offline.local_fit.pairs import ExaminedPair, TrafficSample, examine_pairs
 from ragtide_offline.local_fit.sources import GatheredInteractions, of_recording, of_rows, of_specimens
 from ragtide_offline.replay.selection import Selection, selection
 from ragtide_producers import FORMATS, FileOptions, read_rows
@@ -62,6 +63,12 @@ def fit(
     judged: Annotated[
         Path | None, typer.Option(help="With FILE: scores of a judge, the output of ragtide score --labeler judge.")
     ] = None,
+    corruptions: Annotated[
+        bool,
+        typer.Option(
+            "--corruptions", help="Also spoil the interactions in known ways and learn to see that; no scores needed."
+        ),
+    ] = False,
     reference: Annotated[
         str | None, typer.Option(help="Labeler whose scores are learned, such as judge; gold for those of people.")
     ] = None,
@@ -81,7 +88,7 @@ def fit(
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit the local labeler to scores of your judge, or of people.
+    """Fit the local labeler to scores of your judge or of people, and to known failures.
 
     It corrects the shipped model for your interactions, score by score. A score keeps the shipped model unless the fit
     is surely better on questions that it has not seen. Workers load the file with the setting local.model.
@@ -98,17 +105,23 @@ def fit(
         raise ConfigurationError(_exists(path))
     chosen = selection(since, until, pipeline)
     settings = given(context).settings()
+    traffic = TrafficSample() if corruptions else None
     with interruptible(lambda: "Nothing was written: give the same command again."):
         if file is not None:
             files = FileOptions(None, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
-            source, found = file, _of_file(file, files, chosen, judged, run, reference)
+            source, found = file, _of_file(file, files, chosen, judged, run, reference, traffic)
         elif recording is not None:
             opened = Recording.open(recording, storage_options=settings.recorder.storage_options)
-            source, found = recording, of_recording(opened, chosen, run=run, reference=reference)
+            source, found = recording, of_recording(opened, chosen, run=run, reference=reference, traffic=traffic)
         else:
-            source, found = "kept items", _of_kept(settings, chosen, run, reference)
+            source, found = "kept items", _of_kept(settings, chosen, run, reference, traffic)
+        if corruptions and not found.traffic:
+            raise ConfigurationError(
+                f"{source}: no interaction has documents and a response, so nothing can be spoilt: choose others, or "
+                "leave out --corruptions"
+            )
         with _encoder(settings) if similarity else nullcontext((None, "")) as (similar, encoder_digest):
-            result = fit_correction(_examined(found, similar), confidence=confidence)
+            result = fit_correction(_examined(found, similar), _pairs(found, similar), confidence=confidence)
     _finish(result, found, source, path, encoder_digest, force=force, as_json=as_json)
 
 
@@ -141,7 +154,7 @@ def _finish(
     if result.fitted:
         content = result.file(
             source=source,
-            reference=found.reference.words,
+            reference=found.words,
             fitted_at=utc_now(),
             similarity_sha256=encoder_digest,
         )
@@ -153,14 +166,14 @@ def _finish(
             {
                 **result.as_dict(),
                 "source": source,
-                "reference": found.reference.words,
+                "reference": found.words,
                 "texts_missing": found.missing,
                 "file": None if digest is None else str(path),
                 "sha256": digest,
             }
         )
     else:
-        out.print(scores_table(result, found.reference.words, out.width))
+        out.print(scores_table(result, found.words, out.width))
         for sentence in decisions(result, found.missing):
             out.print(sentence, style="bright_black", highlight=False, soft_wrap=False)
     if content is None:
@@ -181,7 +194,13 @@ def _write(path: Path, text: str, *, force: bool) -> str:
 
 
 def _of_file(
-    file: str, files: FileOptions, chosen: Selection, judged: Path | None, run: str | None, reference: str | None
+    file: str,
+    files: FileOptions,
+    chosen: Selection,
+    judged: Path | None,
+    run: str | None,
+    reference: str | None,
+    traffic: TrafficSample | None,
 ) -> GatheredInteractions:
     """Return the judged interactions of a file; print the problems of its rows."""
     predictions = [] if judged is None else read_predictions(judged)
@@ -193,15 +212,22 @@ def _of_file(
         elif chosen.takes(row.interaction) and run in {None, row.interaction.run}:
             rows.append(row)
     problems.sum_up()
-    return of_rows(rows, predictions, reference)
+    return of_rows(rows, predictions, reference, traffic=traffic)
 
 
-def _of_kept(settings: Settings, chosen: Selection, run: str | None, reference: str | None) -> GatheredInteractions:
+def _of_kept(
+    settings: Settings, chosen: Selection, run: str | None, reference: str | None, traffic: TrafficSample | None
+) -> GatheredInteractions:
     """Return the judged interactions among the items that the deployment keeps."""
 
     async def body(redis: Redis, _: RedisHandle) -> GatheredInteractions:
         kept = KeptSpecimens(redis, settings.layout)
         judged = [one for name in await kept.pipelines() for one in await kept.judged(name)]
+        if traffic is not None:
+            for name in await kept.pipelines():
+                for specimen in await kept.sample(name):
+                    if chosen.takes(specimen.interaction) and run in {None, specimen.interaction.run}:
+                        traffic.add(specimen.interaction)
         annotations = await StoredAnnotations(redis, settings.prefix).read()
         annotated = (await chosen_of_annotations(kept, annotations)).chosen
         warn(*filter(None, [kept.unreadable.warning()]))
@@ -214,6 +240,7 @@ def _of_kept(settings: Settings, chosen: Selection, run: str | None, reference: 
             ],
             run=run,
             reference=reference,
+            traffic=traffic,
         )
 
     return with_redis(settings, body)
@@ -229,6 +256,18 @@ def _examined(found: GatheredInteractions, similar: Similar | None) -> ExaminedI
             show(done)
 
         return examine(found.found, counted, similar=similar)
+
+
+def _pairs(found: GatheredInteractions, similar: Similar | None) -> list[ExaminedPair]:
+    with progress_bar("spoiling", len(found.traffic)) as show:
+        done = 0
+
+        def counted() -> None:
+            nonlocal done
+            done += 1
+            show(done)
+
+        return examine_pairs(found.traffic, counted, similar=similar)
 
 
 def _exists(path: Path) -> str:

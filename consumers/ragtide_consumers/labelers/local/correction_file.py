@@ -27,8 +27,8 @@ FILE_VERSION: Final = 1
 DIGEST_DIGITS: Final = 16
 """Hexadecimal digits of the file's digest in the labeler's version."""
 
-Loss = Annotated[float, Field(ge=0, le=1)]
-LossDifference = Annotated[float, Field(ge=-1, le=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Difference = Annotated[float, Field(ge=-1, le=1)]
 
 
 class CorrectionInput(WireModel):
@@ -55,15 +55,36 @@ class CrossValidated(WireModel):
     """Number of interactions with this score."""
     questions: Size
     """Number of different questions."""
-    shipped: Loss
+    shipped: Share
     """Mean squared error of the shipped labeler."""
-    fitted: Loss
+    fitted: Share
     """Mean squared error of the fitted labeler."""
-    difference: LossDifference
+    difference: Difference
     """Mean of fitted minus shipped; negative if the fit is better."""
-    lower: LossDifference
+    lower: Difference
     """Lower end of its interval."""
-    upper: LossDifference
+    upper: Difference
+    """Upper end of its interval."""
+
+
+class Separated(WireModel):
+    """AUROC of clean against spoilt interactions, each predicted by a fit to the other questions."""
+
+    pairs: Size
+    """Clean interactions with one spoilt version each."""
+    questions: Size
+    """Number of different questions."""
+    corruptions: Size
+    """Number of ways in which interactions were spoilt."""
+    shipped: Share
+    """AUROC of the shipped labeler: the mean over corruptions."""
+    fitted: Share
+    """AUROC of the fitted labeler."""
+    gain: Difference
+    """Fitted minus shipped; positive if the fit is better."""
+    lower: Difference
+    """Lower end of its interval."""
+    upper: Difference
     """Upper end of its interval."""
 
 
@@ -72,8 +93,10 @@ class FittedScore(WireModel):
 
     inputs: Annotated[dict[str, CorrectionInput], Field(min_length=1, max_length=len(INPUTS))]
     """The inputs by name."""
-    cross_validated: CrossValidated
-    """How much better the fit was on questions that it had not seen."""
+    cross_validated: CrossValidated | None = None
+    """Squared errors on questions that the fit had not seen; None if none was judged."""
+    separation: Separated | None = None
+    """How much better the fit followed corruptions, on questions that it had not seen; None without spoilt ones."""
 
 
 class CorrectionFile(WireModel):
@@ -92,9 +115,9 @@ class CorrectionFile(WireModel):
     source: Annotated[str, Field(max_length=1000)]
     """Where the interactions came from."""
     reference: Annotated[str, Field(max_length=1000)]
-    """The labeler or the people whose scores it was fitted to."""
+    """The labeler or the people whose scores it was fitted to, and whether interactions were spoilt."""
     interactions: Size
-    """Number of interactions."""
+    """Number of judged interactions; without any, of those that were spoilt."""
     questions: Size
     """Number of different questions."""
     first_occurred_at: UtcTime
