@@ -64,7 +64,8 @@ def test_json_is_one_object_per_interaction_in_order_and_everything_else_is_on_s
         assert (line["pipeline"], line["labeler"], line["profile"]) == ("ragbench", "local", "ragbench")
         assert line["scores"] == {**LocalLabeler().label_now(row).scores, "retrieval.empty": 0, "response.empty": 0}
         trace = {name for name in METRICS if name.startswith("trace.")}
-        assert set(line["scores"]) | set(line["absent"]) == {*trace, "retrieval.empty", "response.empty"}
+        others = {"retrieval.match", "retrieval.empty", "response.empty"}
+        assert set(line["scores"]) | set(line["absent"]) == trace | others
     assert "80 scored" in result.stderr
 
 
