@@ -254,7 +254,7 @@ async def test_a_reference_that_names_no_metrics_is_absent_for_those_of_the_prox
     monkeypatch.setattr(importlib.import_module("cascade_labeler").Careful, "down", True)
     event = await event_of(server, TOWER, {**SKIPPING, "reference": own})
     assert event.judged is not None
-    proxy = {name for name in (*event.scores, *event.absent) if name.startswith("trace.")}
+    proxy = {name for name in (*event.scores, *event.absent) if not name.endswith(".empty")}
     assert event.judged.absent == dict.fromkeys(proxy, "judge_unavailable")
 
 

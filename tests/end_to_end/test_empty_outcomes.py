@@ -41,8 +41,10 @@ async def test_an_empty_outcome_is_counted_and_every_other_metric_is_absent_with
     changes: dict[str, Any], reason: str, outcome: tuple[float, float]
 ) -> None:
     found = await event_of(LocalLabeler(), TOWER.model_copy(update=changes))
-    assert found.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
-    assert found.absent == dict.fromkeys(of("trace"), reason)
+    # Without a response there are still a question and documents.
+    match = {} if outcome[0] else {"retrieval.match": 0.5}
+    assert found.scores == {**match, "retrieval.empty": outcome[0], "response.empty": outcome[1]}
+    assert found.absent == dict.fromkeys({*of("trace"), "retrieval.match"} - match.keys(), reason)
 
 
 @pytest.mark.parametrize(("changes", "reason", "outcome"), OUTCOMES)
@@ -59,7 +61,8 @@ async def test_a_judge_is_not_asked_where_there_is_nothing_to_judge(
     assert alone.scores == {"retrieval.empty": outcome[0], "response.empty": outcome[1]}
     assert alone.absent == dict.fromkeys(of("trace", "ragchecker"), reason)
     assert (alone.cost_usd, alone.prompt_tokens) == (0.0, 0)
-    assert beside.scores == alone.scores
+    assert {name: beside.scores[name] for name in alone.scores} == alone.scores
+    assert beside.scores.keys() <= {*alone.scores, "retrieval.match"}
     assert beside.judged is not None
     assert beside.judged.scores == {}
     assert beside.judged.absent == alone.absent

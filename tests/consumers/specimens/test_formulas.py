@@ -98,7 +98,7 @@ def test_a_formula_that_gives_another_number_is_not_shown() -> None:
 def test_the_local_labelers_scores_have_their_expected_counts() -> None:
     found = LocalLabeler().label_now(interaction())
     filled = filled_formulas(labeling(*found.labels, scores=dict(found.scores), labeler="local"))
-    assert filled.keys() == found.scores.keys()
+    assert filled.keys() == found.scores.keys() - {"retrieval.match"}  # it comes from words, not from labels
     assert filled["trace.context_relevance"].startswith("expected |R| / T = ")
 
 
