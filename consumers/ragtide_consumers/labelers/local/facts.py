@@ -63,14 +63,18 @@ def missing_numbers(sentences: Sequence[str], texts: Sequence[str]) -> Sequence[
     if unknown:
         joined = " ".join(texts)
         unknown = unknown.difference(_in_digits(joined))
-        low = joined.lower() if unknown else ""
-        if any(word in low for word, number in _COUNTED.items() if number in unknown):
-            unknown = unknown - numbers_of(joined)
+        unknown = unknown.difference(_in_words(joined.lower(), unknown) if unknown else ())
     return [len(numbers & unknown) for numbers in stated]
 
 
 def _in_digits(text: str) -> list[str]:
     return [found.translate(_NO_SEPARATORS) for found in _DIGITS.findall(text)]
+
+
+def _in_words(low: str, numbers: frozenset[str]) -> list[str]:
+    """Return those of the numbers that a text in lower case has as words."""
+    words = [word for word, number in _COUNTED.items() if number in numbers and word in low]
+    return [_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)]
 
 
 def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:
