@@ -107,10 +107,9 @@ def simulate(rows: Sequence[RagInteraction], model: LocalModel, subset: str, see
                         float(f.mean() - y.mean()),
                     ]
                 results.setdefault((score, level), []).append(values)
-    for (score, level), some in results.items():
-        used, *values = np.mean(some, axis=0)
-        before, after = values[:4], values[4:]
-        cells = [f"{one:.3f} to {two:.3f}" for one, two in zip(before, after, strict=True)]
+    for (score, level), figures in results.items():
+        used, *values = np.mean(figures, axis=0)
+        cells = [f"{one:.3f} to {two:.3f}" for one, two in zip(values[:4], values[4:], strict=True)]
         line(subset, score, level, f"{used:.0%}", *cells)
 
 
