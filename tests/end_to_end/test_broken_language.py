@@ -64,4 +64,5 @@ def test_the_alert_comes_within_60_interactions_of_the_language(
     assert not any(segment == "lang=fr" for _, _, segment in fired)
     (alert,) = [alert for alert in alerts if alert["rule"] == "shop-match-by-language"]
     assert CLEAN < alert["n"] <= CLEAN + 60
+    assert "The documents are not about the questions" in alert["diagnosis"][0]
     assert dead_letters(redis) == []

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_schemas import METRICS
-from ragtide_schemas.diagnosis import PATTERNS, Score, diagnose
+from ragtide_schemas.diagnosis import MATCH_BANDS, PATTERNS, Score, band_of, diagnose
 
 CASES = {
     "nothing_retrieved": {"retrieval.empty": 0.4, "response.empty": 0.0},
@@ -12,6 +12,17 @@ CASES = {
     "too_conservative": {"trace.completeness": 0.2, "trace.adherence": 0.95},
     "unsupported_answers": {"trace.context_relevance": 0.5, "trace.adherence": 0.4},
     "detached_answers": {"trace.context_utilization": 0.05, "trace.adherence": 0.3},
+    "detached_from_right_documents": {
+        "retrieval.match": 0.5,
+        "trace.context_utilization": 0.05,
+        "trace.adherence": 0.3,
+    },
+    "wrong_documents": {"retrieval.match": 0.03, "trace.context_relevance": 0.05},
+    "answers_from_wrong_documents": {
+        "retrieval.match": 0.03,
+        "trace.context_relevance": 0.05,
+        "trace.adherence": 0.9,
+    },
     "irrelevant_context": {"trace.context_relevance": 0.05, "trace.adherence": 0.9},
     "pipeline_poor": {
         "trace.context_relevance": 0.1,
@@ -49,13 +60,14 @@ def test_each_pattern_is_found_with_its_evidence_and_advice(name: str) -> None:
 
 def test_every_pattern_has_a_case_and_known_metrics_with_bands() -> None:
     assert {pattern.name for pattern in PATTERNS} == set(CASES)
-    assert all(METRICS[metric].bands is not None for pattern in PATTERNS for metric in pattern.conditions)
+    banded = {name for name, metric in METRICS.items() if metric.bands is not None} | {"retrieval.match"}
+    assert banded >= {metric for pattern in PATTERNS for metric in pattern.conditions}
 
 
 def test_good_scores_and_missing_ones_have_no_diagnosis() -> None:
     assert diagnose({}) == []
     good = {name: metric.bands.excellent for name, metric in METRICS.items() if metric.bands is not None}
-    assert diagnose(scores(good)) == []
+    assert diagnose(scores(good | {"retrieval.match": MATCH_BANDS.good})) == []
 
 
 def test_a_window_whose_interval_reaches_out_of_the_pattern_is_said_with_a_perhaps() -> None:
@@ -75,7 +87,7 @@ def test_whatever_the_scores_each_diagnosis_is_shown_by_its_evidence(values: dic
     for found in diagnose(scores(values)):
         assert set(found.evidence) == set(found.pattern.conditions)
         for metric, quality in found.pattern.conditions.items():
-            band = METRICS[metric].band(values[metric])
+            band = band_of(metric, values[metric])
             assert band == "poor" if quality == "poor" else band in {"good", "excellent"}
 
 

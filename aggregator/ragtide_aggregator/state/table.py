@@ -315,7 +315,7 @@ class StateTable:
         kappa = alert.quantity == "kappa"
         if alert.status == "resolved":
             return alert if kappa else self.causes.end(one.row, alert)
-        alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row])})
+        alert = alert.model_copy(update={"diagnosis": self._diagnosis(self.rows.keys[one.row], alert)})
         if kappa:
             return alert
         alert = self._with_dependence(alert, one.row)
@@ -348,8 +348,11 @@ class StateTable:
             sentence = "" if found.settled[0] else unsettled_sentence(clusters.block)
         return alert.model_copy(update={"design_effect": effect, "message": alert.message + sentence})
 
-    def _diagnosis(self, key: EstimateKey) -> tuple[str, ...]:
-        """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert."""
+    def _diagnosis(self, key: EstimateKey, alert: Alert | None = None) -> tuple[str, ...]:
+        """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert.
+
+        Recent scores still hold some from before a change, so the metric of an alert has its mean since the change.
+        """
         recent = {}
         for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
             own = key._replace(metric=metric, measure=None)
@@ -357,6 +360,10 @@ class StateTable:
             if row is not None and self.moments.n(row) >= DIAGNOSED_N:
                 lowest, highest = own.value_range
                 recent[metric] = Score(lowest + (highest - lowest) * self.moments.recent(row))
+        if alert is None or alert.quantity != "mean" or alert.metric not in recent:
+            return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
+        if alert.observed is not None and (alert.observed_n or 0) >= DIAGNOSED_N:
+            recent[alert.metric] = Score(alert.observed)
         return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
 
     def _sketch(self, batch: EventBatch) -> None:

@@ -45,7 +45,8 @@ take them as goals. `ragtide score FILE --reference NAME` shows a row beside you
 _DIAGNOSIS = """\
 `make schemas` writes this page from the patterns. A pattern is a combination of scores by their bands
 ([metric-registry.md](metric-registry.md)). Reports and alerts name the patterns that the
-scores show, with their usual cause."""
+scores show, with their usual cause. `retrieval.match` has bands for this purpose only: its level depends on the
+documents, so below 0.1 it is poor and from 0.2 on good, as [measured](measured/broken_language.md)."""
 
 
 def metrics_page() -> str:
