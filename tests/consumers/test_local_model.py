@@ -56,7 +56,7 @@ def test_the_summary_has_a_number_for_every_name_and_the_scores_follow_from_it()
     model = shipped()
     assert features.topics is not None
     topics = np.repeat(model.probabilities("topic", features.topics), features.lengths)
-    relevant = (model.probabilities("relevant", features.documents) * topics).tolist()
+    relevant = model.probabilities("relevant", features.documents) * topics
     utilized = model.probabilities("utilized", features.documents)
     supported = model.probabilities("supported", features.response)
     summary = summarized(features, relevant, utilized, supported)
