@@ -197,6 +197,14 @@ def test_the_title_of_a_parameter_is_shortened_before_a_parameter_moves_below_it
     assert text.count("v" * 20) == 4  # no value is cut
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_warning_of_a_leaderboard_stands_above_it(width: int) -> None:
+    shown = replace(board([row(3, {"top_k": 3})]), warning="compare [retrieval.match], too\x1b[2J")
+    text = drawn(board_view(shown, width), width)
+    assert "\x1b[2J" not in text
+    assert " ".join(text.partition("\nconfig ")[0].split()).count("compare [retrieval.match], too") == 1
+
+
 def test_the_notes_of_a_leaderboard_are_a_line_for_each_stop() -> None:
     lost = replace(row(3, {"top_k": 3}), status="stopped", stopped_by=RACE, reason="long", against="top_k=5")
     made = replace(row(4, {"top_k": 4}, "mine"), status="stopped", stopped_by="ann", reason="too dear")

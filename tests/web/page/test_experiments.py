@@ -6,6 +6,8 @@ from html import unescape
 from typing import Any
 
 import pytest
+from tests.offline.experiments.scores import event as scored_event
+from tests.offline.experiments.scores import executed
 from tests.ragtide.judged_runs import Run, plan_of, write_experiment
 from tests.support.experiment_plans import EVIDENCE, plan
 from tests.support.http_service import http_service
@@ -210,6 +212,23 @@ async def test_differences_are_those_of_the_report(async_redis: Any, redis_url: 
     assert {row.n_behind for row in closed} <= {29}
     assert len(closed) == (1 if enabled else 2)
     assert (view.verdict.outcome, view.verdict.exactly) == ("wins", 29)
+
+
+async def test_the_page_warns_where_the_metric_of_the_race_cannot_decide(async_redis: Any, redis_url: str) -> None:
+    metric = "trace.context_utilization"
+    await begin(async_redis, Look(item=5), metric=metric, race=RaceOptions(enabled=False))
+    for number in range(3):
+        for item in range(5):
+            scores = {metric: 0.5, "retrieval.match": number / 3}
+            event = scored_event(f"c{number}", item, 0.5).model_copy(update={"labeler": "local", "scores": scores})
+            call = executed(f"c{number}", item)
+            await async_redis.xadd(STREAMS.executions, {DATA_FIELD: call.encode()})
+            await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: event.model_copy(update={"run": "may"}).encode()})
+    async with http_service(redis_url) as service:
+        status, found = await page(service, "/x/may")
+    assert status == 200
+    (warning,) = [line for line in unescape(found).splitlines() if 'id="warning"' in line]
+    assert f"for 5 of 5 items, and {metric}" in warning
 
 
 async def test_foreign_names_are_text(async_redis: Any, redis_url: str) -> None:
