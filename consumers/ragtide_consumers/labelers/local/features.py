@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from .facts import denied_words, missing_numbers
-from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionShares, overlap_of, question_shares, words_of
+from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionWeights, overlap_of, question_weights, words_of
 from .pairs import shared_pairs
 from .words import Indices, tokens
 
@@ -116,24 +116,24 @@ def extract(
     """
     words = words_of(question, documents, response, language)
     overlap = overlap_of(words)
-    shares = question_shares(question, words)
+    asked = question_weights(question, words)
     if earlier:
         both = f"{earlier} {question}"
-        shares = max(shares, question_shares(both, words_of(both, documents, response, language)), key=_match)
+        asked = max(asked, question_weights(both, words_of(both, documents, response, language)), key=_match)
     return InteractionFeatures(
-        _of_documents(words, overlap, shares),
+        _of_documents(words, overlap, asked),
         _of_response(words, overlap, question, documents, response),
-        _of_topics(words, shares) if shares.asked else None,
+        _of_topics(words, asked) if asked.whole else None,
         np.array([length for length in words.lengths if length], np.intp),
-        _match(shares) if shares.asked and documents else None,
+        _match(asked) if asked.whole and documents else None,
     )
 
 
-def _match(shares: QuestionShares) -> float:
-    return float(np.add.reduce(shares.documents)) / (len(shares.documents) or 1)
+def _match(asked: QuestionWeights) -> float:
+    return float(np.add.reduce(asked.documents)) / ((asked.whole or 1.0) * (len(asked.documents) or 1))
 
 
-def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionShares) -> Floats:
+def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionWeights) -> Floats:
     """Return the features of the document sentences."""
     n, m, lengths = words.n, words.m, words.lengths
     found = np.empty((len(DOCUMENT_FEATURES), n))
@@ -157,12 +157,13 @@ def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionShar
     counts[3], counts[4], counts[5], counts[6] = len(lengths), n, len(words.response), m
     np.divide(counts[1], counts[2], out=found[11])
     _LOGARITHMS.take(counts, mode="clip", out=found[12:19])
-    found[19] = question.sentences
-    found[20] = question.documents.repeat(lengths)
+    whole = question.whole or 1.0
+    np.divide(question.sentences, whole, out=found[19])
+    np.divide(question.documents.repeat(lengths), whole, out=found[20])
     return found
 
 
-def _of_topics(words: ComparedWords, question: QuestionShares) -> Floats:
+def _of_topics(words: ComparedWords, question: QuestionWeights) -> Floats:
     """Return the features of the documents."""
     kept = [place for place, length in enumerate(words.lengths) if length]
     found = np.empty((len(TOPIC_FEATURES), len(kept)))
@@ -170,14 +171,14 @@ def _of_topics(words: ComparedWords, question: QuestionShares) -> Floats:
         return found
     lengths = np.array([words.lengths[place] for place in kept], np.intp)
     starts = np.add.accumulate(lengths) - lengths
-    match = question.documents[kept]
+    weights, whole = question.documents[kept], question.whole
     found[0] = 1.0
-    found[1] = match
-    found[2] = match * match
-    found[3] = np.maximum.reduceat(question.sentences, starts)
-    found[4] = np.add.reduceat(question.sentences, starts) / lengths
-    found[5] = np.maximum.reduce(match)
-    found[6] = np.add.reduce(match) / len(match)
+    np.divide(weights, whole, out=found[1])
+    np.multiply(found[1], found[1], out=found[2])
+    np.divide(np.maximum.reduceat(question.sentences, starts), whole, out=found[3])
+    np.divide(np.add.reduceat(question.sentences, starts), whole * lengths, out=found[4])
+    found[5] = float(np.maximum.reduce(weights)) / whole
+    found[6] = float(np.add.reduce(weights)) / (whole * len(weights))
     found[7] = _LOGARITHMS.take(lengths, mode="clip")
     return found
 

@@ -118,26 +118,25 @@ def words_of(
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionShares:
-    """Weight shares of the question's words. The weight of a word is its rarity in the language (`rarity.py`)."""
+class QuestionWeights:
+    """Weights of the question's words, by the rarity in the language. They are whole, so all sums are exact."""
 
-    asked: bool
-    """Whether the question has content words."""
+    whole: float
+    """Of all words; 0 if the question has no content words."""
     sentences: Floats
-    """By document sentence: the share that stands in it."""
+    """By document sentence: of the words that stand in it."""
     documents: Floats
-    """By document: the share that stands in it."""
+    """By document: of the words that stand in it."""
 
 
-def question_shares(question: str, words: ComparedWords) -> QuestionShares:
-    """Return the weight shares of the question's words in sentences and documents.
+def question_weights(question: str, words: ComparedWords) -> QuestionWeights:
+    """Return the weights of the question's words in sentences and documents.
 
     Args:
         question: the question.
         words: the words of its interaction.
     """
     weights = dict(zip(words.question.tolist(), rarities(question, words), strict=True))
-    whole = max(fsum(weights.values()), 1.0)
     asked = np.zeros(len(words.numbers) + 1, np.bool_)  # the last place is that of all other words
     asked[words.question] = True
     there = asked.take(words.documents).nonzero()[0]
@@ -148,8 +147,7 @@ def question_shares(question: str, words: ComparedWords) -> QuestionShares:
         sentences[sentence] += weights[place]
     for document, place in {(document_of[sentence], place) for sentence, place in found}:
         documents[document] += weights[place]
-    # All sums are those of whole numbers, so their order does not matter.
-    return QuestionShares(bool(weights), np.array(sentences) / whole, np.array(documents) / whole)
+    return QuestionWeights(fsum(weights.values()), np.array(sentences), np.array(documents))
 
 
 def rarities(question: str, words: ComparedWords) -> list[float]:
