@@ -7,8 +7,7 @@
 A row is a question, three documents and a response: the sentence of its paragraph that has the answer. The documents
 are this paragraph, another one of the same article if there is one, and one of another article. Each row is spoilt and
 compared with itself; a figure is the AUROC of clean against spoilt rows, 0.5 if the number does not move.
-`question` is no score of the labeler but a feature of it: the largest weight share of the question's words in a
-document sentence. A line ends with whether the language passes the bar (`BAR` below): a language that does may be in
+A line ends with whether the language passes the bar (`BAR` below): a language that does may be in
 `LANGUAGES` of consumers/ragtide_consumers/labelers/local/labeler.py.
 """
 
@@ -26,8 +25,7 @@ from ragtide import LocalLabeler, RagInteraction
 from ragtide_aggregator.statistics.agreement import auroc
 from ragtide_aggregator.statistics.bootstrap import Measured
 from ragtide_consumers.labelers.local import labeler as local
-from ragtide_consumers.labelers.local.features import DOCUMENT_FEATURES, extract
-from ragtide_consumers.text.sentences import cut, located
+from ragtide_consumers.text.sentences import located
 from ragtide_offline.benchmark.figures import Floats, SubsetScores, figure_of, question_digest
 from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
 
@@ -37,10 +35,9 @@ ROWS: Final = 48
 LONGEST: Final = 1200
 """Characters of the longest paragraph of a sample."""
 
-QUESTION: Final = "question"
 FIGURES: Final = (
-    ("broken retriever", QUESTION),
     ("broken retriever", "retrieval.match"),
+    ("broken retriever", "trace.context_relevance"),
     ("wrong documents", "trace.context_relevance"),
     ("wrong documents", "trace.adherence"),
     ("wrong answer", "trace.context_utilization"),
@@ -51,7 +48,7 @@ FIGURES: Final = (
 """What is printed: a corruption and a metric that should see it."""
 
 BAR: Final = {
-    ("broken retriever", QUESTION): 0.9,
+    ("broken retriever", "retrieval.match"): 0.9,
     ("wrong documents", "trace.adherence"): 0.95,
     ("wrong answer", "trace.adherence"): 0.95,
     ("wrong answer", "trace.context_utilization"): 0.75,
@@ -162,22 +159,12 @@ def rows_of(path: Path) -> list[RagInteraction]:
     return rows
 
 
-def numbers_of(labeler: LocalLabeler, row: RagInteraction) -> dict[str, float]:
-    """Return the scores of a row, and the coverage of its question; nothing in a language that is not recognized."""
-    scores = dict(labeler.label_now(row).scores)
-    if scores:
-        sentences = cut(row)
-        found = extract(row.question, sentences.plain_documents, sentences.plain_response, sentences.language)
-        scores[QUESTION] = float(found.documents[DOCUMENT_FEATURES.index(QUESTION)].max())
-    return scores
-
-
 def figures_of(labeler: LocalLabeler, rows: Sequence[RagInteraction]) -> tuple[float, list[Measured | None]]:
     """Return the share of clean rows without scores, and by pair in `FIGURES` the AUROC; None without the metric."""
-    clean = [numbers_of(labeler, row) for row in rows]
+    clean = [labeler.label_now(row).scores for row in rows]
     after = {
         name: [
-            None if other is None else numbers_of(labeler, other)
+            None if other is None else labeler.label_now(other).scores
             for other in (spoilt_of(name, row, rows) for row in rows)
         ]
         for name in dict.fromkeys(name for name, _ in FIGURES)
