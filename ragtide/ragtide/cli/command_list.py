@@ -43,7 +43,7 @@ GROUPS: Final = {
     },
     "Offline (files, without Redis)": {
         "score": Listed("score:score", "Score a file of interactions."),
-        "fit": Listed("fit:fit", "Fit the local labeler to scores of your judge or of people, and to known failures."),
+        "fit": Listed("fit:fit", "Fit the local labeler to a judge, people or known failures."),
         "batch": Listed("batch:batch", "Ask the judge in batches, at half the price."),
         "benchmark": Listed("benchmark:benchmark", "Measure a labeler on labeled data."),
         "judge": Listed("judge:judge", "Show what your judge sees, for a stated cost."),

@@ -88,7 +88,7 @@ def fit(
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit the local labeler to scores of your judge or of people, and to known failures.
+    """Fit the local labeler to a judge, people or known failures.
 
     It corrects the shipped model for your interactions, score by score. A score keeps the shipped model unless the fit
     is surely better on questions that it has not seen. Workers load the file with the setting local.model.
