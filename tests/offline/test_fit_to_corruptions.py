@@ -23,7 +23,7 @@ from ragtide_offline.local_fit import pairs as pairs_module
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
 from ragtide_offline.local_fit.pairs import SENSED, ExaminedPair, TrafficSample, examine_pairs
-from ragtide_offline.local_fit.regression import Pairs, fit
+from ragtide_offline.local_fit.regression import SpoiltPairs, fit
 from ragtide_offline.local_fit.separation import PairScores, separation
 from ragtide_offline.local_fit.sources import of_recording, of_rows
 from ragtide_offline.replay.selection import selection
@@ -206,7 +206,7 @@ def test_pairs_do_not_move_the_level_and_are_told_apart_better(seed: int) -> Non
     x, _, shipped, weights, questions = noise(40, seed)
     worse = x.copy()
     worse[:, 3] -= 1.0
-    some = Pairs(x, worse, np.full(40, 5.0), questions)
+    some = SpoiltPairs(x, worse, np.full(40, 5.0), questions)
     found = fit(x, shipped, weights, pairs=some, level_penalty=0.0)
     assert found.predict(x).mean() == pytest.approx(shipped.mean(), abs=1e-6)
     assert np.all(found.predict(worse) < found.predict(x))

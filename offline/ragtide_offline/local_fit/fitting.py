@@ -29,8 +29,8 @@ from .regression import (
     PAIRS_SHARE,
     CrossFitted,
     Floats,
-    Pairs,
     Regression,
+    SpoiltPairs,
     cross_fitted,
     cross_fitted_pairs,
     fit,
@@ -245,7 +245,7 @@ def _fit_to_pairs(
             _inputs(side, scores, similarity=similarity)
             for side, scores in zip(_sides(pairs), (before.clean, before.spoilt), strict=True)
         ]
-        some = Pairs(sides[0], sides[1], _pair_weights(pairs), questions)
+        some = SpoiltPairs(sides[0], sides[1], _pair_weights(pairs), questions)
         asked = [row.question for row in rows]
         crossed = cross_fitted_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
         return crossed, lambda: fit(x, y, weights, pairs=some, level_penalty=level_penalty)

@@ -59,7 +59,7 @@ class Regression:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class SpoiltPairs:
     """Inputs of n clean interactions, and of n spoilt versions of them whose scores should be lower."""
 
     clean: Floats
@@ -69,10 +69,10 @@ class Pairs:
     questions: Sequence[str]
     """Of the clean interactions."""
 
-    def part(self, chosen: NDArray[np.bool_]) -> "Pairs":
+    def part(self, chosen: NDArray[np.bool_]) -> "SpoiltPairs":
         """Return the chosen pairs."""
         questions = [question for question, is_chosen in zip(self.questions, chosen, strict=True) if is_chosen]
-        return Pairs(self.clean[chosen], self.spoilt[chosen], self.weights[chosen], questions)
+        return SpoiltPairs(self.clean[chosen], self.spoilt[chosen], self.weights[chosen], questions)
 
 
 def fit(
@@ -80,7 +80,7 @@ def fit(
     y: Floats,
     weights: Floats,
     *,
-    pairs: Pairs | None = None,
+    pairs: SpoiltPairs | None = None,
     feature_penalty: float = FEATURE_PENALTY,
     level_penalty: float = LEVEL_PENALTY,
 ) -> Regression:
@@ -197,7 +197,7 @@ def cross_fitted_pairs(
     weights: Floats,
     questions: Sequence[str],
     *,
-    pairs: Pairs,
+    pairs: SpoiltPairs,
     level_penalty: float = LEVEL_PENALTY,
 ) -> CrossFitted:
     """Return what `cross_fitted` does, for fits to interactions and pairs.
