@@ -15,8 +15,8 @@ from ragtide_consumers.labelers.local.adjustment import Term, predicted_score, t
 from ragtide_consumers.labelers.local.correction import (
     ADHERENCE,
     CORRECTED,
-    INPUTS,
     RELEVANCE,
+    SHIPPED_INPUTS,
     Correction,
     scores_of,
 )
@@ -159,7 +159,9 @@ def test_tempered_probabilities_have_the_wanted_adherence_and_the_same_order(ps:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(CORRECTED), st.integers(0, len(INPUTS) - 1), st.floats(-1e15, 1e15), st.text(max_size=60))
+@given(
+    st.sampled_from(CORRECTED), st.integers(0, len(SHIPPED_INPUTS) - 1), st.floats(-1e15, 1e15), st.text(max_size=60)
+)
 def test_no_coefficient_and_no_text_leads_to_a_score_outside_of_its_range(
     score: str, place: int, coefficient: float, response: str
 ) -> None:
