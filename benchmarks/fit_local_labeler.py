@@ -339,7 +339,7 @@ def fit_one(rows: Sequence[Labeled], label: str) -> Floats:
 
 
 def fit_topic(rows: Sequence[Labeled]) -> Floats:
-    """Return the coefficients that tell a question's own documents from those of other questions."""
+    """Return the coefficients of the probability that a document was retrieved for the question."""
     parts = [
         (one.features.topics.T, one.own, weight)
         for row in rows
@@ -582,13 +582,13 @@ def spoilt_auroc(clean: Floats, spoilt: Floats) -> float:
 
 
 def report_spoilt(table: Table, found: dict[str, Floats]) -> None:
-    """Print how well spoilt rows are told from the rows themselves."""
+    """Print how often a row scores above its spoilt version."""
     for name, score in SEEN:
         table.line(f"{name}: {score}", spoilt_auroc, found[score], found[f"{name}: {score}"])
 
 
 def report_differences(table: Table, found: dict[str, Floats], other: dict[str, Floats]) -> None:
-    """Print how much better spoilt rows, and GPT-4's labels, are told than by another model, on the same samples."""
+    """Print the differences from another model's figures, on the same samples."""
 
     def more(clean: Floats, spoilt: Floats, clean_before: Floats, spoilt_before: Floats) -> float:
         return spoilt_auroc(clean, spoilt) - spoilt_auroc(clean_before, spoilt_before)

@@ -139,7 +139,7 @@ def language_of(text: str, context: Iterable[str] = ()) -> str:
 
 
 def _without_evidence(text: str, words: list[str]) -> str:
-    """Return the language of a text that nothing tells: a long one is undetermined, unless it may be English."""
+    """Return the language of a text without evidence: a long one is undetermined, unless it may be English."""
     script = _script(words)
     if script == "latin" and sum(map(len, words)) >= LONG_LETTERS and sum(map(_ENGLISH.__contains__, words)) < 2:
         return "en" if _ranked(text)[0][0] == "en" else UNKNOWN
@@ -147,7 +147,7 @@ def _without_evidence(text: str, words: list[str]) -> str:
 
 
 _OF_SCRIPT: Final = {"none": "en", "latin": "en", "cyrillic": "ru"}
-"""By script, the language of a short text that nothing else tells."""
+"""By script, the language of a short text without other evidence."""
 
 
 def evident_by_words(text: str) -> str | None:

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, scores_of, summary_of
-from ragtide_consumers.labelers.local.features import extract
-from ragtide_consumers.labelers.local.labeler import LocalLabeler
+from ragtide_consumers.labelers.local.labeler import LocalLabeler, features_of
 from ragtide_consumers.labelers.local.model import LocalModel, shipped
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_consumers.metrics.trace import TRACE
@@ -127,13 +126,7 @@ class InteractionExaminer:
         similarity = () if self.similar is None else self.similar(sentences)
         if similarity is None:
             return AbsentReason.TOO_LONG
-        features = extract(
-            sentences.question,
-            sentences.plain_documents,
-            sentences.plain_response,
-            sentences.language,
-            earlier=sentences.earlier,
-        )
+        features = features_of(sentences)
         probabilities = (self.model or shipped()).predict(features)
         if not probabilities.relevant:
             return "no_document_sentences"

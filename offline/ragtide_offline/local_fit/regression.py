@@ -17,9 +17,8 @@ FOLDS: Final = 5
 """Parts of the questions; each part is predicted by a fit to the others."""
 
 PAIRS_SHARE: Final = 0.1
-"""A spoilt interaction, with all its pairs, counts as so many judged ones. Of 0.03, 0.1, 0.3 and 1 on three subsets of
-RAGBench, more told corruptions better apart and judges' scores worse; with 1 the root mean
-squared error grew by up to 28%."""
+"""A spoilt interaction, with all its pairs, counts as so many judged ones. With a larger
+share the scores follow corruptions better, and a judge's scores less."""
 
 LEVEL_PENALTY: Final = 0.5
 """Half of it times the square of the shift of all log odds: weak, because a judge may be stricter than another."""

@@ -126,7 +126,7 @@ class LocalLabeler:
         if not _is_supported(sentences):
             return _absent(nothing or AbsentReason.LANGUAGE_NOT_SUPPORTED)
         try:
-            features = _features(sentences)
+            features = features_of(sentences)
         except TooManyMatchesError:
             return _absent(AbsentReason.TOO_LONG)
         match = _match(sentences, features)
@@ -140,14 +140,12 @@ class LocalLabeler:
         return _with_match(Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter), match)
 
 
-def probabilities(
-    sentences: CutInteraction, correction: Correction | None = None, similarity: Sequence[float] = ()
-) -> SentenceProbabilities:
-    """Return the probabilities of all sentence labels of an interaction: the shipped model's, corrected if fitted."""
-    return _predicted(_features(sentences), correction, similarity)
+def features_of(sentences: CutInteraction) -> InteractionFeatures:
+    """Return the features of an interaction, of sentences without the marks of their form.
 
-
-def _features(sentences: CutInteraction) -> InteractionFeatures:
+    Raises:
+        TooManyMatchesError: response and documents share more words than are compared.
+    """
     documents, response = sentences.plain_documents, sentences.plain_response
     return extract(sentences.question, documents, response, sentences.language, earlier=sentences.earlier)
 

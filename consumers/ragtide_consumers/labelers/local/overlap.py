@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .rarity import rarity_of
-from .words import LONGEST_WORD, MOST_WORDS, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
+from .words import LONGEST_WORD, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -25,6 +25,9 @@ _UNIT = 2.0**16
 
 _FEW = 1000
 """Most sentences whose weights of words are kept."""
+
+_RARITIES = 4096
+"""Most words of questions whose rarity is kept."""
 
 _CELLS = 1_000_000
 """Most cells of a table of sentences and words. If there are more, only pairs that share a word are compared."""
@@ -157,7 +160,7 @@ def rarities(question: str, words: ComparedWords) -> list[float]:
     return [*filter(None, [_rarity(word, language) for word in asked])]
 
 
-@lru_cache(MOST_WORDS)
+@lru_cache(_RARITIES)
 def _rarity(word: str, language: str) -> float:
     """Return the rarity of a word, counted in 1 / 65,536; 0 of a stop word, which a long word never is."""
     stem = word if len(word) > LONGEST_WORD else stem_of(word, language)
