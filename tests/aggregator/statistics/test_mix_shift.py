@@ -61,8 +61,8 @@ def test_the_intrinsic_time_is_the_mean_over_all_orders() -> None:
 
 @settings(max_examples=30)
 @given(
-    before=st.lists(st.tuples(st.integers(0, 500), st.floats(0, 1)), min_size=1, max_size=8),
-    since=st.lists(st.tuples(st.integers(0, 500), st.floats(0, 1)), min_size=8, max_size=8),
+    before=st.lists(st.tuples(st.integers(0, 500), st.floats(0, 1, width=16)), min_size=1, max_size=8),
+    since=st.lists(st.tuples(st.integers(0, 500), st.floats(0, 1, width=16)), min_size=8, max_size=8),
 )
 def test_mix_and_within_add_up_to_the_change_of_the_mean(before: Any, since: Any) -> None:
     one, other = (
