@@ -12,7 +12,6 @@ BINARY = {
     "docs/screens/": (".png",),
     "docs/measured/": (".png",),
     "tests/data/otlp/": (".pb", ".gz"),
-    "tests/data/from_19de231/": (".parquet", ".gz"),
 }
 """Folders that may hold binary files, and how the names of these files end."""
 

@@ -344,8 +344,6 @@ class DeliveriesField(StrEnum):
     """Interactions that waited."""
     SCANNED = "scanned"
     """Entry up to which unfinished entries were searched."""
-    INHERITED = "inherited"
-    """Entries up to this one that the group had passed are finished: an older version kept no set of them."""
     OLDEST = "oldest"
     """The oldest interaction that waited."""
     OLDEST_SINCE = "oldest_since"

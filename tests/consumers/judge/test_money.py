@@ -314,11 +314,11 @@ def test_an_account_where_others_can_write_is_refused(tmp_path: Path) -> None:
         FileSpend(tmp_path, LIMITED)
 
 
-async def test_an_answer_that_commit_19de231_cached_is_found(server: ScriptedJudge, async_redis: Any) -> None:
+async def test_the_key_of_a_cached_answer_does_not_change(server: ScriptedJudge, async_redis: Any) -> None:
     async with judge(server, cache_ttl_s=0) as labeler:
         expected = await labeler.label(TOWER)
     (request,) = server.requests
-    # The key and the value of this prompt, as commit 19de231 writes them.
+    # The key of this prompt; another key would pay for every cached answer again.
     stored = json.dumps([Labels().answer(JudgePrompt(request)), "stop"]).encode()
     await async_redis.set("ragtide:judge-cache:00c733caf0ddeaf75f81d5f192b318fd593461be", stored)
     address: dict[str, Any] = {"base_url": "http://judge.example/v1", "cache_ttl_s": 60}

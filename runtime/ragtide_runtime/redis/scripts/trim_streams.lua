@@ -168,22 +168,18 @@ local function move_on(group)
 end
 
 -- Delivers entries again that the group has passed and that are neither finished nor held by a consumer. The search
--- looks at a mebibyte or so of the stream, and the next call continues. Entries that the group had passed when an older
--- version, which kept no set of finished entries, ended are finished.
+-- looks at a mebibyte or so of the stream, and the next call continues.
 local function rescue(group)
     local from, bytes, rescued = seen[DELIVERIES_SCANNED] or '', 0, 0
-    local last, inherited = group['last-delivered-id'], seen[DELIVERIES_INHERITED]
+    local last = group['last-delivered-id']
     while bytes < 1048576 do
         local found = redis.call('XRANGE', KEYS[1], from == '' and '-' or '(' .. from, last, 'COUNT', 8)
         for _, entry in ipairs(found) do
             local id = entry[1]
             for _, text in ipairs(entry[2]) do bytes = bytes + #text end
             bytes, from = bytes + 100, id
-            if redis.call('ZSCORE', KEYS[7], id) or #redis.call('XPENDING', KEYS[1], ARGV[8], id, id, 1) > 0 then
-                -- It is finished, or a consumer holds it.
-            elseif inherited and not before(inherited, id) then
-                redis.call('ZADD', KEYS[7], string.match(id, '^%d+'), id)
-            else
+            if not redis.call('ZSCORE', KEYS[7], id)
+                and #redis.call('XPENDING', KEYS[1], ARGV[8], id, id, 1) == 0 then
                 doubt(id)
                 -- Ten days of idleness, so that a worker takes it over at once.
                 redis.call('XCLAIM', KEYS[1], ARGV[8], RESCUER, 0, id, 'IDLE', 864000000, 'RETRYCOUNT', 0,
@@ -193,7 +189,6 @@ local function rescue(group)
         end
         if #found < 8 then
             from = ''
-            redis.call('HDEL', KEYS[8], DELIVERIES_INHERITED)
             break
         end
     end
@@ -205,10 +200,6 @@ local workers = groups_of(KEYS[1])[ARGV[8]]
 count_deleted()
 -- Before the first worker no interaction is finished, whatever other groups have read.
 if workers then
-    if not seen[DELIVERIES_LAST] and ARGV[1] ~= '0-0' then
-        seen[DELIVERIES_INHERITED] = workers['last-delivered-id']
-        note(DELIVERIES_INHERITED, workers['last-delivered-id'])
-    end
     workers = move_on(workers)
     trim_finished()
 end
