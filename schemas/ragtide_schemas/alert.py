@@ -1,5 +1,6 @@
 """Alerts."""
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -176,6 +177,10 @@ class Alert(VersionedModel):
         names = ("status", "rule", "pipeline", "segment", "metric", "fired_at", "message")
         fields = [(name, getattr(self, name)) for name in names]
         return short_repr("Alert", [(name, value) for name, value in fields if value is not None])
+
+    def resolve(self, at: datetime, message: str) -> Self:
+        """Return the end of the alert, at a time and with a message of its own."""
+        return self.model_copy(update={"status": "resolved", "resolved_at": at, "message": message})
 
     def _repr_html_(self) -> str:
         """Return the alert as a table, for notebooks."""

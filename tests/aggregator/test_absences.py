@@ -26,6 +26,7 @@ class Traffic:
         self.absences = AbsentShares(least, 0)
         self.number = 0
         self.now_ms = LEAST_MS
+        self.stored: dict[str, bytes] = {}
 
     def add(self, count: int, reason: str | None = None, metrics: tuple[str, ...] = (ADHERENCE,), **more: Any) -> None:
         for _ in range(count):
@@ -34,9 +35,23 @@ class Traffic:
             absent = dict.fromkeys(metrics, reason) if reason else {}
             self.state.apply(event(self.number, scores=scores, absent=absent, **more))
 
-    def look(self) -> list[Alert]:
+    def look(self, *, least: float | None = None, anew: bool = False) -> list[Alert]:
+        """Return the alerts of a look; it may be that of a process that takes over, with another limit."""
+        if anew:
+            self._store()
+            self.absences = AbsentShares.from_fields(least, 0, self.stored)
+            self.state = AggregatorState.from_fields(StateOptions(), self.stored)
         self.now_ms += LEAST_MS
-        return self.absences.check(self.now_ms, self.state)
+        self.absences.check(self.now_ms, self.state)
+        return self._store()
+
+    def _store(self) -> list[Alert]:
+        changes = self.state.take_changes()
+        written, gone = self.absences.take_changes()
+        self.stored |= dict(changes.rows) | written
+        for name in (*gone, *changes.gone):
+            self.stored.pop(name, None)
+        return list(changes.alerts)
 
 
 def shown(state: AggregatorState) -> dict[tuple[str, str | None], tuple[int, dict[str, int]]]:
@@ -134,26 +149,43 @@ def test_no_limit_never_alerts() -> None:
 
 def test_a_restart_neither_repeats_an_alert_nor_forgets_it() -> None:
     traffic = Traffic()
-    fields: dict[str, bytes] = {}
     alerts = []
     for _ in range(3):
         traffic.add(25, "judge_unusable")
         alerts += traffic.look()
-        written, gone = traffic.absences.take_changes()
-        fields = {name: data for name, data in (fields | written).items() if name not in gone}
     assert [alert.status for alert in alerts] == ["firing"]
-    traffic.absences = AbsentShares.from_fields(0.2, 0, fields)
     traffic.add(25, "judge_unusable")
-    assert traffic.look() == []
+    assert traffic.look(least=0.2, anew=True) == []
     traffic.add(100)
-    assert [alert.status for alert in traffic.look()] == ["resolved"]
-    written, gone = traffic.absences.take_changes()
-    assert any("fired" in name for name in gone)
+    assert [alert.status for alert in traffic.look(least=0.2, anew=True)] == ["resolved"]
+    assert not any(name.startswith("alert:") for name in traffic.stored)
+
+
+def test_a_limit_that_is_removed_ends_its_alert() -> None:
+    traffic = Traffic()
+    for _ in range(3):
+        traffic.add(25, "judge_unusable")
+        traffic.look()
+    assert [alert.status for alert in traffic.look(least=None, anew=True)] == ["resolved"]
+    assert traffic.look(least=None, anew=True) == []
+
+
+def test_an_alert_that_cannot_be_read_fires_again_while_its_share_stays_high() -> None:
+    traffic = Traffic()
+    for _ in range(3):
+        traffic.add(25, "judge_unusable")
+        traffic.look()
+    (name,) = (name for name in traffic.stored if name.startswith("alert:"))
+    traffic.stored[name] = b"junk"
+    traffic.add(5, "judge_unusable")
+    assert traffic.look(least=0.2, anew=True) == [], "the block is not complete"
+    traffic.add(25, "judge_unusable")
+    assert [alert.status for alert in traffic.look()] == ["firing"]
 
 
 @pytest.mark.parametrize("data", [b"junk", b"{}", b'{"key": "x", "reason": "y", "followed": [1]}', b"[" * 9999])
 def test_fields_of_another_form_are_dropped_and_end_nothing(data: bytes) -> None:
-    fields = {"stall:absent:ab": data, "stall:absent-fired:cd": data}
+    fields = {"stall:absent:ab": data}
     absences = AbsentShares.from_fields(0.2, 0, fields)
     assert sorted(absences.take_changes()[1]) == sorted(fields)
 

@@ -53,12 +53,12 @@ def counts(state: AggregatorState, metric: str = "trace.adherence") -> dict[tupl
 
 def test_the_alert_of_a_cap_fires_on_from_the_checkpoint_until_there_is_room() -> None:
     state = applied(crowd(500))
-    (raised,) = state.capped_firing()
+    (raised,) = state.firing()
     assert (raised.rule, raised.pipeline, raised.status) == ("keys-cap", "crowd", "firing")
     fields = state.take_changes().rows
-    assert AggregatorState.from_fields(CAPPED, fields).capped_firing() == [raised]
+    assert AggregatorState.from_fields(CAPPED, fields).firing() == [raised]
     roomy = replace(CAPPED, caps=KeyCaps(pipeline=6000, partition=20_000))
-    assert AggregatorState.from_fields(roomy, fields).capped_firing() == []
+    assert AggregatorState.from_fields(roomy, fields).firing() == []
 
 
 def test_further_values_of_a_segment_count_in_other_and_none_is_lost() -> None:

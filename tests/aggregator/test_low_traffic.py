@@ -36,13 +36,19 @@ class Traffic:
 
     def look(self, minute: float, *, caught_up: bool = True, anew: bool = False) -> list[Alert]:
         if anew:
+            self._store()
             self.traffic = LowTraffic.from_fields(self.limits, 0, self.stored, split=self.split)
-        found = self.traffic.check(int(minute * MINUTE) + CHECK_MS, self.state, caught_up=caught_up)
+            self.state = AggregatorState.from_fields(StateOptions(), self.stored)
+        self.traffic.check(int(minute * MINUTE) + CHECK_MS, self.state, caught_up=caught_up)
+        return self._store()
+
+    def _store(self) -> list[Alert]:
+        changes = self.state.take_changes()
         written, gone = self.traffic.take_changes()
-        self.stored |= written
-        for name in gone:
+        self.stored |= dict(changes.rows) | written
+        for name in (*gone, *changes.gone):
             self.stored.pop(name, None)
-        return found
+        return list(changes.alerts)
 
 
 @pytest.mark.parametrize("anew", [False, True])
@@ -123,9 +129,9 @@ def test_the_stored_counts_are_bounded_and_damage_is_dropped() -> None:
     (name,) = (name for name in traffic.stored if name.startswith("stall:traffic:"))
     assert len(traffic.stored[name]) < 3000
     for damaged in (b"", b"[]", b'{"pipeline": 1}', b'{"pipeline": "shop", "counts": [[1]]}', b"\xff"):
-        traffic.stored = {name: damaged, "stall:traffic-fired:0a": damaged}
+        traffic.stored = {name: damaged, "alert:stall-low-traffic:0a": damaged}
         traffic.look(100, anew=True)
-        assert "stall:traffic-fired:0a" not in traffic.stored
+        assert "alert:stall-low-traffic:0a" not in traffic.stored
 
 
 def test_settings_have_the_word_for() -> None:

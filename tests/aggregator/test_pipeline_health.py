@@ -1,7 +1,11 @@
 """Alerts about labeling that is stalled, traffic that is silent and interactions that are dropped."""
 
+from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.pipeline_health import HealthLimits, PipelineHealth
 from ragtide_aggregator.service.trimming import StreamStatus
+from ragtide_runtime.alert_book import STORED, AlertBook
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Alert
 
 
 def status_at(
@@ -21,32 +25,58 @@ def status_at(
     )
 
 
-def changed(health: PipelineHealth, status: StreamStatus) -> list[tuple[str, str]]:
-    return [(alert.rule, alert.status) for alert in health.check(status)]
+class Checks:
+    """The checks of a partition with its book; `takes_over` continues from the stored fields, as another owner does."""
+
+    def __init__(self, limits: HealthLimits, partition: int = 0) -> None:
+        self.health, self.book = PipelineHealth(limits, partition), AlertBook()
+        self.limits = limits
+        self.stored: dict[str, bytes] = {}
+
+    def alerts(self, status: StreamStatus) -> list[Alert]:
+        self.health.check(status, self.book)
+        written, gone, alerts = self.book.take_changes()
+        self.stored |= written | self.health.take_changes()[0]
+        for name in gone:
+            del self.stored[name]
+        return alerts
+
+    def takes_over(self, limits: HealthLimits | None = None) -> "Checks":
+        second = Checks(limits or self.limits)
+        second.health = PipelineHealth.from_fields(second.limits, 0, self.stored)
+        for name, data in self.stored.items():
+            if name.startswith(STORED):
+                second.book.load(name.removeprefix(STORED), data)
+        second.stored = dict(self.stored)
+        return second
+
+
+def changed(checks: Checks, status: StreamStatus) -> list[tuple[str, str]]:
+    return [(alert.rule, alert.status) for alert in checks.alerts(status)]
 
 
 def test_labeling_that_is_behind_fires_once_and_resolves_when_it_has_caught_up() -> None:
-    health = PipelineHealth(HealthLimits(labeling_s=60), 3)
+    health = Checks(HealthLimits(labeling_s=60), 3)
     assert changed(health, status_at(1000, waiting_s=59)) == []
-    (alert,) = health.check(status_at(1001, waiting_s=61))
+    (alert,) = health.alerts(status_at(1001, waiting_s=61))
     assert (alert.rule, alert.status, alert.kind, alert.pipeline) == ("stall-labeling", "firing", "stall", "*")
     assert "partition 3 has waited 61 s" in alert.message
     assert changed(health, status_at(1002, waiting_s=62)) == []
     assert changed(health, status_at(1003, waiting_s=45)) == [], "not at the limit itself, where it would come and go"
-    (resolved,) = health.check(status_at(1004, waiting_s=20))
+    (resolved,) = health.alerts(status_at(1004, waiting_s=20))
     assert (resolved.alert_id, resolved.status) == (alert.alert_id, "resolved")
 
 
 def test_a_sample_that_waits_for_its_judge_is_told_apart_from_labeling_that_is_behind() -> None:
-    health = PipelineHealth(HealthLimits(labeling_s=60), 0)
+    health = Checks(HealthLimits(labeling_s=60), 0)
     assert changed(health, status_at(1000, waiting_s=1, awaiting_s=61)) == [("stall-sample", "firing")]
-    second = PipelineHealth.from_fields(HealthLimits(labeling_s=60), 0, health.take_changes()[0])
+    second = health.takes_over()
     assert changed(second, status_at(1001, waiting_s=61, awaiting_s=62)) == [("stall-labeling", "firing")]
     assert changed(second, status_at(1002)) == [("stall-labeling", "resolved"), ("stall-sample", "resolved")]
 
 
 def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None:
-    health = PipelineHealth(HealthLimits(labeling_s=None, traffic_s=30), 0)
+    health = Checks(HealthLimits(labeling_s=None, traffic_s=30), 0)
     assert changed(health, status_at(1000)) == [], "there was never any"
     assert changed(health, status_at(1000, scored_s=31, waiting_s=31)) == []
     assert changed(health, status_at(1000, scored_s=31)) == [("stall-traffic", "firing")]
@@ -54,7 +84,7 @@ def test_traffic_that_stopped_is_told_apart_from_labeling_that_stopped() -> None
 
 
 def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
-    health = PipelineHealth(HealthLimits(quiet_s=60), 0)
+    health = Checks(HealthLimits(quiet_s=60), 0)
     assert changed(health, status_at(1000)) == []
     assert changed(health, status_at(1001, drop_new=5)) == [("stall-dropped", "firing")]
     assert changed(health, status_at(1050, drop_new=9, capped=1)) == []
@@ -63,20 +93,35 @@ def test_dropped_interactions_fire_and_resolve_when_no_more_are() -> None:
 
 
 def test_alerts_that_no_group_read_in_time_are_no_dropped_interactions() -> None:
-    health = PipelineHealth(HealthLimits(quiet_s=60), 0)
+    health = Checks(HealthLimits(quiet_s=60), 0)
     assert changed(health, status_at(1000, alerts=5)) == []
-    (alert,) = health.check(status_at(1001, alerts=6, capped=2))
+    (alert,) = health.alerts(status_at(1001, alerts=6, capped=2))
     assert "alerts" not in alert.message
 
 
 def test_another_owner_neither_fires_nor_resolves_again() -> None:
-    limits = HealthLimits(labeling_s=60, quiet_s=60)
-    first = PipelineHealth(limits, 0)
-    first.check(status_at(1000, waiting_s=61, drop_new=2))
-    fields, gone = first.take_changes()
-    assert gone == []
-    second = PipelineHealth.from_fields(limits, 0, fields)
+    first = Checks(HealthLimits(labeling_s=60, quiet_s=60))
+    first.alerts(status_at(1000, waiting_s=61, drop_new=2))
+    second = first.takes_over()
     assert changed(second, status_at(1001, waiting_s=62, drop_new=2)) == []
     assert changed(second, status_at(1002, drop_new=2)) == [("stall-labeling", "resolved")]
-    assert second.take_changes() == ({}, ["stall:firing:labeling"])
-    assert changed(second, status_at(1062, drop_new=2)) == [("stall-dropped", "resolved")]
+    third = second.takes_over()
+    assert changed(third, status_at(1062, drop_new=2)) == [("stall-dropped", "resolved")]
+    assert set(third.stored) == {"stall:dropped"}
+
+
+def test_a_removed_limit_and_a_partition_that_is_gone_end_their_alerts() -> None:
+    first = Checks(HealthLimits(labeling_s=60))
+    first.alerts(status_at(1000, waiting_s=61))
+    first.stored["alert:stall-labeling:3"] = first.stored["alert:stall-labeling"]
+    second = first.takes_over(HealthLimits(labeling_s=None))
+    assert changed(second, status_at(1001, waiting_s=62)) == [("stall-labeling", "resolved")] * 2
+    assert second.stored == {}
+
+
+def test_a_firing_alert_survives_a_change_of_the_number_of_partitions() -> None:
+    checks = Checks(HealthLimits(labeling_s=60))
+    checks.alerts(status_at(1000, waiting_s=61))
+    (name,) = checks.stored
+    found = repartitioned(Layout("ragtide", 3), Layout("ragtide", 2), {0: {}, 1: checks.stored, 2: checks.stored})
+    assert (set(found[0]), set(found[1])) == ({f"{name}:2"}, {name})

@@ -62,7 +62,7 @@ async def stored_rows(redis: Any) -> dict[str, bytes]:
     return {
         name.decode(): data
         for name, data in fields.items()
-        if name not in kept and not name.startswith((b"recent:", b"stall:"))
+        if name not in kept and not name.startswith((b"recent:", b"stall:", b"alert:stall-"))
     }
 
 

@@ -9,6 +9,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback
 
+from ..state.capped import pipeline_of_alert
 from ..state.capping import further_pipelines
 
 Fields = dict[str, bytes]
@@ -39,8 +40,8 @@ def pipeline_of(name: str, data: bytes) -> str | None:
         return str(json.loads(rest)[2])
     if kind == CheckpointField.PAIR:
         return str(json.loads(rest)[0][0])
-    if kind == CheckpointField.CAPPED:
-        return rest
+    if kind in (CheckpointField.CAPPED, CheckpointField.FIRING_ALERT):
+        return rest if kind == CheckpointField.CAPPED else pipeline_of_alert(rest)
     return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
 
 
@@ -48,7 +49,9 @@ def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[st
     """Return the fields of every partition's checkpoint in a new layout, without positions.
 
     Each part of a split pipeline moves to the partition that has the part of the same number in the new layout. Waiting
-    feedback moves to the partition where its interaction will be scored. Seen ids and pipeline health are dropped.
+    feedback moves to the partition where its interaction will be scored. Seen ids and pipeline health are dropped. The
+    firing alerts about the health of a partition stay there; those of a partition that goes move to partition 0, whose
+    next check resolves them.
 
     Args:
         old: the layout of the checkpoints.
@@ -64,8 +67,11 @@ def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[st
         for name, data in fields.items():
             pipeline = pipeline_of(name, data)
             if pipeline is None:
-                if name in _OF_THE_PARTITION and partition in found:
+                fires = name.startswith(CheckpointField.FIRING_ALERT)
+                if partition in found and (fires or name in _OF_THE_PARTITION):
                     found[partition][name] = data
+                elif fires:
+                    found[0][f"{name}:{partition}"] = data
             elif name.startswith(CheckpointField.PENDING_FEEDBACK):
                 _add_pending(found[new.of(pipeline, Feedback.decode(data).interaction_id).partition], name, data)
             else:

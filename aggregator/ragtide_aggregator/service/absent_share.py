@@ -1,4 +1,4 @@
-"""Raises alerts when the share of interactions without a score of a metric jumps. No clock, no I/O.
+"""Finds metrics whose share of interactions without a score jumps. No clock, no I/O.
 
 The interactions of a pipeline are divided into blocks, by number and time alone. The share of absences in a block, for
 one metric and one reason, is compared with the share in all blocks before. If the share is constant, the number in the
@@ -16,13 +16,15 @@ and not compared otherwise.
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
+from functools import partial
 from hashlib import blake2b
 from math import exp, log
 from typing import Final, NamedTuple
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import Alert, InvalidEntryError, from_milliseconds
+from ragtide_schemas import Alert, from_milliseconds
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import printable
 
@@ -62,7 +64,9 @@ ADVICE: Final = {
 """Remedy by reason."""
 
 _HISTORY: Final = CheckpointField.HEALTH_ABSENT
-_FIRED: Final = CheckpointField.HEALTH_ABSENT_FIRED
+
+RULE: Final = "stall-absent"
+"""Rule of these alerts."""
 
 
 class AbsenceCounts(NamedTuple):
@@ -119,7 +123,7 @@ def _divergence(share: float, other: float) -> float:
 
 
 class AbsentShares:
-    """The shares of interactions in which the metrics of one partition are absent, by reason, and their alerts.
+    """The shares of interactions in which the metrics of one partition are absent, by reason.
 
     Args:
         least: smallest jump of a share that counts; None never alerts.
@@ -132,21 +136,20 @@ class AbsentShares:
         self._histories: dict[tuple[EstimateKey, str], AbsenceHistory] = {}
         self._shares: dict[tuple[EstimateKey, str], tuple[AbsenceCounts, AbsenceCounts]] = {}
         """For each share that jumped: the blocks before, and the block in which it jumped."""
-        self._firing: dict[_Cause, Alert] = {}
         self._checked_ms = 0
         self._written: dict[str, bytes] = {}
         self._gone: list[str] = []
 
-    @property
-    def alerts(self) -> tuple[Alert, ...]:
-        """The alerts that fire now."""
-        return tuple(self._firing.values())
-
-    def check(self, now_ms: int, state: AggregatorState) -> list[Alert]:
-        """Return the alerts that fire or resolve now; all metrics of a pipeline, labeler and reason share an alert."""
-        if self._least is None or now_ms - self._checked_ms < LEAST_MS:
-            return []
+    def check(self, now_ms: int, state: AggregatorState) -> None:
+        """Set the conditions in the book of the state; all metrics of a pipeline, labeler and reason share an alert."""
+        if now_ms - self._checked_ms < LEAST_MS:
+            return
         self._checked_ms = now_ms
+        if self._least is not None:
+            self._compare_all(now_ms, state, self._least)
+        self._set(now_ms, state.book)
+
+    def _compare_all(self, now_ms: int, state: AggregatorState, least: float) -> None:
         counts, moments = state.rows.counts, state.moments
         for key, reasons in state.absences:
             row = state.index(key)
@@ -155,8 +158,7 @@ class AbsentShares:
             n = int(moments.n(row)) + int(counts[0, row])
             for reason, reason_row in reasons.items():
                 if reason not in DERIVED:
-                    self._compare((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, self._least)
-        return self._change(now_ms)
+                    self._compare((key, reason), AbsenceCounts(n, int(counts[0, reason_row])), now_ms, least)
 
     def _compare(self, of: tuple[EstimateKey, str], total: AbsenceCounts, now_ms: int, least: float) -> None:
         """Compare the present block of a metric and reason with the blocks before, if the block is complete."""
@@ -188,27 +190,25 @@ class AbsentShares:
         content = {"key": key.encode(), "reason": reason, "followed": list(astuple(history))}
         self._written[_HISTORY + _digest(key.encode(), reason)] = json.dumps(content).encode()
 
-    def _change(self, now_ms: int) -> list[Alert]:
-        failing: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
+    def _set(self, now_ms: int, book: AlertBook) -> None:
+        """Set the condition of each cause: whether the share of a metric has jumped."""
+        jumped_keys: defaultdict[_Cause, list[EstimateKey]] = defaultdict(list)
         for (key, reason), history in self._histories.items():
-            if history.jumped:
-                failing[_cause(key, reason)].append(key)
-        alerts = []
-        for cause, keys in failing.items():
-            if cause not in self._firing:
-                alert = self._firing[cause] = self._alert(cause, keys, now_ms)
-                self._written[_FIRED + _digest(*cause)] = alert.encode()
-                alerts.append(alert)
-        for cause in [cause for cause in self._firing if cause not in failing]:
-            fired = self._firing.pop(cause)
-            message = (
-                f"{fired.metric} of {fired.pipeline} is no longer absent more often than before ({_reason(cause)})."
-            )
-            resolved = {"status": "resolved", "resolved_at": from_milliseconds(now_ms), "message": message}
-            alerts.append(fired.model_copy(update=resolved))
-            self._written.pop(_FIRED + _digest(*cause), None)
-            self._gone.append(_FIRED + _digest(*cause))
-        return alerts
+            keys = jumped_keys[_cause(key, reason)]
+            if history.jumped and self._least is not None:
+                keys.append(key)
+        for cause, keys in jumped_keys.items():
+            # Shares are not stored: the alert of a share that jumped before a restart needs its next block to fire.
+            shown = [key for key in keys if (key, cause[-1]) in self._shares]
+            condition = bool(shown) or None if keys else False
+            alert = partial(self._alert, cause, shown, now_ms)
+            pipeline = printable(cause[0])[:NAME_MAX_CHARS]
+            resolved = f"Scores of {pipeline} are no longer absent more often than before ({_reason(cause)})."
+            book.set(_name(cause), condition, now_ms, alert, resolved)
+        names = {_name(cause) for cause in jumped_keys}
+        book.end_others(
+            RULE, names, now_ms, lambda fired: f"The absent scores of {fired.pipeline} are counted anew from now on."
+        )
 
     def _alert(self, cause: "_Cause", keys: list[EstimateKey], now_ms: int) -> Alert:
         shares = {key: self._shares[key, cause[-1]] for key in keys}
@@ -219,9 +219,9 @@ class AbsentShares:
         metrics = key.metric if len(keys) == 1 else f"{key.metric} and {len(keys) - 1} more"
         expected = f"{usual:.0%} before" if before.n else f"at most {usual:.0%} is usual"
         return Alert(
-            alert_id=f"stall-absent:{self._partition}:{_digest(*cause)}:{now_ms}",
+            alert_id=f"{RULE}:{self._partition}:{_digest(*cause)}:{now_ms}",
             status="firing",
-            rule="stall-absent",
+            rule=RULE,
             kind="stall",
             pipeline=pipeline,
             run=key.run,
@@ -255,20 +255,6 @@ class AbsentShares:
         for name, data in fields.items():
             if name.startswith(_HISTORY):
                 absences._load(name, data)
-        for name, data in fields.items():
-            if name.startswith(_FIRED):
-                causes = [cause for of in absences._histories if _FIRED + _digest(*(cause := _cause(*of))) == name]
-                try:
-                    fired = Alert.decode(data)
-                except InvalidEntryError:
-                    causes = []
-                if causes:
-                    absences._firing[causes[0]] = fired
-                else:
-                    absences._gone.append(name)
-        for of, history in absences._histories.items():
-            if history.jumped and _cause(*of) not in absences._firing:  # its alert is unreadable
-                absences._histories[of] = replace(history, jumped=False)
         return absences
 
     def _load(self, name: str, data: bytes) -> None:
@@ -292,6 +278,10 @@ def _cause(key: EstimateKey, reason: str) -> _Cause:
 
 def _reason(cause: _Cause) -> str:
     return printable(cause[-1])[:NAME_MAX_CHARS]
+
+
+def _name(cause: _Cause) -> str:
+    return f"{RULE}:{_digest(*cause)}"
 
 
 def _digest(*parts: str) -> str:

@@ -1,4 +1,4 @@
-"""Raises alerts when a pipeline has less traffic than a limit for a while. No clock, no I/O.
+"""Finds pipelines that have less traffic than a limit for a while. No clock, no I/O.
 
 Traffic is the number of scored interactions. Counts at earlier times are compared with the present count, so an alert
 needs no event to fire. It is decided only while no interaction waits for a worker and every metric event is counted:
@@ -13,8 +13,9 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import Alert, InvalidEntryError, from_milliseconds
+from ragtide_schemas import Alert, from_milliseconds
 from ragtide_schemas.alert_rule import Severity
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.printable import printable
@@ -32,7 +33,6 @@ CHECK_MS: Final = 5_000
 """Milliseconds between two looks, each of which applies the events that wait in the state."""
 
 _COUNTS: Final = CheckpointField.HEALTH_TRAFFIC
-_FIRED: Final = CheckpointField.HEALTH_TRAFFIC_FIRED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Pipeline:
 
 
 class LowTraffic:
-    """The traffic of the pipelines of one partition, and its alerts.
+    """The traffic of the pipelines of one partition.
 
     Args:
         limits: of pipelines; a pipeline without a limit is not followed.
@@ -81,39 +81,32 @@ class LowTraffic:
         self._restored: dict[str, deque[TrafficCount]] = {}
         self._n_rows = 0
         self._checked_ms = 0
-        self._firing: dict[str, Alert] = {}
-        """The alerts that fire, by the digest of pipeline and limit."""
         self._written: dict[str, bytes] = {}
         self._gone: list[str] = []
 
-    @property
-    def alerts(self) -> tuple[Alert, ...]:
-        """The alerts that fire now."""
-        return tuple(self._firing.values())
-
-    def check(self, now_ms: int, state: AggregatorState, *, caught_up: bool) -> list[Alert]:
-        """Return the alerts that fire or resolve now.
+    def check(self, now_ms: int, state: AggregatorState, *, caught_up: bool) -> None:
+        """Set the conditions in the book of the state.
 
         Args:
             now_ms: time of the Redis server.
             state: of the partition.
             caught_up: whether no interaction waits for a worker, and no metric event for the state.
         """
-        if not (self._limits or self._firing) or now_ms - self._checked_ms < CHECK_MS:
-            return []
+        if now_ms - self._checked_ms < CHECK_MS:
+            return
         self._checked_ms = now_ms
-        self._find_rows(state)
-        found, known = [], set[str]()
+        if self._limits:
+            self._find_rows(state)
+        known = set[str]()
         for name, pipeline in self._pipelines.items():
             n = sum(int(state.moments.n(row)) + int(state.rows.counts[0, row]) for row in pipeline.rows)
             for limit in pipeline.limits:
-                digest = _digest(name, limit)
-                known.add(digest)
+                known.add(f"{RULE}:{_digest(name, limit)}")
                 n_since = _since(pipeline.samples, n, now_ms, limit)
-                found += self._decided(digest, name, limit, n_since, now_ms, caught_up=caught_up)
+                if n_since is not None:
+                    self._set(state.book, name, limit, n_since, now_ms, caught_up=caught_up)
             self._keep(name, pipeline, TrafficCount(now_ms, n))
-        found += [self._ended(one, now_ms, "Its limit was removed.") for one in self._firing.keys() - known]
-        return found
+        state.book.end_others(RULE, known, now_ms, lambda fired: _ended(fired.pipeline, "Its limit was removed."))
 
     def _find_rows(self, state: AggregatorState) -> None:
         """Find the rows of new keys that count the interactions of whole pipelines."""
@@ -142,44 +135,29 @@ class LowTraffic:
         content = {"pipeline": name, "counts": [list(one) for one in samples]}
         self._written[_COUNTS + _digest(name)] = json.dumps(content).encode()
 
-    def _decided(
-        self, digest: str, name: str, limit: TrafficLimit, n: int | None, now_ms: int, *, caught_up: bool
-    ) -> list[Alert]:
-        """Return the alert that a number of interactions in the period begins or ends; None is not known yet."""
-        if n is None:
-            return []
-        if digest not in self._firing and n < limit.below and caught_up:
-            alert = self._firing[digest] = self._alert(digest, name, limit, n, now_ms)
-            self._written[_FIRED + digest] = alert.encode()
-            return [alert]
-        if digest in self._firing and n >= limit.below:
-            return [self._ended(digest, now_ms, f"It has {n:,} interactions in {_period(limit)} again.")]
-        return []
+    def _set(self, book: AlertBook, name: str, limit: TrafficLimit, n: int, now_ms: int, *, caught_up: bool) -> None:
+        """Set the condition of a number of interactions in the period."""
+        digest, pipeline = _digest(name, limit), printable(name)[:NAME_MAX_CHARS]
+        condition = False if n >= limit.below else caught_up or None
 
-    def _ended(self, digest: str, now_ms: int, because: str) -> Alert:
-        fired = self._firing.pop(digest)
-        self._written.pop(_FIRED + digest, None)
-        self._gone.append(_FIRED + digest)
-        message = f"Traffic of {fired.pipeline} is no longer low. {because}"
-        return fired.model_copy(
-            update={"status": "resolved", "resolved_at": from_milliseconds(now_ms), "message": message}
-        )
+        def alert() -> Alert:
+            return Alert(
+                alert_id=f"{RULE}:{self._partition}:{digest}:{now_ms}",
+                status="firing",
+                rule=RULE,
+                kind="stall",
+                pipeline=pipeline,
+                metric="stall.scored",
+                direction="fall",
+                fired_at=from_milliseconds(now_ms),
+                severity=limit.severity,
+                message=f"Little traffic: {pipeline} has {n:,} scored interactions in the last {_period(limit)}, and "
+                f"at least {limit.below:,} are expected. Check that its application still publishes, and samples as "
+                "before.",
+            )
 
-    def _alert(self, digest: str, name: str, limit: TrafficLimit, n: int, now_ms: int) -> Alert:
-        pipeline = printable(name)[:NAME_MAX_CHARS]
-        return Alert(
-            alert_id=f"{RULE}:{self._partition}:{digest}:{now_ms}",
-            status="firing",
-            rule=RULE,
-            kind="stall",
-            pipeline=pipeline,
-            metric="stall.scored",
-            direction="fall",
-            fired_at=from_milliseconds(now_ms),
-            severity=limit.severity,
-            message=f"Little traffic: {pipeline} has {n:,} scored interactions in the last {_period(limit)}, and at "
-            f"least {limit.below:,} are expected. Check that its application still publishes, and samples as before.",
-        )
+        resolved = _ended(pipeline, f"It has {n:,} interactions in {_period(limit)} again.")
+        book.set(f"{RULE}:{digest}", condition, now_ms, alert, resolved)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
@@ -199,16 +177,19 @@ class LowTraffic:
         """Return the traffic that the fields of a checkpoint hold; unreadable fields are dropped."""
         traffic = cls(limits, partition, split)
         for name, data in fields.items():
+            if not name.startswith(_COUNTS):
+                continue
             try:
-                if name.startswith(_FIRED):
-                    traffic._firing[name.removeprefix(_FIRED)] = Alert.decode(data)
-                elif name.startswith(_COUNTS):
-                    found = json.loads(data)
-                    counts = deque(TrafficCount(int(at_ms), int(n)) for at_ms, n in found["counts"])
-                    traffic._restored[str(found["pipeline"])] = counts
-            except (InvalidEntryError, ValueError, TypeError, KeyError, RecursionError):
+                found = json.loads(data)
+                counts = deque(TrafficCount(int(at_ms), int(n)) for at_ms, n in found["counts"])
+                traffic._restored[str(found["pipeline"])] = counts
+            except (ValueError, TypeError, KeyError, RecursionError):
                 traffic._gone.append(name)
         return traffic
+
+
+def _ended(pipeline: str, because: str) -> str:
+    return f"Traffic of {pipeline} is no longer low. {because}"
 
 
 def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: TrafficLimit) -> int | None:

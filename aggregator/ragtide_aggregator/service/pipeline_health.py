@@ -1,14 +1,13 @@
-"""Pipeline health alerts of a partition: labeling is stalled, traffic is silent, interactions are dropped.
+"""Pipeline health of a partition: labeling is stalled, traffic is silent, interactions are dropped. No clock, no I/O.
 
-The alerts follow from counts and ages that Redis reports, without statistics. The checkpoint stores the firing alerts,
-so that each fires once. No clock, no I/O.
+The conditions follow from counts and ages that Redis reports, without statistics.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, Literal
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
@@ -45,89 +44,71 @@ class HealthLimits:
 
 
 class PipelineHealth:
-    """The health alerts of the pipelines of one partition, except those about absent metrics."""
+    """The conditions of the pipelines of one partition, except those about absent metrics and low traffic."""
 
     def __init__(self, limits: HealthLimits, partition: int) -> None:
         self._limits = limits
         self._partition = partition
-        self._firing: dict[Symptom, Alert] = {}
         self._dropped = 0
         self._dropped_ms = 0
         self._written: dict[str, bytes] = {}
-        self._gone: list[str] = []
 
-    @property
-    def firing(self) -> tuple[Symptom, ...]:
-        """The symptoms whose alerts fire now."""
-        return tuple(self._firing)
+    def check(self, status: StreamStatus, book: AlertBook) -> None:
+        """Set the conditions in the book, given the status of the streams."""
+        self._labeling(status, book)
+        self._sample(status, book)
+        self._traffic(status, book)
+        self._drops(status, book)
 
-    @property
-    def alerts(self) -> tuple[Alert, ...]:
-        """The alerts that fire now."""
-        return tuple(self._firing.values())
-
-    def check(self, status: StreamStatus) -> list[Alert]:
-        """Return the alerts that fire or resolve now, given the status of the streams."""
-        alerts = [*self._labeling(status), *self._sample(status), *self._traffic(status), *self._drops(status)]
-        for alert in alerts:
-            symptom: Symptom = alert.rule.removeprefix("stall-")  # type: ignore[assignment]  # see _alert
-            if alert.status == "firing":
-                self._firing[symptom] = alert
-                self._written[CheckpointField.HEALTH_FIRING + symptom] = alert.encode()
-            else:
-                del self._firing[symptom]
-                self._written.pop(CheckpointField.HEALTH_FIRING + symptom, None)
-                self._gone.append(CheckpointField.HEALTH_FIRING + symptom)
-        return alerts
-
-    def _labeling(self, status: StreamStatus) -> list[Alert]:
+    def _labeling(self, status: StreamStatus, book: AlertBook) -> None:
         waited = _waited_s(status, status.oldest_waiting_ms)
-        return self._waiting(
+        self._set(
+            book,
             "labeling",
             status,
-            waited,
+            self._is_behind(waited),
             message=f"Labeling is behind: the oldest interaction of partition {self._partition} has waited "
             f"{waited:,.0f} s. Check that workers run and the judge answers (ragtide doctor), or add workers.",
             resolved=f"Labeling of partition {self._partition} is no longer behind.",
         )
 
-    def _sample(self, status: StreamStatus) -> list[Alert]:
+    def _sample(self, status: StreamStatus, book: AlertBook) -> None:
         waited = _waited_s(status, status.oldest_awaiting_ms)
-        return self._waiting(
+        self._set(
+            book,
             "sample",
             status,
-            waited,
+            self._is_behind(waited),
             message=f"The sample of the cascade is behind: the oldest interaction that was chosen for the judge in "
             f"partition {self._partition} has waited {waited:,.0f} s, because the judge is unavailable. Interactions "
             "outside of the sample do not wait for it. Check that the judge answers (ragtide doctor).",
             resolved=f"The sample of the cascade in partition {self._partition} is no longer behind.",
         )
 
-    def _waiting(
-        self, symptom: Symptom, status: StreamStatus, waited_s: float, message: str, resolved: str
-    ) -> list[Alert]:
+    def _is_behind(self, waited_s: float) -> bool | None:
         limit = self._limits.labeling_s
-        bad = limit is not None and waited_s > limit
         # The alert resolves at half the limit: at the limit itself it would fire and resolve again and again.
-        good = limit is None or waited_s < limit / 2
-        return self._change(symptom, status, bad=bad, good=good, message=message, resolved=resolved)
+        if limit is None or waited_s < limit / 2:
+            return False
+        return True if waited_s > limit else None
 
-    def _traffic(self, status: StreamStatus) -> list[Alert]:
+    def _traffic(self, status: StreamStatus, book: AlertBook) -> None:
         limit, last = self._limits.traffic_s, status.last_scored_ms
         silent = 0.0 if last is None else (status.now_ms - last) / 1000
-        # While interactions wait, labeling is stalled, and traffic is not silent.
-        bad = limit is not None and silent > limit and status.oldest_waiting_ms is None
-        return self._change(
+        condition: bool | None = limit is not None and silent > limit
+        if condition and status.oldest_waiting_ms is not None:
+            condition = None  # While interactions wait, labeling is stalled, and traffic is not silent.
+        self._set(
+            book,
             "traffic",
             status,
-            bad=bad,
-            good=limit is None or silent <= limit,
+            condition,
             message=f"No traffic: partition {self._partition} has had no scored interaction for {silent:,.0f} s, and "
             "no interaction waits. Check that the applications still publish.",
             resolved=f"Traffic of partition {self._partition} is back.",
         )
 
-    def _drops(self, status: StreamStatus) -> list[Alert]:
+    def _drops(self, status: StreamStatus, book: AlertBook) -> None:
         # Unread alerts are no interactions, and an alert about them would push the next one over the cap.
         dropped = {why: count for why, count in status.dropped.items() if why != "alerts"}
         quiet, total = self._limits.quiet_s, sum(dropped.values())
@@ -135,12 +116,17 @@ class PipelineHealth:
         if new:
             self._dropped, self._dropped_ms = total, status.now_ms
             self._written[CheckpointField.HEALTH_DROPPED] = f"{total} {status.now_ms}".encode()
+        condition: bool | None = None
+        if quiet is None or (new <= 0 and status.now_ms - self._dropped_ms > 1000 * quiet):
+            condition = False
+        elif new > 0:
+            condition = True
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
-        return self._change(
+        self._set(
+            book,
             "dropped",
             status,
-            bad=quiet is not None and new > 0,
-            good=quiet is None or status.now_ms - self._dropped_ms > 1000 * quiet,
+            condition,
             message=f"Interactions are dropped in partition {self._partition}: {max(new, 0):,} since the last check; "
             f"since the beginning {reasons}. Estimates miss them. {self._advice(dropped)}",
             resolved=f"Partition {self._partition} no longer drops interactions.",
@@ -151,45 +137,43 @@ class PipelineHealth:
             return "Another client deleted or replaced the stream: publish them again."
         return "Add workers, or raise interactions_cap."
 
-    def _change(
-        self, symptom: Symptom, status: StreamStatus, *, bad: bool, good: bool, message: str, resolved: str
-    ) -> list[Alert]:
-        fired = self._firing.get(symptom)
-        now = from_milliseconds(status.now_ms)
-        if fired is None and bad:
-            return [self._alert(symptom, now, message)]
-        if fired is not None and good and not bad:
-            return [fired.model_copy(update={"status": "resolved", "resolved_at": now, "message": resolved})]
-        return []
+    def _set(
+        self,
+        book: AlertBook,
+        symptom: Symptom,
+        status: StreamStatus,
+        condition: bool | None,
+        *,
+        message: str,
+        resolved: str,
+    ) -> None:
+        rule, now_ms = f"stall-{symptom}", status.now_ms
 
-    def _alert(self, symptom: Symptom, now: datetime, message: str) -> Alert:
-        return Alert(
-            alert_id=f"stall-{symptom}:{self._partition}:{now.timestamp():.3f}",
-            status="firing",
-            rule=f"stall-{symptom}",
-            kind="stall",
-            pipeline="*",
-            metric=_METRICS[symptom],
-            direction="rise",
-            fired_at=now,
-            message=message,
-        )
+        def alert() -> Alert:
+            return Alert(
+                alert_id=f"{rule}:{self._partition}:{now_ms}",
+                status="firing",
+                rule=rule,
+                kind="stall",
+                pipeline="*",
+                metric=_METRICS[symptom],
+                direction="rise",
+                fired_at=from_milliseconds(now_ms),
+                message=message,
+            )
+
+        book.set(rule, condition, now_ms, alert, resolved)
+        book.end_others(rule, (rule,), now_ms, lambda _: "Its partition is gone: the pipelines moved to others.")
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return fields to write and fields to remove in the checkpoint since the last call."""
-        changes = self._written, self._gone
-        self._written, self._gone = {}, []
-        return changes
+        written, self._written = self._written, {}
+        return written, []
 
     @classmethod
     def from_fields(cls, limits: HealthLimits, partition: int, fields: Mapping[str, bytes]) -> "PipelineHealth":
         """Return the health that the fields of a checkpoint hold."""
         health = cls(limits, partition)
-        for symptom in _METRICS:
-            data = fields.get(CheckpointField.HEALTH_FIRING + symptom)
-            if data is not None:
-                with reading(CheckpointField.HEALTH_FIRING + symptom):
-                    health._firing[symptom] = Alert.decode(data)
         with reading(CheckpointField.HEALTH_DROPPED):
             total, _, at_ms = fields.get(CheckpointField.HEALTH_DROPPED, b"0 0").partition(b" ")
             health._dropped, health._dropped_ms = int(total), int(at_ms)

@@ -130,7 +130,6 @@ class PartitionSession:
             )
         self._spend = SpendAlerts(redis, streams, options.quality.labelers if options.quality else ())
         self._committed = self._applier.positions
-        self._alerts_raised = False
         self._stop = SessionStop(ownership)
         self._release_at = monotonic()
 
@@ -242,7 +241,7 @@ class PartitionSession:
     @property
     def _dirty(self) -> bool:
         """Whether entries or alerts wait for a commit."""
-        return self._applier.uncommitted.any or self._alerts_raised
+        return self._applier.uncommitted.any or self._applier.state.book.changed
 
     def _uncommitted(self, stop: "SessionStop") -> bool:
         """Return whether a commit has anything to write; the last commits write all owed estimates."""
@@ -277,12 +276,10 @@ class PartitionSession:
         if await self._spend.read() and self._quality is not None:
             self._quality.changed()
         lag_s, state = status.lag_s(self._applier.positions.metrics), self._applier.state
-        alerts = [*self._health.check(status), *self._absences.check(status.now_ms, state)]
+        self._health.check(status, state.book)
+        self._absences.check(status.now_ms, state)
         caught_up = status.oldest_waiting_ms is None and not lag_s
-        alerts += self._traffic.check(status.now_ms, state, caught_up=caught_up)
-        if alerts:
-            self._applier.state.raise_alerts(alerts)
-            self._alerts_raised = True
+        self._traffic.check(status.now_ms, state, caught_up=caught_up)
 
     def _log_changes(self, status: StreamStatus) -> None:
         for what, number in status.changes.items():
@@ -295,7 +292,7 @@ class PartitionSession:
         written = await self._writer.commit(stop)
         self._halving.passed(taken.metrics + taken.feedback)
         self._pace.committed(written.keys, seconds=written.seconds, write_s=written.write_s)
-        self._committed, self._alerts_raised = positions, False
+        self._committed = positions
         if self._quality is not None:
             self._quality.changed()
 
@@ -306,10 +303,10 @@ class PartitionSession:
             return
         state = self._applier.state
 
-        others = (*self._health.alerts, *self._absences.alerts, *self._traffic.alerts, *self._spend.alerts)
+        spend = self._spend.alerts
 
         def compute() -> PartitionQuality:
-            return quality.compute(state, [*state.firing(), *state.capped_firing(), *others])
+            return quality.compute(state, [*state.firing(), *spend])
 
         found = await self._writer.compute(compute)
         self._telemetry.quality.publish(self._streams.partition, found, lambda: self._ownership.certain)

@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, from_milliseconds
 
 from .capping import OTHER, Admission, Admitted, KeyCaps
+
+RULE: Final = "keys-cap"
+"""Rule of these alerts."""
 
 SHOWN: Final = 20
 """Most pipelines in the summary: those with the most in `other`."""
@@ -28,8 +31,6 @@ class CappedRecord:
     pipelines: int = 0
     dropped: int = 0
     """Segment values that are not counted, because the pipeline has no room even for `other`."""
-    alert: dict[str, Any] | None = None
-    """The firing alert."""
 
     @property
     def total(self) -> int:
@@ -50,7 +51,7 @@ class CappedRecord:
     def encode(self) -> bytes:
         """Return the record as stored."""
         values = dict(sorted(self.values.items()))
-        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped, self.alert]).encode()
+        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped]).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> "CappedRecord":
@@ -66,15 +67,16 @@ class CappedRecords:
         caps: caps of the partition.
         admission: the keys of the partition.
         origin: makes alert ids of a split pipeline different in each partition.
+        book: of the partition.
     """
 
-    def __init__(self, caps: KeyCaps | None, admission: Admission, origin: str) -> None:
+    def __init__(self, caps: KeyCaps | None, admission: Admission, origin: str, book: AlertBook) -> None:
         self._caps = caps
         self._admission = admission
         self._origin = origin
+        self._book = book
         self._records: dict[str, CappedRecord] = {}
         self._changed: set[str] = set()
-        self._alerts: list[Alert] = []
         self._keys = -1
         self._news = 0
 
@@ -88,11 +90,10 @@ class CappedRecords:
             record.add(kind, name, n)
             self._news += n
         self._changed.add(pipeline)
-        if record.alert is None:
+        name, first = alert_name(pipeline), admitted.capped[0]
+        if name not in self._book:
             record.since_ms = time_ms
-            alert = self._alert(pipeline, record, admitted.capped[0])
-            record.alert = json.loads(alert.encode())
-            self._alerts.append(alert)
+        self._book.fire(name, lambda: self._alert(pipeline, record, first))
 
     def _alert(self, pipeline: str, record: CappedRecord, first: tuple[str, str]) -> Alert:
         kind, name = first
@@ -100,7 +101,7 @@ class CappedRecords:
         return Alert(
             alert_id=f"keys-cap-{named}-{record.since_ms}",
             status="firing",
-            rule="keys-cap",
+            rule=RULE,
             kind="capped",
             pipeline=pipeline,
             metric="keys.other",
@@ -133,8 +134,8 @@ class CappedRecords:
             "a language and not an id, or raise the cap."
         )
 
-    def take_changes(self, keys: int) -> tuple[dict[str, bytes], list[Alert]]:
-        """Return fields of the checkpoint and alerts since the last call.
+    def take_changes(self, keys: int) -> dict[str, bytes]:
+        """Return fields of the checkpoint since the last call.
 
         Args:
             keys: number of keys of the state.
@@ -142,12 +143,8 @@ class CappedRecords:
         fields = {CheckpointField.CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
         if self._caps is not None and (self._changed or keys != self._keys):
             fields[CheckpointField.KEYS_SUMMARY] = self._summary(keys)
-        alerts, self._alerts, self._changed, self._keys = self._alerts, [], set(), keys
-        return fields, alerts
-
-    def firing(self) -> list[Alert]:
-        """Return the alerts that fire."""
-        return [Alert.model_validate(one.alert) for one in self._records.values() if one.alert is not None]
+        self._changed, self._keys = set(), keys
+        return fields
 
     def take_news(self) -> int:
         """Return the number of scopes that counted in `other` since the last call."""
@@ -165,15 +162,22 @@ class CappedRecords:
         return json.dumps(summary).encode()
 
     def load(self, pipeline: str, data: bytes) -> None:
-        """Set the record of a pipeline; call this after all keys are loaded. Its alert may resolve."""
+        """Set the record of a pipeline; call this after all keys and alerts are loaded. Its alert may resolve."""
         record = self._records[pipeline] = CappedRecord.decode(data)
-        if record.alert is not None and self._caps is not None and self._admission.room(pipeline):
-            self._alerts.append(_resolved(pipeline, record.alert))
-            record.alert = None
-            self._changed.add(pipeline)
+        if self._caps is not None and self._admission.room(pipeline):
+            self._book.end(
+                alert_name(pipeline),
+                record.since_ms,
+                f"Pipeline {pipeline} has room for new keys again: new segment values get estimates of their own.",
+            )
 
 
-def _resolved(pipeline: str, fired: Mapping[str, Any]) -> Alert:
-    alert = Alert.model_validate(fired)
-    message = f"Pipeline {pipeline} has room for new keys again: new segment values get estimates of their own."
-    return alert.model_copy(update={"status": "resolved", "resolved_at": alert.fired_at, "message": message})
+def alert_name(pipeline: str) -> str:
+    """Return the name of a pipeline's alert in the book."""
+    return f"{RULE}:{pipeline}"
+
+
+def pipeline_of_alert(name: str) -> str | None:
+    """Return the pipeline of such a name; None for the alert of another rule."""
+    rule, _, pipeline = name.partition(":")
+    return pipeline if rule == RULE else None

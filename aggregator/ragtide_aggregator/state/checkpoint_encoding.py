@@ -91,6 +91,8 @@ def load(table: StateTable, fields: Mapping[str, bytes]) -> list[str]:
     for name, data in by_kind[CheckpointField.SEASON]:
         with reading(CheckpointField.SEASON + name):
             table.swings.load(table.row(EstimateKey.decode(name)), data)
+    for name, data in by_kind[CheckpointField.FIRING_ALERT]:
+        table.book.load(name, data)
     for name, data in by_kind[CheckpointField.CAPPED]:
         with reading(CheckpointField.CAPPED + name):
             table.capped.load(name, data)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
@@ -287,16 +288,13 @@ class AggregatorState:
         return self._applied.rules.of(row)
 
     def firing(self) -> list[Alert]:
-        """Return the alerts of rules that fire."""
-        return [*self._applied.rules.firing(), *self._applied.kappa.firing()]
+        """Return the alerts that fire."""
+        return [*self._applied.rules.firing(), *self._applied.kappa.firing(), *self._applied.book.firing]
 
-    def capped_firing(self) -> list[Alert]:
-        """Return the alerts that fire because a cap on keys is reached."""
-        return self._applied.capped.firing()
-
-    def raise_alerts(self, alerts: Sequence[Alert]) -> None:
-        """Add alerts from elsewhere to those of the next commit."""
-        self._table.alerts += alerts
+    @property
+    def book(self) -> AlertBook:
+        """The firing alerts without statistics; its changes are in the next commit."""
+        return self._table.book
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call, for a commit.
@@ -307,11 +305,11 @@ class AggregatorState:
         table = self._applied
         check_numbers(table, table.changed)
         fields, gone = written(table)
-        capped, alerts = table.capped.take_changes(len(table.rows))
+        written_alerts, ended_alerts, alerts = table.book.take_changes()
         changes = Changes(
             keys=[self.keys[row] for row in sorted(table.changed)],
-            rows={**fields, **capped},
-            gone=self._gone + gone,
+            rows={**fields, **table.capped.take_changes(len(table.rows)), **written_alerts},
+            gone=self._gone + gone + ended_alerts,
             alerts=[*alerts, *table.alerts],
             capped=table.capped.take_news(),
             closed=() if table.history is None else table.history.take_closed(),

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_runtime.alert_book import AlertBook
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
@@ -82,6 +83,7 @@ class StateTable:
         weights: sums over values that were sampled from the traffic.
         causes: searches for the causes of firing alerts.
         admission: limits the scopes with keys.
+        book: the firing alerts without statistics.
         capped: counts of `other`.
         changed: rows that changed since the last commit.
         alerts: alerts since the last commit.
@@ -93,7 +95,8 @@ class StateTable:
         self.declarations = Declarations()
         self.rows = KeyRows()
         self.admission = Admission(options.caps)
-        self.capped = CappedRecords(options.caps, self.admission, options.origin)
+        self.book = AlertBook()
+        self.capped = CappedRecords(options.caps, self.admission, options.origin, self.book)
         # Not bounded, because time and cost of labeling have no highest value. Scores are checked before.
         self.moments = MomentTable(bounded=False)
         self.rules = RuleEvaluator(options.rules, budget, options.origin)

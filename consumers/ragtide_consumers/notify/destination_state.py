@@ -56,8 +56,6 @@ class DestinationState(BaseModel):
     """Time of the last summary."""
     not_before_ms: int = 0
     """Time before which the destination asked not to be called."""
-    failing: Alert | None = None
-    """The alert that it fails, while it does."""
 
     def in_storm(self, now_ms: int, most: int, window_ms: int) -> bool:
         """Return whether a further message would be one too many in the window."""

@@ -29,12 +29,6 @@ def failing_alert(destination: str, partition: int, reason: str, now_ms: int) ->
     )
 
 
-def works_again(failing: Alert, now_ms: int, message: str) -> Alert:
-    """Return the end of the alert that a destination fails."""
-    update = {"status": "resolved", "resolved_at": _time(now_ms), "message": message}
-    return failing.model_copy(update=update)
-
-
 def dead_letter(
     change: PendingChange, destination: str, *, stream: str, tries: int, reason: str, now_ms: int
 ) -> DeadLetter:

@@ -13,10 +13,11 @@ from urllib.parse import quote
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from ragtide_runtime.alert_book import STORED, AlertBook
 from ragtide_schemas import Alert, DeadLetter
 
 from .destination_state import DestinationState, StormSummary
-from .failing import dead_letter, failing_alert, works_again
+from .failing import dead_letter, failing_alert
 from .grouping import (
     DueMessage,
     NotificationGroup,
@@ -32,7 +33,7 @@ from .grouping import (
 from .notification import Notification
 from .notification_groups import KnownDestination, NotificationGroups
 from .outbox_values import OutboxChanges, OutboxLimits, WithheldBy
-from .routing import is_quiet, wants
+from .routing import FAILING_RULE, is_quiet, wants
 
 RECHECK_MS: Final = 1000
 """Time after which a message that a silence withholds is looked at again."""
@@ -75,7 +76,7 @@ class NotificationOutbox:
         self._busy: dict[str, StormSummary | None] = {}
         self._dirty: dict[str, BaseModel | None] = {}
         self._dead_letters: list[DeadLetter] = []
-        self._alerts: list[Alert] = []
+        self._book = AlertBook()
         self.withheld: Counter[tuple[str, str]] = Counter()
         """Changes and messages that were not told, by destination and reason; the reader clears it."""
         self.given_up: Counter[str] = Counter()
@@ -89,10 +90,16 @@ class NotificationOutbox:
                 if stored_as.startswith(GROUP):
                     self._load_group(stored_as, NotificationGroup.model_validate_json(data))
                 elif stored_as.startswith(STATE):
-                    self._load_state(stored_as, DestinationState.model_validate_json(data), now_ms)
+                    self._load_state(stored_as, DestinationState.model_validate_json(data))
+                elif stored_as.startswith(STORED):
+                    self._book.load(stored_as.removeprefix(STORED), data)
             except ValidationError:
                 log.exception("a stored notification cannot be read and is dropped", entry=stored_as)
                 self._dirty[stored_as] = None
+        for alert in self._book.firing:
+            destination = alert.rule.removeprefix(FAILING_RULE)
+            if destination not in self._destinations:
+                self._book.end(alert.rule, now_ms, f"Destination {destination} was removed.")
 
     def _load_group(self, stored_as: str, group: NotificationGroup) -> None:
         if group.destination not in self._destinations:
@@ -104,13 +111,11 @@ class NotificationOutbox:
             return
         self._table.put(group)
 
-    def _load_state(self, stored_as: str, state: DestinationState, now_ms: int) -> None:
+    def _load_state(self, stored_as: str, state: DestinationState) -> None:
         if state.name in self._destinations:
             self._states[state.name] = state
-            return
-        if state.failing is not None:
-            self._alerts.append(works_again(state.failing, now_ms, f"Destination {state.name} was removed."))
-        self._dirty[stored_as] = None
+        else:
+            self._dirty[stored_as] = None
 
     def _put(self, group: NotificationGroup) -> None:
         self._table.put(group)
@@ -266,10 +271,7 @@ class NotificationOutbox:
         name = message.destination
         summary = self._busy.pop(name)
         state = self._states[name]
-        if state.failing is not None:
-            ended = works_again(state.failing, now_ms, f"Destination {name} takes notifications again.")
-            self._alerts.append(ended)
-            state = state.model_copy(update={"failing": None})
+        self._book.end(FAILING_RULE + name, now_ms, f"Destination {name} takes notifications again.")
         if summary is not None:
             state = state.without_told(summary, now_ms, self._limits.storm_ms)
         if state is not self._states[name]:
@@ -345,20 +347,18 @@ class NotificationOutbox:
             dead_letter(one, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms) for one in lost
         ]
         self.given_up[name] += len(lost)
-        if self._states[name].failing is None:
-            alert = failing_alert(name, self._partition, reason, now_ms)
-            self._alerts.append(alert)
-            self._set_state(self._states[name].model_copy(update={"failing": alert}))
+        self._book.fire(FAILING_RULE + name, lambda: failing_alert(name, self._partition, reason, now_ms))
 
     def take_changes(self) -> OutboxChanges:
         """Return what changed since the last call."""
-        found = OutboxChanges(dead_letters=self._dead_letters, alerts=self._alerts)
+        fields, gone, alerts = self._book.take_changes()
+        found = OutboxChanges(fields, gone, self._dead_letters, alerts)
         for name, one in self._dirty.items():
             if one is None:
                 found.gone.append(name)
             else:
                 found.fields[name] = one.model_dump_json(exclude_defaults=True).encode()
-        self._dirty, self._dead_letters, self._alerts = {}, [], []
+        self._dirty, self._dead_letters = {}, []
         return found
 
     def next_ms(self, now_ms: int) -> int | None:

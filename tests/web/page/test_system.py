@@ -86,9 +86,8 @@ def test_destinations_are_shown_as_the_outbox_has_them() -> None:
         )
         .model_dump_json()
         .encode(),
-        b"destination:hook": DestinationState(name="hook", sent_ms=(9_000,), failing=failing)
-        .model_dump_json()
-        .encode(),
+        b"destination:hook": DestinationState(name="hook", sent_ms=(9_000,)).model_dump_json().encode(),
+        b"alert:notify-hook": failing.encode(),
         b"group:gone:b": b"no group",
     }
     (found,) = told_destinations([stored], Settings(notify=NOTIFY))

@@ -11,8 +11,11 @@ from redis.asyncio import Redis
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP, STATE
+from ragtide_consumers.notify.routing import FAILING_RULE
+from ragtide_runtime.alert_book import STORED
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, InvalidEntryError
 
 OUTBOX_FIELDS: Final = 2_000
 """Fields of an outbox above which only their number is read."""
@@ -61,13 +64,16 @@ def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Setting
     """
     groups: list[NotificationGroup] = []
     states: list[DestinationState] = []
+    alerts: list[Alert] = []
     for name, data in (field for fields in stored for field in fields.items()):
         try:
             if name.startswith(GROUP.encode()):
                 groups.append(NotificationGroup.model_validate_json(data))
             elif name.startswith(STATE.encode()):
                 states.append(DestinationState.model_validate_json(data))
-        except ValidationError:  # the notifier reports it
+            elif name.startswith(STORED.encode()):
+                alerts.append(Alert.decode(data))
+        except (ValidationError, InvalidEntryError):  # the notifier reports it
             continue
     return [
         _told(
@@ -75,13 +81,14 @@ def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Setting
             one.kind,
             [group for group in groups if group.destination == one.name],
             [state for state in states if state.name == one.name],
+            next((alert.message for alert in alerts if alert.rule == FAILING_RULE + one.name), ""),
         )
         for one in settings.notify.destinations
     ]
 
 
 def _told(
-    name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState]
+    name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState], failing: str
 ) -> ToldDestination:
     times = [one.told_ms for one in groups if one.told_ms is not None]
     times += [time for one in states for time in one.sent_ms]
@@ -93,6 +100,6 @@ def _told(
         sum(len(one.members) for one in groups if one.due_ms is not None),
         len(tried),
         max(tried, key=lambda one: one.tries).answer if tried else "",
-        next((one.failing.message for one in states if one.failing is not None), ""),
+        failing,
         sum(one.summary.n_withheld for one in states if one.summary is not None),
     )

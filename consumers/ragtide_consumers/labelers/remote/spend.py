@@ -162,9 +162,7 @@ class RedisSpend:
     async def _resolve(self, firing: bytes, now: datetime) -> None:
         """Resolve an alert, because calls are made again; an unreadable alert is removed and not published."""
         try:
-            over = {"status": "resolved", "resolved_at": now, "message": self._message("is no longer reached")}
-            alert = Alert.decode(firing).model_copy(update=over)
-            resolved = alert.encode()
+            resolved = Alert.decode(firing).resolve(now, self._message("is no longer reached")).encode()
         except InvalidEntryError:
             resolved = b""
         with suppress(RedisError):  # the next call tries again
