@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.support.alerts import alert
 from tests.support.conditions import until
+from tests.support.metric_events import event
 from tests.support.redis_cli import redis_cli
+from tests.support.roles import running
 
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.redis.keys import Streams
@@ -96,3 +98,10 @@ async def test_the_application_of_faststream_gets_alerts(redis: Any, redis_url: 
         await until(lambda: got == ["a"] and redis.xpending(STREAM, "chat")["pending"] == 0)
     finally:
         await application.broker.stop()
+
+
+def test_new_estimates_come_as_the_aggregator_publishes_them(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    redis.xadd(Streams("ragtide", 0).metrics, {"data": event(1, {"trace.adherence": 0.5}).encode()})
+    with running("aggregator", redis_url, tmp_path / "log", {"RAGTIDE_ESTIMATES_INTERVAL_S": "0.1"}):
+        _, estimate = next(names_of(PYTHON[3])["new_estimates"](redis))
+    assert (estimate.pipeline, estimate.segment, estimate.window) == ("shop", None, "all")
