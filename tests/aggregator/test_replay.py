@@ -289,27 +289,6 @@ async def test_a_selection_is_replayed_as_if_nothing_else_had_been(async_redis: 
     assert all(one.population_size == one.n for one in relevance)
 
 
-@pytest.mark.usefixtures("_commits_all_the_time", "lived")
-@pytest.mark.heavy
-async def test_a_random_order_is_one_of_a_sample_and_ends_at_the_same_means(
-    async_redis: Any, recording: Recording
-) -> None:
-    await stopping_at_every_commit(async_redis, recording, replace(OPTIONS, seed=3))
-    ordered = await estimates_of(async_redis, LIVE, known=True)
-    found = await estimates_of(async_redis, RUN, known=True)
-    assert await alerts_of(async_redis, RUN) == []
-    assert await closed_panes(async_redis, RUN) == {}, "time has no meaning in a random order"
-
-    def by_key(of: list[Any]) -> dict[Any, Any]:
-        whole = [one for one in of if one.window == "all"]
-        return {(one.pipeline, one.segment, one.profile, one.metric, one.estimator): one for one in whole}
-
-    assert by_key(found).keys() == by_key(ordered).keys()
-    for key, one in by_key(ordered).items():
-        assert by_key(found)[key].n == one.n
-        assert by_key(found)[key].estimate == pytest.approx(one.estimate, abs=1e-12)
-
-
 async def test_what_was_recorded_in_an_hour_takes_an_hour_at_its_own_pace(
     async_redis: Any, recording: Recording
 ) -> None:

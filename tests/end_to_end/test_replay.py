@@ -130,11 +130,11 @@ def test_interactions_are_labeled_anew_though_the_replay_is_killed(
     redis: Any, redis_url: str, place: Path, tmp_path: Path
 ) -> None:
     live = without_run(estimates(redis_url))
-    arguments = ["replay", str(place), "--workspace", "again", "--relabel", "--order", "random"]
+    arguments = ["replay", str(place), "--workspace", "again", "--relabel"]
     process = begin(redis_url, tmp_path / "replay.log", *arguments)
     wait_until(lambda: redis.hlen(RUN.checkpoint) > 3 or process.poll() is not None)
     kill(process)
-    found = replay(redis_url, place, "--relabel", "--order", "random")
+    found = replay(redis_url, place, "--relabel")
     assert (found["n"], found["published"], found["duplicates"], found["dead_letters"]) == (540, 540, 0, {})
     again = without_run(of_run(redis_url))
     assert {key for key in again if "labeling" not in key[2]} == {key for key in live if "labeling" not in key[2]}
@@ -186,7 +186,6 @@ def test_ctrl_c_ends_a_replay_cleanly_and_it_goes_on(redis: Any, redis_url: str,
         (["--since", "yesterday"], "--since 'yesterday' is not a time"),
         (["--since", "2026-11-02", "--until", "2026-11-01"], "--until 2026-11-01 is not after --since 2026-11-02"),
         (["--segment", "lang"], "--segment 'lang' has no value"),
-        (["--order", "backwards"], "there is no order 'backwards'. There are: time, random"),
         (["--labeler", "judge"], "need --relabel: add it"),
         (["--rules", "nowhere.toml"], "nowhere.toml cannot be read"),
     ],

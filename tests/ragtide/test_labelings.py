@@ -35,7 +35,7 @@ async def labeled(
     redis: Redis, run: str, events: Sequence[MetricEvent], *, kind: Any = "replay", replays: str = "interactions"
 ) -> PipelineSide:
     """Leave what a replay of interactions leaves: a run in the list, its metric events and its checkpoint."""
-    info = Workspace(run=run, kind=kind, source="somewhere", options={"replays": replays, "order": "time"})
+    info = Workspace(run=run, kind=kind, source="somewhere", options={"replays": replays})
     await register_workspace(redis, SETTINGS, info)
     own = settings_of_workspace(SETTINGS, info)
     streams = Streams(own.prefix, 0)

@@ -85,7 +85,6 @@ def test_an_unknown_name_says_which_there_are(
         (("doctor", "--role", "workr"), "no choice 'workr'; did you mean 'worker'?"),
         (("report", "x", "--format", "htm"), "no choice 'htm'; did you mean 'html'?"),
         (("dead-letters", "--reason", "not_jsn"), "no reason 'not_jsn'; did you mean 'not_json'?"),
-        (("replay", ".", "--order", "radnom"), "no order 'radnom'; did you mean 'random'?"),
         (
             ("feedback", "--pipeline", "p", "--interaction", "i", "--gold", "trace.adherance=1"),
             "no metric 'trace.adherance'; did you mean 'trace.adherence'?",

@@ -1,19 +1,14 @@
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.recorded import record
 
 from ragtide import RagInteraction
 from ragtide_offline.replay.counting import Scope, count_selected
 from ragtide_offline.replay.selection import Selection, selection
-from ragtide_offline.replay.shuffling import Shuffled, random_place
 from ragtide_offline.replay.speed import ReplayPace, Speed, speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
@@ -108,24 +103,3 @@ def test_what_is_paced_is_due_as_long_after_the_first_as_it_was() -> None:
     assert pace.wait_s(NOON - timedelta(seconds=30), 101.0) == 0
     assert pace.wait_s(NOON + timedelta(seconds=30), 200.0) == 0
     assert ReplayPace(Speed()).wait_s(NOON + timedelta(days=1), 0.0) == 0
-
-
-@settings(deadline=None, max_examples=30)  # each opens 256 files
-@given(st.sets(st.text(max_size=5), max_size=300), st.integers(0, 3))
-def test_a_shuffle_loses_nothing_and_is_the_same_each_time(ids: set[str], seed: int) -> None:
-    def shuffled(names: Iterator[str]) -> list[str]:
-        with Shuffled() as found:
-            for name in names:
-                found.add(random_place(seed, "shop", name), name.encode())
-            return [data.decode() for _, data in found]
-
-    once = shuffled(iter(sorted(ids)))
-    assert once == shuffled(iter(sorted(ids, reverse=True)))
-    assert sorted(once) == sorted(ids)
-
-
-def test_a_random_order_is_spread_evenly() -> None:
-    places = [random_place(1, "shop", f"i-{number}").first / 2**64 for number in range(4000)]
-    # Four standard errors of the mean of a uniform.
-    assert abs(sum(places) / 4000 - 0.5) < 4 * (1 / 12 / 4000) ** 0.5
-    assert len(set(islice(places, 100))) == 100

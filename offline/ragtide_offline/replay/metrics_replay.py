@@ -4,11 +4,11 @@ import asyncio
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from importlib.util import find_spec
 from time import monotonic
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import structlog
 from redis.asyncio import Redis
@@ -16,21 +16,21 @@ from redis.asyncio import Redis
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.commit import Committer
 from ragtide_aggregator.service.halving import Halving, StepFailedError
-from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
+from ragtide_aggregator.state.options import StateOptions
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
-from ragtide_runtime.recordings import Recording
+from ragtide_runtime.recordings import RecordedEntry, Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.waiting import sleep_or_stop
-from ragtide_schemas import Feedback, MetricEvent
+from ragtide_schemas import MetricEvent
 
 from .counting import EntryCounts
-from .partition_replay import FOR_EVER_MS, PartitionReplay, counted
-from .recorded_entries import RecordedEntries, ReplayedEntry
+from .partition_replay import PartitionReplay, counted
+from .recorded_entries import RecordedEntries
 from .selection import Selection
 from .speed import ReplayPace, Speed
 from .table_replay import AT_ONCE, applied_tables
@@ -55,8 +55,6 @@ class ReplayOptions:
     lease_s: float
     feedback_window_s: float
     speed: Speed = field(default_factory=Speed)
-    seed: int | None = None
-    """Seed of a random order; None for the order of the streams."""
 
 
 class ReplayProgress(NamedTuple):
@@ -156,9 +154,6 @@ class MetricsReplay:
     async def _open(self, streams: Streams, ownership: Ownership) -> PartitionReplay:
         options, partition = self._options, streams.partition
         state = options.state.of_partition(partition, split=options.split)
-        if options.seed is not None:
-            # In random order a change over time has no meaning, and no window ever closes.
-            state = replace(state, rules=(), panes=NO_WINDOWS, history=None, budget=None, false_discovery=None)
         checkpoint = await load_checkpoint(self._redis, streams, state)
         # In a thread: a pass over the feedback may take longer than a lease, which is renewed meanwhile.
         expected = await asyncio.to_thread(self._reader.expected, partition, checkpoint.feedback_position)
@@ -166,7 +161,7 @@ class MetricsReplay:
         return PartitionReplay(
             lambda step: committer.commit(step, token),
             checkpoint,
-            window_ms=FOR_EVER_MS if options.seed is not None else int(options.feedback_window_s * 1000),
+            window_ms=int(options.feedback_window_s * 1000),
             expected=expected,
             size_of=self._counted.population_of,
             halving=self._halvings[partition],
@@ -176,8 +171,7 @@ class MetricsReplay:
         """Replay, and return whether the end was reached."""
         self._commit_s = min(COMMIT_S, self._options.lease_s / 4)
         self._due = monotonic() + self._commit_s
-        flat_out = self._options.speed.factor is None and self._options.seed is None
-        if flat_out and find_spec("pyarrow") is not None:
+        if self._options.speed.factor is None and find_spec("pyarrow") is not None:
             if self._searching:
                 await self._one_by_one(ownership, show, while_searching=True)
             complete = not ownership.stop.is_set() and await self._in_tables(ownership, show)
@@ -204,21 +198,21 @@ class MetricsReplay:
         stop = ownership.stop
         pace = ReplayPace(self._options.speed)
         last: datetime | None = None
-        for number, item in enumerate(self._items()):
-            if item is not None and isinstance(item.entry.model, MetricEvent):
-                last = item.entry.model.occurred_at
+        for number, entry in enumerate(self._entries()):
+            if isinstance(entry.model, MetricEvent):
+                last = entry.model.occurred_at
                 while (wait_s := pace.wait_s(last, monotonic())) > 0 and not stop.is_set():
                     await sleep_or_stop(stop, min(wait_s, max(self._due - monotonic(), 0.01)))
                     await self._turn(ownership, show, last)
             if stop.is_set():
                 return False
-            if item is not None:
-                self._apply(item)
-                if self._parts[item.entry.partition].full:
-                    await self._commit()
-                    if while_searching and not self._searching:
-                        return False
-            if item is None or number % AT_ONCE == AT_ONCE - 1:
+            part = self._parts[entry.partition]
+            part.apply_entry(entry)
+            if part.full:
+                await self._commit()
+                if while_searching and not self._searching:
+                    return False
+            if number % AT_ONCE == AT_ONCE - 1:
                 await self._turn(ownership, show, last)
         return True
 
@@ -231,20 +225,10 @@ class MetricsReplay:
             show(self._progress(last))
             self._due = monotonic() + self._commit_s
 
-    def _apply(self, item: ReplayedEntry) -> None:
-        part, entry = self._parts[item.entry.partition], item.entry
-        if isinstance(entry.model, MetricEvent):
-            part.apply(str(item.place), entry.entry_id, entry.model)
-        else:
-            part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
-
-    def _items(self) -> Iterator[ReplayedEntry | None]:
-        """Yield the remaining entries in the order of the replay. While they are shuffled, yield None at times."""
-        positions = {partition: part.at for partition, part in self._parts.items()}
-        if self._options.seed is not None:
-            return self._reader.shuffled(self._options.seed, positions)
-        parts = [self._reader.in_time(partition, at) for partition, at in positions.items()]
-        return heapq.merge(*parts, key=lambda item: item.place)
+    def _entries(self) -> Iterator[RecordedEntry]:
+        """Yield the remaining entries of all partitions by entry id."""
+        partitions = [self._reader.in_time(partition, part.at) for partition, part in self._parts.items()]
+        return heapq.merge(*partitions, key=lambda entry: entry.order)
 
     async def _commit(self) -> None:
         for part in self._parts.values():

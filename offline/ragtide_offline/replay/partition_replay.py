@@ -32,8 +32,6 @@ from .recorded_feedback import RecordedFeedback
 _EVENT: Final = "event "
 """Prefix of the name of a metric event; the name of feedback is its entry id alone."""
 
-FOR_EVER_MS: Final = 2**62
-
 SizeOf = Callable[[EstimateKey], int]
 """Population size of a key; 0 if it is not known."""
 
@@ -42,7 +40,7 @@ Write = Callable[[Step], Awaitable[None]]
 
 
 class ReplayPosition(NamedTuple):
-    """The places of the last metric event and of the last feedback in the order of the replay."""
+    """The entry ids of the last metric event and of the last feedback."""
 
     metrics: str = START
     feedback: str = START
@@ -130,7 +128,7 @@ class PartitionReplay:
         self._steps = checkpoint.steps
         self._size_of = size_of
         self._sizes: list[int] = []
-        self._newest_ms = max(order(position)[0] for position in self.at) if window_ms < FOR_EVER_MS else 0
+        self._newest_ms = max(order(position)[0] for position in self.at)
         # An event and feedback may have the same entry id, so the names of events have a prefix.
         refused = () if self._halving.part is None else self._halving.part.refused
         self._refused = {name for name in refused if name.startswith(_EVENT)}
@@ -168,17 +166,23 @@ class PartitionReplay:
     def _takes(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name
 
-    def apply(self, place: str, entry_id: str, event: MetricEvent) -> None:
+    def apply_entry(self, entry: RecordedEntry) -> None:
+        """Apply a metric event, or take feedback."""
+        if isinstance(entry.model, MetricEvent):
+            self.apply(entry.entry_id, entry.model)
+        else:
+            self.take(entry.entry_id, cast("Feedback", entry.model))
+
+    def apply(self, entry_id: str, event: MetricEvent) -> None:
         """Apply a metric event, and the feedback that waited for it.
 
         Args:
-            place: of the event in the order of the replay.
             entry_id: of the recorded stream; its time is the time of scoring.
             event: recorded event; its population size is replaced by that of the selected part.
         """
         if event.population_size is not None:
             event = event.model_copy(update={"population_size": None})
-        self.at = self.at._replace(metrics=place)
+        self.at = self.at._replace(metrics=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.events += 1
         self._takes(_EVENT + entry_id)
@@ -210,7 +214,7 @@ class PartitionReplay:
             if entry is None:
                 self._join_row(table.slice(row, 1))
             else:
-                self.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+                self.take(entry.entry_id, cast("Feedback", entry.model))
         self._row = None
         last = table["entry_id"][table.num_rows - 1].as_py()
         processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
@@ -256,9 +260,9 @@ class PartitionReplay:
         else:
             self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores, probability)]
 
-    def take(self, place: str, entry_id: str, feedback: Feedback) -> None:
+    def take(self, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when the event is applied."""
-        self.at = self.at._replace(feedback=place)
+        self.at = self.at._replace(feedback=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.feedback += 1
         self._takes(entry_id)

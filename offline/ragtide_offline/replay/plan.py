@@ -60,12 +60,11 @@ def rules_of(file: Path) -> tuple[AlertRule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay: its recording, the selected part, the order, and the labeler."""
+    """A replay: its recording, the selected part, and the labeler."""
 
     run: str
     recording: Recording
     selection: Selection
-    seed: int | None = None
     relabel: bool = False
     rules: tuple[AlertRule, ...] = ()
     labeling: dict[str, str] = field(default_factory=dict)
@@ -75,15 +74,9 @@ class ReplayPlan:
         """Return the workspace of the replay, with its options."""
         options: dict[str, Any] = {
             "replays": "interactions" if self.relabel else "metric events",
-            "order": "time" if self.seed is None else f"random, seed {self.seed}",
             **self.selection.as_options(),
             "rules": [json.loads(rule.definition) for rule in self.rules],
-            # A workspace of before the false-discovery rate has no such option.
-            "budget": {
-                name: value
-                for name, value in settings.budget.model_dump(mode="json").items()
-                if name != "false_discovery_rate" or value is not None
-            },
+            "budget": settings.budget.model_dump(mode="json"),
             **{name: _plain(getattr(settings, name)) for name in _KEPT},
         }
         if self.relabel:

@@ -1,11 +1,10 @@
 """Reads the selected entries of a recording in the order of a replay, one by one or as tables."""
 
 import heapq
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final
 
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.redis.entry_ids import START, order
@@ -15,21 +14,9 @@ from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 from .counting import first_entry
 from .partition_replay import ReplayPosition
 from .selection import Selection
-from .shuffling import ReplayPlace, Shuffled, random_place
 
 TABLE_ROWS: Final = 20_000
 """Most metric events that are applied at once."""
-
-NOW_AND_THEN: Final = 500
-"""Number of entries that are shuffled before other tasks of the event loop run."""
-
-
-class ReplayedEntry(NamedTuple):
-    """A recorded entry in the order of the replay."""
-
-    place: ReplayPlace
-    kind: EntryKind
-    entry: RecordedEntry
 
 
 class RecordedEntries:
@@ -52,38 +39,11 @@ class RecordedEntries:
             if isinstance(one.model, Feedback)
         )
 
-    def in_time(self, partition: int, at: ReplayPosition) -> Iterator[ReplayedEntry]:
+    def in_time(self, partition: int, at: ReplayPosition) -> Iterator[RecordedEntry]:
         """Yield metric events and feedback of a partition by entry id; of two with one id the event is first."""
-        metrics, feedback = (
-            (ReplayedEntry(ReplayPlace(*entry.order), kind, entry) for entry in self.entries(kind, partition, position))
-            for kind, position in ((EntryKind.METRICS, at.metrics), (EntryKind.FEEDBACK, at.feedback))
-        )
-        return heapq.merge(metrics, feedback, key=lambda item: (item.place, item.kind is EntryKind.FEEDBACK))
-
-    def shuffled(self, seed: int, positions: Mapping[int, ReplayPosition]) -> Iterator[ReplayedEntry | None]:
-        """Yield all feedback, and then the metric events in a random order; yield None at times while sorting.
-
-        The order depends only on the seed and the interaction.
-        """
-        for partition, at in positions.items():
-            for entry in self.entries(EntryKind.FEEDBACK, partition, at.feedback):
-                yield ReplayedEntry(ReplayPlace(*entry.order), EntryKind.FEEDBACK, entry)
-        with Shuffled() as shuffled:
-            for partition, at in positions.items():
-                for number, entry in enumerate(self.entries(EntryKind.METRICS, partition, START)):
-                    event = cast("MetricEvent", entry.model)
-                    place = random_place(seed, event.pipeline, event.interaction_id)
-                    if place > order(at.metrics):
-                        head = json.dumps([entry.partition, entry.entry_id]).encode()
-                        shuffled.add(place, head + b"\n" + event.encode())
-                    if number % NOW_AND_THEN == 0:
-                        yield None
-            for place, data in shuffled:
-                head, _, payload = data.partition(b"\n")
-                partition, entry_id = json.loads(head)
-                yield ReplayedEntry(
-                    place, EntryKind.METRICS, RecordedEntry(partition, entry_id, MetricEvent.decode(payload))
-                )
+        metrics = self.entries(EntryKind.METRICS, partition, at.metrics)
+        feedback = self.entries(EntryKind.FEEDBACK, partition, at.feedback)
+        return heapq.merge(metrics, feedback, key=lambda entry: (entry.order, isinstance(entry.model, Feedback)))
 
     def entries(self, kind: EntryKind, partition: int, position: str) -> Iterator[RecordedEntry]:
         """Yield the entries of a kind after a position: selected metric events, or all feedback about the pipelines."""

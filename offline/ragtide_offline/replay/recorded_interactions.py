@@ -11,7 +11,6 @@ from ragtide_schemas import Feedback, RagInteraction
 
 from .counting import first_entry
 from .selection import Selection
-from .shuffling import Shuffled, random_place
 
 
 class ReplayedInteraction(NamedTuple):
@@ -23,47 +22,35 @@ class ReplayedInteraction(NamedTuple):
 
 
 class RecordedInteractions:
-    """The selected interactions of a recording.
+    """The selected interactions of a recording, in the order of publishing over all partitions.
 
     Args:
         recording: with the interactions.
         selection: the part to replay.
-        seed: of a random order; None for the order of publishing over all partitions.
     """
 
-    def __init__(self, recording: Recording, selection: Selection, seed: int | None) -> None:
+    def __init__(self, recording: Recording, selection: Selection) -> None:
         self._recording = recording
         self._selection = selection
-        self._seed = seed
 
     def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
-        """Yield the items after a position, or all items.
-
-        Memory holds all feedback and, in random order, about a 256th of the interactions.
-        """
+        """Yield the items after a position, or all items. Memory holds all feedback."""
         given: defaultdict[str, list[Feedback]] = defaultdict(list)
         for entry in self._entries(EntryKind.FEEDBACK):
             one = cast("Feedback", entry.model)
             given[interaction_digest(one.pipeline, one.interaction_id)].append(one)
         last = None if position is None else _order(position)
-        for at, interaction in self._in_time() if self._seed is None else self._at_random(self._seed):
+        for at, interaction in self._selected():
             if last is None or _order(at) > last:
                 digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
                 yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
 
-    def _in_time(self) -> Iterator[tuple[str, RagInteraction]]:
+    def _selected(self) -> Iterator[tuple[str, RagInteraction]]:
         partitions = [self._entries(EntryKind.INTERACTIONS, partition) for partition in self._recording.partitions]
         for entry in heapq.merge(*partitions, key=lambda entry: (entry.order, entry.partition)):
             interaction = cast("RagInteraction", entry.model)
             if self._selection.takes(interaction):
                 yield f"{entry.entry_id}-{entry.partition}", interaction
-
-    def _at_random(self, seed: int) -> Iterator[tuple[str, RagInteraction]]:
-        with Shuffled() as shuffled:
-            for _, interaction in self._in_time():
-                shuffled.add(random_place(seed, interaction.pipeline, interaction.interaction_id), interaction.encode())
-            for place, payload in shuffled:
-                yield str(place), RagInteraction.decode(payload)
 
     def _entries(self, kind: EntryKind, partition: int | None = None) -> Iterator[RecordedEntry]:
         return self._recording.entries(

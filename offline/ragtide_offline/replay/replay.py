@@ -101,8 +101,7 @@ class RecordingReplay:
         estimates = chosen(await deployment.estimates(windows=False))
         rules = by_rule(self._plan.rules, alerts, recorded_alerts(self._plan.recording, self._plan.selection))
         valued = {estimate.metric for estimate in estimates if estimate.n}
-        # In random order no rule is tested.
-        unfired = [] if self._plan.seed is not None else list(without_values(self._plan.rules, valued))
+        unfired = list(without_values(self._plan.rules, valued))
         return ReplayResult(counts, seconds, alerts, rules, estimates, unfired)
 
     def _entry(self) -> Workspace:
@@ -123,7 +122,6 @@ class RecordingReplay:
             lease_s=settings.lease_s,
             feedback_window_s=settings.feedback_window_s,
             speed=self._speed,
-            seed=plan.seed,
         )
         prefix = settings_of_workspace(settings, workspace).prefix
         replaying = MetricsReplay(
@@ -149,7 +147,7 @@ class RecordingReplay:
             raise ConfigurationError(
                 f"--max-cost-usd needs the price of {settings.judge.model}: add it under judge.prices in ragtide.toml"
             )
-        items = RecordedInteractions(plan.recording, plan.selection, plan.seed)
+        items = RecordedInteractions(plan.recording, plan.selection)
         options = RelabelOptions(plan.run, self._speed, self._max_cost_usd)
         progress = await Relabeling(settings, url, items, self.counted, options).run(stop, show)
         labeling = progress.labeling

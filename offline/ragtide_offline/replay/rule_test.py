@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -19,7 +19,7 @@ from ragtide_roles.known_metrics import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, AlertRule, Feedback, MetricEvent
+from ragtide_schemas import Alert, AlertRule, MetricEvent
 
 from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
 from .counting import SCOPE_FIELDS, NothingSelectedError, count_selected
@@ -178,14 +178,11 @@ class RuleTest:
         curve = one.curve
         if not self._in_tables or one.halving.part is not None:
             taken, events, at = 0, 0, None
-            for item in self._reader.in_time(partition, part.at):
-                entry = item.entry
+            for entry in self._reader.in_time(partition, part.at):
+                part.apply_entry(entry)
                 if isinstance(entry.model, MetricEvent):
                     at = entry.model.occurred_at
                     events += 1
-                    part.apply(str(item.place), entry.entry_id, entry.model)
-                else:
-                    part.take(str(item.place), entry.entry_id, cast("Feedback", entry.model))
                 taken += 1
                 followed = curve is not None and at is not None and curve.covers(at) and events >= curve.step
                 if part.full or taken >= AT_ONCE or followed:

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ragtide_runtime.recordings import EntryKind
-from ragtide_schemas import Feedback
 
 from .partition_replay import PartitionReplay
 from .recorded_entries import RecordedEntries
@@ -49,6 +48,6 @@ def applied_tables(
             part.apply_table(table, before)
             yield table["occurred_at"][-1].as_py()
     for number, entry in enumerate(chain(feedback, rest)):
-        part.take(entry.entry_id, entry.entry_id, cast("Feedback", entry.model))
+        part.apply_entry(entry)
         if number % AT_ONCE == AT_ONCE - 1:
             yield None

@@ -187,8 +187,8 @@ def _add_recorded(
     scores: Scores, pipeline: str, info: Workspace, entries: Iterable[RecordedEntry], position: bytes | None
 ) -> None:
     part = _selection(info)
-    # In order of time the position shows where the replay ended, although the recording may have grown since.
-    last = order(position.decode()) if position is not None and info.options.get("order") == "time" else None
+    # The position shows where the replay ended, although the recording may have grown since.
+    last = None if position is None else order(position.decode())
     for entry in entries:
         if last is not None and entry.order > last:
             break

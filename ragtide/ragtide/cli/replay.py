@@ -20,7 +20,6 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import Alert, utc_now
-from ragtide_schemas.suggestions import unknown
 
 from .common import JsonOption, given
 from .console import err, out, print_json, warn
@@ -29,8 +28,6 @@ from .progress import interrupted, interruptible, progress_bar
 from .replay_notes import shown_replay
 from .tables import estimates_note, estimates_table
 from .with_redis import with_redis
-
-ORDERS = ("time", "random")
 
 
 def replay(
@@ -43,10 +40,6 @@ def replay(
         bool, typer.Option("--relabel", help="Label the interactions again, instead of using their recorded scores.")
     ] = False,
     speed: Annotated[str, typer.Option(help="Speed: original, a multiple of it such as 10x, or max.")] = "max",
-    order: Annotated[
-        str, typer.Option(help="Order: time; or random, so that the interactions so far are a random sample.")
-    ] = "time",
-    seed: Annotated[int, typer.Option(help="Seed of the random order.")] = 0,
     since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
     until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
     pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
@@ -71,8 +64,6 @@ def replay(
     settings = given(context).settings()
     configure_logging("error")
     pace, part = speed_of(speed), selection(since, until, pipeline, segment)
-    if order not in ORDERS:
-        raise ConfigurationError(f"--order: {unknown('order', order, ORDERS)}")
     chosen = {"labeler": labeler, "profile": profile, "judge_model": judge_model}
     labeling = {name: value for name, value in chosen.items() if value is not None}
     if not relabel and (labeling or max_cost_usd is not None):
@@ -81,7 +72,6 @@ def replay(
         run=workspace or f"replay-{utc_now():%Y%m%d-%H%M%S}",
         recording=open_recording(recording, settings),
         selection=part,
-        seed=seed if order == "random" else None,
         relabel=relabel,
         rules=settings.alerts if rules is None else rules_of(rules),
         labeling=labeling,
@@ -115,10 +105,7 @@ def _print(plan: ReplayPlan, found: ReplayResult) -> None:
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
     out.print(estimates_table(whole, out.width))
     out.print()
-    if plan.seed is None:
-        out.print(rules_table(found.rules, out.width))
-    else:
-        out.print("No rule was tested, because a random order has no change over time.")
+    out.print(rules_table(found.rules, out.width))
     counts = found.counts
     rate = counts["n"] / max(found.seconds, 1e-9)
     cost = f", ${counts['cost_usd']:.4f}" if counts.get("cost_usd") else ""
