@@ -9,7 +9,7 @@ from tests.support.owners import owners
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.whole_means import WholeMean
-from ragtide_aggregator.reading import overview
+from ragtide_aggregator.reading import states
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate
@@ -19,8 +19,8 @@ SETTINGS = Settings()
 
 @pytest.fixture(autouse=True)
 def _names_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overview, "SOON_S", 0.0)
-    monkeypatch.setattr(overview, "LISTING_PART", 0)
+    monkeypatch.setattr(states, "SOON_S", 0.0)
+    monkeypatch.setattr(states, "LISTING_PART", 0)
 
 
 def events(count: int, first: int = 0, **changes: Any) -> list[MetricEvent]:
@@ -114,7 +114,7 @@ async def test_it_reads_only_whole_pipelines_and_only_after_a_commit(async_redis
     deployment = Deployment(async_redis, SETTINGS)
     await owner.commit(*events(50), *events(50, 100, run="r"))
     await deployment.overview()
-    part = deployment._overview._parts[owner.streams]
+    part = deployment._overview._states._loaded[owner.streams]
     assert {name.partition(":")[2] for name in part.names if '"r"' in name or "lang=" in name} == set()
     first, means = await deployment.overview(), await deployment.means()
     assert await deployment.overview() is first
@@ -128,13 +128,13 @@ async def test_a_new_pipeline_is_there_after_a_second_at_most(
     (owner,) = owners(async_redis, SETTINGS)
     deployment = Deployment(async_redis, SETTINGS)
     now = [100.0]
-    deployment._overview._clock = lambda: now[0]
+    deployment._overview._states._clock = lambda: now[0]
     await owner.commit(*events(5))
     assert {one.pipeline for one in await deployment.means()} == {"shop"}
     await owner.commit(*events(5, 100), *events(5, 200, pipeline="bank"))
     assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10)}
     # Without another commit.
-    now[0] += overview.SOON_S
+    now[0] += states.SOON_S
     assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10), ("bank", 5)}
 
 

@@ -12,7 +12,7 @@ from tests.support.owners import owners
 from ragtide import Deployment
 from ragtide_aggregator.errors import TooManySegmentsError
 from ragtide_aggregator.estimates.whole_means import WholeMean
-from ragtide_aggregator.reading import overview
+from ragtide_aggregator.reading import states
 from ragtide_aggregator.reading.segment_means import SEGMENTS_MAX, UNUSED_S, SegmentMeans
 from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
@@ -25,8 +25,8 @@ NAMES = ["lang=l3", 'lang=a*[b]?\\"', "lang=a", "lang=none"]
 async def test_they_are_those_of_a_full_read_at_every_commit(
     async_redis: Any, split: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overview, "SOON_S", 0.0)
-    monkeypatch.setattr(overview, "LISTING_PART", 0)
+    monkeypatch.setattr(states, "SOON_S", 0.0)
+    monkeypatch.setattr(states, "LISTING_PART", 0)
     settings = Settings(partitions=2, splits={"shop": 2}) if split else Settings()
     deployment = Deployment(async_redis, settings)
     committing = owners(async_redis, settings)

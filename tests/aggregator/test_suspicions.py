@@ -6,7 +6,7 @@ from tests.support.metric_events import START, adherence
 from tests.support.owners import Owner, owners
 
 from ragtide import AlertRule, Deployment
-from ragtide_aggregator.reading.suspicions import KEPT_S, Suspicions
+from ragtide_aggregator.reading.suspicions import Suspicions
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
@@ -70,12 +70,23 @@ async def test_another_rule_of_the_reader_has_no_evidence(async_redis: Any) -> N
     assert await Deployment(async_redis, Settings()).suspicions() == []
 
 
-async def test_a_result_is_used_again_for_some_seconds(async_redis: Any) -> None:
+async def test_a_result_is_used_until_the_next_commit(async_redis: Any) -> None:
     owner = owner_of(async_redis)
     await owner.commit(*adherence([0.6] * 3))
-    now = [0.0]
-    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(SETTINGS), clock=lambda: now[0])
+    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(SETTINGS))
     first = await reader.read()
     assert await reader.read() is first
-    now[0] = KEPT_S + 1
-    assert await reader.read() is not first
+    await owner.commit(*adherence([0.2] * 30, first=3))
+    (before, after) = ({found.rule: found.once_in for found in numbers} for numbers in (first, await reader.read()))
+    assert after != before
+    assert after == {found.rule: found.once_in for found in await Deployment(async_redis, SETTINGS).suspicions()}
+
+
+async def test_the_state_of_a_removed_rule_costs_a_reader_nothing(async_redis: Any) -> None:
+    owner = owner_of(async_redis)
+    reader = Suspicions(async_redis, SETTINGS.layout.all(), state_options(Settings(alerts=(OTHER,))))
+    for first in range(0, 400, 100):
+        await owner.commit(*adherence([0.1] * 100, first=first))
+        await reader.read()
+    (loaded,) = reader._states._loaded.values()
+    assert loaded.state.take_changes().alerts == []

@@ -33,7 +33,7 @@ from .history import HistoryReader
 from .overview import Overview
 from .partitions import PartitionStatus, read_partitions
 from .segment_means import SegmentMeans
-from .states import PartitionStates, Revision
+from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions
 
 
@@ -59,9 +59,8 @@ class Deployment:
         self._states = PartitionStates(redis, self._options, split=bool(settings.splits))
         self._overview = self._overview_of(None)
         self._of_segments = SegmentMeans(self._overview_of)
-        rules = replace(self._options, rules=settings.alerts)
-        self._suspicions = Suspicions(redis, self._partitions, rules)
-        self._estimates: dict[Any, tuple[list[Revision], list[Estimate]]] = {}
+        self._suspicions = Suspicions(redis, self._partitions, replace(self._options, rules=settings.alerts))
+        self._estimates: dict[Any, tuple[list[int], list[Estimate]]] = {}
         self._history = HistoryReader(redis, self._options.history)
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
@@ -71,7 +70,7 @@ class Deployment:
     def take_rules(self, settings: Settings) -> None:
         """Go on with the alert rules of other settings, and their budget."""
         self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
-        self._suspicions.take_rules(settings.alerts)
+        self._suspicions.take_rules(replace(self._options, rules=settings.alerts))
 
     def _overview_of(self, segment: str | None) -> Overview:
         return Overview(
@@ -125,16 +124,16 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         level = self.settings.confidence if confidence is None else confidence
-        revisions, states = await self._states.read(self._partitions)
+        loads, states = await self._states.read(self._partitions)
         wanted = (strategy, level, ongoing, windows)
         known = self._estimates.get(wanted)
-        if known is None or known[0] != revisions:
+        if known is None or known[0] != loads:
             found = [
                 one
                 for state in states
                 for one in estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows)
             ]
-            known = self._estimates[wanted] = revisions, found
+            known = self._estimates[wanted] = loads, found
         return known[1]
 
     async def overview(self) -> list[Estimate]:

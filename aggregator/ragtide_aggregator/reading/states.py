@@ -1,72 +1,208 @@
-"""Loads the states of a deployment's partitions from their checkpoints, again only after a commit."""
+"""Loads the states of a deployment's partitions from their checkpoints, again only after a commit.
+
+A reader selects the fields that it needs. It loads only those that changed since its last read, and decodes them in a
+thread, so a read costs the same however many other keys there are.
+"""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
-from ..service.checkpoint import load_checkpoint
+from ..errors import DamagedFieldError
+from ..service.checkpoint import FIELDS_AT_ONCE, damaged, load_checkpoint
+from ..service.commit import CHECKPOINT_VERSION
 from ..state.merging import merged
 from ..state.state import AggregatorState, StateOptions
 
 REVISION: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
 """Fields of a checkpoint that change with every commit."""
 
-Revision = tuple[bytes | None, ...]
-"""The values of these fields, which identify a commit."""
+LISTED_S: Final = 10.0
+"""Seconds after which the names of the selected fields are listed again, even if the number of fields is the same."""
+SOON_S: Final = 1.0
+"""Seconds after which they are listed again if the number of fields changed."""
+LISTING_PART: Final = 20
+"""Listing takes at most this part of the time: the checkpoint may have a million fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Fields of a checkpoint."""
+
+    patterns: tuple[str, ...]
+    """Patterns of Redis for their names; fields that match none of them are not read."""
+    wanted: Callable[[str], bool]
+    """Whether a field that matches is selected: a name may look like the end of a key."""
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """What is known of a partition."""
+
+    state: AggregatorState
+    names: list[str] = field(default_factory=list)
+    values: dict[str, bytes] = field(default_factory=dict)
+    revision: tuple[bytes | None, ...] = ()
+    load: int = 0
+    """Number of the load that brought the state."""
+    length: int = -1
+    """Number of all fields of the checkpoint when the names were listed."""
+    listed_at: float = 0.0
+    """Monotonic seconds."""
+    listing_s: float = 0.0
+    """Seconds that the listing took."""
 
 
 class PartitionStates:
-    """The state of every partition at its newest checkpoint.
+    """The state of every partition at its newest checkpoint, or the selected part of it.
+
+    With a selection, a field that is new in a checkpoint is there a second after its first commit; in a checkpoint of a
+    million fields it may take some seconds.
 
     Args:
         redis: client.
         options: of the states.
         split: whether pipelines are split over partitions, so that several states are merged into one.
+        select: fields to read; None for all.
+        clock: monotonic seconds.
     """
 
-    def __init__(self, redis: Redis, options: StateOptions, *, split: bool) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        options: StateOptions,
+        *,
+        split: bool,
+        select: Selection | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._redis = redis
         self._options = options
         self._split = split
+        self._select = select
+        self._clock = clock
         self._reading = asyncio.Lock()
-        self._loaded: dict[Streams, tuple[Revision, AggregatorState]] = {}
-        self._merged: dict[tuple[Streams, ...], tuple[list[Revision], AggregatorState]] = {}
+        self._loads = 0
+        self._loaded: dict[Streams, _Loaded] = {}
+        self._merged: dict[tuple[Streams, ...], tuple[list[int], AggregatorState]] = {}
 
-    async def read(self, partitions: Sequence[Streams]) -> tuple[list[Revision], list[AggregatorState]]:
-        """Return the revisions of checkpoints and their states; one merged state if pipelines are split.
+    async def read(self, partitions: Sequence[Streams]) -> tuple[list[int], list[AggregatorState]]:
+        """Return the numbers of the loads and the states of partitions; one merged state if pipelines are split.
 
-        Without a commit since the last call this takes one round trip, whatever the number of partitions.
+        Without a commit since the last call the numbers are the same, and the call takes one round trip, whatever the
+        number of partitions. The states belong to the reader and change with its next read.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
         async with self._reading:
             await self._load_changed(partitions)
-        loaded = [self._loaded[streams] for streams in partitions]
-        revisions, states = [revision for revision, _ in loaded], [state for _, state in loaded]
-        if not self._split or len(states) < 2:
-            return revisions, states
-        known = self._merged.get(tuple(partitions))
-        if known is None or known[0] != revisions:
-            known = self._merged[tuple(partitions)] = revisions, merged(states, self._options)
-        return revisions, [known[1]]
+            loaded = [self._loaded[streams] for streams in partitions]
+            loads, states = [part.load for part in loaded], [part.state for part in loaded]
+            if not self._split or len(states) < 2:
+                return loads, states
+            known = self._merged.get(tuple(partitions))
+            if known is None or known[0] != loads:
+                known = loads, await asyncio.to_thread(merged, states, self._options)
+                self._merged[tuple(partitions)] = known
+            return loads, [known[1]]
 
     async def _load_changed(self, partitions: Sequence[Streams]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
             for streams in partitions:
-                pipe.hmget(streams.checkpoint, REVISION)
-            found: list[list[bytes | None]] = await pipe.execute()
-        changed = [
-            streams
-            for streams, revision in zip(partitions, found, strict=True)
-            if streams not in self._loaded or self._loaded[streams][0] != tuple(revision)
-        ]
-        await asyncio.gather(*(self._load(streams) for streams in changed))
+                pipe.hmget(streams.checkpoint, CheckpointField.VERSION, *REVISION)
+            if self._select is not None:
+                for streams in partitions:
+                    pipe.hlen(streams.checkpoint)
+            replies: list[Any] = await pipe.execute()
+        found, lengths = replies[: len(partitions)], replies[len(partitions) :] or [-1] * len(partitions)
+        await asyncio.gather(
+            *(
+                self._load(streams, version, tuple(revision), length)
+                for streams, (version, *revision), length in zip(partitions, found, lengths, strict=True)
+            )
+        )
 
-    async def _load(self, streams: Streams) -> None:
-        checkpoint = await load_checkpoint(self._redis, streams, self._options)
-        self._loaded[streams] = tuple(checkpoint.fields.get(name) for name in REVISION), checkpoint.state
+    async def _load(
+        self, streams: Streams, version: bytes | None, revision: tuple[bytes | None, ...], length: int
+    ) -> None:
+        """Load a partition if its checkpoint changed, or may have new fields."""
+        known = self._loaded.get(streams)
+        if self._select is None or version not in (None, CHECKPOINT_VERSION):
+            # Loading the whole checkpoint also tells why another version cannot be read.
+            if known is None or known.revision != revision:
+                checkpoint = await load_checkpoint(self._redis, streams, self._options)
+                known = self._loaded[streams] = _Loaded(checkpoint.state)
+                self._count(known, tuple(checkpoint.fields.get(name) for name in REVISION))
+            return
+        is_due = known is None or self._is_due(known, length)
+        if known is not None and known.revision == revision and not (is_due and known.length != length):
+            return
+        if known is not None and _steps(revision) < _steps(known.revision):
+            known = None  # the checkpoint went back: no number of the state before may stay
+        if known is None or is_due:
+            known = await self._list(streams, known, length, self._select)
+        if not await self._load_selected(streams, known):
+            await self._load_selected(streams, await self._list(streams, None, length, self._select))
+
+    def _is_due(self, known: _Loaded, length: int) -> bool:
+        """Return whether the names of the fields are to be listed again."""
+        pause_s = SOON_S if known.length != length else LISTED_S
+        return self._clock() - known.listed_at >= max(pause_s, LISTING_PART * known.listing_s)
+
+    async def _list(self, streams: Streams, known: _Loaded | None, length: int, select: Selection) -> _Loaded:
+        """List the names of the fields. If fields are gone, begin anew: no number of them may stay."""
+        began = self._clock()
+        names = await self._names(streams, frozenset() if known is None else frozenset(known.names), select)
+        if known is None or set(known.names) - set(names):
+            known = self._loaded[streams] = _Loaded(AggregatorState(self._options))
+        known.names, known.length = names, length
+        known.listed_at, known.listing_s = began, self._clock() - began
+        return known
+
+    async def _names(self, streams: Streams, known: Collection[str], select: Selection) -> list[str]:
+        found: set[bytes] = set()
+        for pattern in select.patterns:
+            async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
+                found.add(name)
+        names = (name.decode(errors="replace") for name in found)
+        return sorted(name for name in names if name in known or select.wanted(name))
+
+    async def _load_selected(self, streams: Streams, known: _Loaded) -> bool:
+        """Load the fields that changed; return False, and change nothing, if a known field is gone."""
+        # In one transaction, so that all numbers are of the same commit.
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hmget(streams.checkpoint, *REVISION)
+            for start in range(0, len(known.names), FIELDS_AT_ONCE):
+                pipe.hmget(streams.checkpoint, known.names[start : start + FIELDS_AT_ONCE])
+            revision, *replies = cast("list[list[bytes | None]]", await pipe.execute())
+        values = [value for reply in replies for value in reply]
+        changed = {}
+        for name, value in zip(known.names, values, strict=True):
+            if value is None:
+                if name in known.values:
+                    return False
+            elif known.values.get(name) != value:
+                changed[name] = value
+        try:
+            await asyncio.to_thread(known.state.set_fields, changed)
+        except DamagedFieldError as error:
+            del self._loaded[streams]
+            raise damaged(streams, error) from None
+        known.values |= changed
+        self._count(known, tuple(revision))
+        return True
+
+    def _count(self, loaded: _Loaded, revision: tuple[bytes | None, ...]) -> None:
+        self._loads += 1
+        loaded.revision, loaded.load = revision, self._loads
+
+
+def _steps(revision: Sequence[bytes | None]) -> int:
+    return int((revision and revision[0]) or 0)

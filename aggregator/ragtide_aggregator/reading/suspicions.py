@@ -1,32 +1,30 @@
 """Reads how far the evidence of alert rules on whole pipelines has come, before anything fires."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds
-from ragtide_schemas.alert_rule import AlertRule, Movement
+from ragtide_schemas.alert_rule import Movement
 
-from ..errors import DamagedFieldError
 from ..events.keys import HIDDEN
-from ..service.checkpoint import FIELDS_AT_ONCE, damaged
-from ..service.commit import CHECKPOINT_VERSION
 from ..state.options import NO_WINDOWS
 from ..state.state import AggregatorState, StateOptions
+from .states import PartitionStates, Selection
 
-KEPT_S: Final = 5.0
-"""Seconds for which a result is used again."""
-
-_PATTERNS: Final = (
-    f'{CheckpointField.ESTIMATE}\\["*",null,null,*',
-    f'{CheckpointField.RULE_STATE}\\["*","*","*",null,null,*',
+_RULES: Final = Selection(
+    (
+        f'{CheckpointField.ESTIMATE}\\["*",null,null,*',
+        f'{CheckpointField.RULE_STATE}\\["*","*","*",null,null,*',
+    ),
+    wanted=lambda _: True,
 )
+"""The states of rules on whole live pipelines, and the counts of their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,58 +52,38 @@ class Suspicions:
         redis: client.
         partitions: keys of the partitions.
         options: of a state, with the rules.
-        clock: monotonic seconds.
     """
 
-    def __init__(
-        self,
-        redis: Redis,
-        partitions: Sequence[Streams],
-        options: StateOptions,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> None:
         self._redis = redis
         self._partitions = partitions
-        self._options = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
-        self._clock = clock
         self._reading = asyncio.Lock()
-        self._known: tuple[float, list[Suspicion]] | None = None
+        self.take_rules(options)
 
-    def take_rules(self, rules: Sequence[AlertRule]) -> None:
-        """Read the evidence of other rules from now on."""
-        self._options, self._known = replace(self._options, rules=tuple(rules)), None
+    def take_rules(self, options: StateOptions) -> None:
+        """Read the evidence of the rules of these options from now on."""
+        only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
+        self._rules = only.rules
+        self._states = PartitionStates(self._redis, only, split=False, select=_RULES)
+        self._known: tuple[list[int], list[Suspicion]] = ([], [])
 
     async def read(self) -> list[Suspicion]:
-        """Return the evidence, the strongest first; at most every few seconds anew.
+        """Return the evidence at the last commits, the strongest first.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        if not self._options.rules:
+        if not self._rules:
             return []
         async with self._reading:
-            if self._known is None or self._clock() - self._known[0] > KEPT_S:
-                found = [one for streams in self._partitions for one in await self._of(streams)]
-                self._known = self._clock(), sorted(found, key=lambda one: -one.once_in / one.run_length)
-        return self._known[1]
-
-    async def _of(self, streams: Streams) -> list[Suspicion]:
-        version = cast("bytes | None", await self._redis.hget(streams.checkpoint, CheckpointField.VERSION))
-        if version != CHECKPOINT_VERSION:
-            return []
-        fields: dict[str, bytes] = {}
-        for pattern in _PATTERNS:
-            async for name, data in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
-                fields[name.decode(errors="replace")] = data
-        try:
-            return await asyncio.to_thread(_suspicions, self._options, fields)
-        except DamagedFieldError as error:
-            raise damaged(streams, error) from None
+            loads, states = await self._states.read(self._partitions)
+            if self._known[0] != loads:
+                found = await asyncio.to_thread(lambda: [found for state in states for found in _suspicions(state)])
+                self._known = loads, sorted(found, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
+            return self._known[1]
 
 
-def _suspicions(options: StateOptions, fields: dict[str, bytes]) -> list[Suspicion]:
-    state = AggregatorState.from_fields(options, fields)
+def _suspicions(state: AggregatorState) -> list[Suspicion]:
     found = []
     for row, key in enumerate(state.keys):
         if key.segment is not None or key.run is not None or key.metric.startswith(HIDDEN):

@@ -331,14 +331,15 @@ class AggregatorState:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
-        state._gone = list(gone)
-        state.set_fields(fields)
+        state._gone = [*gone, *load(state._table, fields)]
         return state
 
     def set_fields(self, fields: Mapping[str, bytes]) -> None:
-        """Set the numbers in these fields of a checkpoint to those of the fields, which may be set again and again.
+        """Set the numbers in these fields of a checkpoint to those of the fields, for a reader that does so repeatedly.
 
         Raises:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
-        self._gone += load(self._table, fields)
+        load(self._table, fields)
+        # Only an owner of the partition removes the states of rules that were removed, and withdraws their alerts.
+        self._table.alerts.clear()
