@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tests.offline.test_datasets import specimen
 
 from ragtide.testing import interaction
@@ -92,3 +93,18 @@ def test_disputed_is_the_difference_of_two_labelers() -> None:
     assert difference(one, [ADHERENCE]) == 0.0
     both = one.model_copy(update={"labelings": (*one.labelings, judge)})
     assert difference(both, [ADHERENCE, "trace.completeness"]) == 0.75
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rating": 3},
+        {"saw_scores": True},
+        {"saw_scores": True, "rating": 3, "gold_scores": {ADHERENCE: 1.0}},
+        {"saw_scores": True, "rating": 3, "inclusion_probability": 0.5},
+    ],
+)
+def test_a_person_who_saw_the_scores_gives_a_rating_and_no_gold_score(fields: dict[str, Any]) -> None:
+    assert annotation(saw_scores=True, rating=3).feedback() is None
+    with pytest.raises(ValidationError, match="saw the scores gives"):
+        annotation(**fields)

@@ -214,7 +214,8 @@ def test_a_forgotten_item_has_no_annotation(
     assert run_command(capsys, "items", "--forget", "i-0").code == 0
     assert [one.interaction_id for one in stored(redis_url)] == ["i-1"]
     digest = interaction_digest("shop", "i-0").encode()
-    assert not [field for field in redis.hkeys(STREAMS.annotations) if digest in field]
+    assert not [key for key in redis.keys(STREAMS.annotation("*")) if digest in key]
+    assert redis.zcard(STREAMS.annotations) == 1
 
 
 def test_annotated_items_become_gold_rows_that_agreement_reads(

@@ -52,7 +52,7 @@ def test_judged_and_annotated_items_are_learned_from_and_never_mixed(
                     gold_scores={"trace.adherence": 1.0},
                     inclusion_probability=0.5,
                 )
-                await StoredAnnotations(redis, "ragtide").add(annotation)
+                await StoredAnnotations(redis, "ragtide").put(annotation)
 
     asyncio.run(work())
     both = run_command(capsys, "fit", "--kept")

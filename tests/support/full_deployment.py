@@ -16,7 +16,7 @@ from tests.web.page.test_system import NOTIFY, order
 
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.grouping import NotificationGroup
-from ragtide_offline.annotation.opinions import Opinion, StoredOpinions
+from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_SAMPLE, Streams
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_schemas import Reason, utc_now
@@ -66,10 +66,17 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
     for one in kept:
         await keep(redis, one)
         await keep(redis, one, name=SPECIMEN_SAMPLE)
-    opinions = StoredOpinions(redis, "ragtide")
     for person in ("ann", "bob"):
-        opinion = Opinion(pipeline="shop", interaction_id="i-1", person=person, given_at=now, rating=4, reason="good")
-        await opinions.put(opinion, 1000)
+        opinion = Annotation(
+            pipeline="shop",
+            interaction_id="i-1",
+            annotator=person,
+            given_at=now,
+            saw_scores=True,
+            rating=4,
+            reason="good",
+        )
+        await StoredAnnotations(redis, "ragtide").put(opinion, 1000)
     await add(
         redis,
         *(letter(number, {"pipeline": "shop", "question": 7}) for number in range(3)),

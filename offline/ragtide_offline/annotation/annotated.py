@@ -1,16 +1,18 @@
 """Chooses specimens for a data set by people: annotated ones with gold scores, and those with opinions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 
 from ..datasets.choosing import ChosenSpecimen, ChosenSpecimens
-from .annotations import Annotation
-from .opinions import HIGHEST, LOWEST, Opinion
+from .annotations import HIGHEST, LOWEST, Annotation
 
 OPINIONS_OF_ROW: Final = 5
 """Most opinions in the provenance of a row: the newest."""
+
+_ANSWERS: Final = {"annotator", "given_at", "supported", "ratings", "gold_scores", "inclusion_probability"}
+_RATING: Final = {"annotator", "given_at", "rating", "reason"}
 
 
 async def chosen_of_annotations(
@@ -34,58 +36,74 @@ async def chosen_of_annotations(
         pipeline: only items of this pipeline.
         limit: most specimens.
     """
-    first: dict[tuple[str, str], Annotation] = {}
-    for one in annotations:
-        wanted = one.selected == selected and annotator in (None, one.annotator) and pipeline in (None, one.pipeline)
-        if wanted and one.gold_scores:
-            first.setdefault((one.pipeline, one.interaction_id), one)
-    chosen, missing = [], []
-    for one in first.values():
-        found = await kept.find(one.interaction_id, one.pipeline)
-        if not found:
-            missing.append(one.interaction_id)
-        fields = one.model_dump(mode="json", exclude={"schema_version", "pipeline", "interaction_id", "skipped"})
-        chosen += [ChosenSpecimen(specimen, [{**fields, "selected": selected}], one.gold_scores) for specimen in found]
-    return ChosenSpecimens(chosen[:limit], missing)
+    answers = _by_item(
+        (annotation for annotation in annotations if annotation.selected == selected and annotation.gold_scores),
+        annotator,
+        pipeline,
+    )
+    first = {item: given[0] for item, given in answers.items()}
+    reasons = {
+        item: [{**given.model_dump(mode="json", include=_ANSWERS), "saw_scores": False, "selected": selected}]
+        for item, given in first.items()
+    }
+    return await _chosen(kept, reasons, {item: given.gold_scores for item, given in first.items()}, limit)
 
 
 async def chosen_of_opinions(
     kept: KeptSpecimens,
-    opinions: Iterable[Opinion],
+    opinions: Iterable[Annotation],
     *,
     lowest: int = LOWEST,
     highest: int = HIGHEST,
-    person: str | None = None,
+    annotator: str | None = None,
     pipeline: str | None = None,
     limit: int | None = None,
 ) -> ChosenSpecimens:
-    """Return the specimens with opinions, those with the newest opinion first; opinions give no gold scores.
+    """Return the specimens that people rated who saw their scores, the last rated first; they get no gold scores.
 
     Args:
         kept: the specimens of the deployment.
-        opinions: the newest first.
+        opinions: annotations of people who saw the scores, the oldest first.
         lowest: lowest rating of the opinions that count here.
         highest: highest rating.
-        person: only opinions of this person.
+        annotator: only opinions of this person.
         pipeline: only items of this pipeline.
         limit: most specimens.
     """
-    items: dict[tuple[str, str], list[Opinion]] = {}
-    for one in opinions:
-        if lowest <= one.rating <= highest and person in (None, one.person) and pipeline in (None, one.pipeline):
-            items.setdefault((one.pipeline, one.interaction_id), []).append(one)
+    newest = [one for one in reversed(list(opinions)) if one.rating is not None and lowest <= one.rating <= highest]
+    reasons = {item: reasons_of(given) for item, given in _by_item(newest, annotator, pipeline).items()}
+    return await _chosen(kept, reasons, {}, limit)
+
+
+def reasons_of(opinions: Sequence[Annotation]) -> list[dict[str, Any]]:
+    """Return the first opinions about an item for the provenance of its row."""
+    return [
+        {**opinion.model_dump(mode="json", include=_RATING), "saw_scores": True}
+        for opinion in opinions[:OPINIONS_OF_ROW]
+    ]
+
+
+def _by_item(
+    annotations: Iterable[Annotation], annotator: str | None, pipeline: str | None
+) -> dict[tuple[str, str], list[Annotation]]:
+    found: dict[tuple[str, str], list[Annotation]] = {}
+    for annotation in annotations:
+        if annotator in (None, annotation.annotator) and pipeline in (None, annotation.pipeline):
+            found.setdefault((annotation.pipeline, annotation.interaction_id), []).append(annotation)
+    return found
+
+
+async def _chosen(
+    kept: KeptSpecimens,
+    reasons: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
+    gold_scores: Mapping[tuple[str, str], Mapping[str, float]],
+    limit: int | None,
+) -> ChosenSpecimens:
     chosen, missing = [], []
-    for (name, interaction_id), found in items.items():
-        specimens = await kept.find(interaction_id, name)
+    for item, given in reasons.items():
+        pipeline, interaction_id = item
+        specimens = await kept.find(interaction_id, pipeline)
         if not specimens:
             missing.append(interaction_id)
-        chosen += [ChosenSpecimen(specimen, reasons_of(found)) for specimen in specimens]
+        chosen += [ChosenSpecimen(specimen, given, gold_scores.get(item, {})) for specimen in specimens]
     return ChosenSpecimens(chosen[:limit], missing)
-
-
-def reasons_of(opinions: Sequence[Opinion]) -> list[dict[str, Any]]:
-    """Return the newest opinions about an item for the provenance of its row."""
-    return [
-        {"opinion": one.rating, "blind": False, **one.model_dump(mode="json", include={"person", "given_at", "reason"})}
-        for one in opinions[:OPINIONS_OF_ROW]
-    ]

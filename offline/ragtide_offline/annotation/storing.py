@@ -60,14 +60,14 @@ async def store(
         publish: publishes feedback.
 
     Raises:
-        ValueError: there is no room for another annotation.
+        NoRoomForAnnotationError: there is no room for another annotation.
         redis.RedisError: Redis failed.
     """
     feedback = annotation.feedback(item.specimen.interaction.gold_scores)
     published = feedback is not None and await stored.is_first(annotation)
     if feedback is not None and published:
         await publish(feedback)
-    await stored.add(annotation)
+    await stored.put(annotation)
     if annotation.skipped:
         return "skipped"
     if annotation.selected:

@@ -86,8 +86,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "dataset from-alert": ("ragtide dataset from-alert adherence-drift-0a1b2c3d4e5f --output failures.jsonl",),
     "dataset from-worst": ("ragtide dataset from-worst --metric trace.adherence --limit 50 --output worst.jsonl",),
     "dataset from-sample": ("ragtide dataset from-sample --pipeline shop --output sample.jsonl --force",),
-    "dataset from-annotations": ("ragtide dataset from-annotations --output gold.jsonl",),
-    "dataset from-opinions": ("ragtide dataset from-opinions --highest 2 --output bad.jsonl",),
+    "dataset from-annotations": (
+        "ragtide dataset from-annotations --output gold.jsonl",
+        "ragtide dataset from-annotations --saw-scores --highest 2 --output bad.jsonl",
+    ),
     "experiment run": ("ragtide experiment run experiment.toml --fail-if 'trace.adherence < 0.8'",),
     "experiment resume": (
         "ragtide experiment resume try top_k=2 --keep",
@@ -135,7 +137,6 @@ EXITS: Final[Mapping[str, str]] = {
     "dataset from-worst": "1 if no item is kept for this",
     "dataset from-sample": "1 if no item is kept for this",
     "dataset from-annotations": "1 if no annotated item is kept",
-    "dataset from-opinions": "1 if no such item is kept",
     "experiment run": "3 if the experiment is not complete",
     "experiment resume": "3 if the experiment is not complete",
     "notify test": "1 if a destination did not take it",

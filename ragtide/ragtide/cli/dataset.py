@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotated import chosen_of_annotations, chosen_of_opinions
-from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_offline.annotation.opinions import HIGHEST, LOWEST, StoredOpinions
+from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, StoredAnnotations
 from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert, chosen_of_sample, chosen_of_worst
 from ragtide_offline.datasets.new_files import write_new
 from ragtide_offline.datasets.rows import json_lines, rows
@@ -117,6 +116,18 @@ def from_annotations(
         bool,
         typer.Option("--selected", help="Disputed items and the worst, which stand for no traffic; not the sample."),
     ] = False,
+    saw_scores: Annotated[
+        bool,
+        typer.Option(
+            "--saw-scores", help="Items that people rated who saw the scores, the last rated first; no gold scores."
+        ),
+    ] = False,
+    lowest: Annotated[
+        int | None, typer.Option(min=LOWEST, max=HIGHEST, help="With --saw-scores: lowest rating.")
+    ] = None,
+    highest: Annotated[
+        int | None, typer.Option(min=LOWEST, max=HIGHEST, help="With --saw-scores: highest rating.")
+    ] = None,
     annotator: Annotated[str | None, typer.Option(help="Only answers of this person.")] = None,
     pipeline: PipelineOption = None,
     limit: LimitOption = None,
@@ -128,9 +139,20 @@ def from_annotations(
     Of several people who annotated an item, the first counts.
     """
     settings = given(context).settings()
+    if not saw_scores and (lowest is not None or highest is not None):
+        raise ConfigurationError("--lowest and --highest need --saw-scores: add it")
+    if saw_scores and selected:
+        raise ConfigurationError("--selected and --saw-scores choose different items: give one of them")
+    least, most = lowest or LOWEST, highest or HIGHEST
+    if least > most:
+        raise ConfigurationError(f"--lowest is {least} and --highest is {most}: no rating is between them")
 
     async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        annotations = await StoredAnnotations(redis, settings.prefix).read()
+        annotations = await StoredAnnotations(redis, settings.prefix).read(saw_scores=saw_scores)
+        if saw_scores:
+            return await chosen_of_opinions(
+                kept, annotations, lowest=least, highest=most, annotator=annotator, pipeline=pipeline, limit=limit
+            )
         return await chosen_of_annotations(
             kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=limit
         )
@@ -138,31 +160,6 @@ def from_annotations(
     _write(settings, choose, output, limit=limit, force=force)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")
-
-
-@dataset.command("from-opinions")
-def from_opinions(
-    context: typer.Context,
-    lowest: Annotated[int, typer.Option(min=LOWEST, max=HIGHEST, help="Lowest rating.")] = LOWEST,
-    highest: Annotated[int, typer.Option(min=LOWEST, max=HIGHEST, help="Highest rating.")] = HIGHEST,
-    person: Annotated[str | None, typer.Option(help="Only opinions of this person.")] = None,
-    pipeline: PipelineOption = None,
-    limit: LimitOption = None,
-    output: OutputOption = None,
-    force: ForceOption = False,
-) -> None:
-    """Write items with opinions, those with the newest first."""
-    settings = given(context).settings()
-    if lowest > highest:
-        raise ConfigurationError(f"--lowest is {lowest} and --highest is {highest}: no rating is between them")
-
-    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        opinions = await StoredOpinions(redis, settings.prefix).read()
-        return await chosen_of_opinions(
-            kept, opinions, lowest=lowest, highest=highest, person=person, pipeline=pipeline, limit=limit
-        )
-
-    _write(settings, choose, output, limit=limit, force=force)
 
 
 async def _pipelines(kept: KeptSpecimens, pipeline: str | None) -> list[str]:

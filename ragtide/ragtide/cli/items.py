@@ -12,7 +12,6 @@ from rich.text import Text
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_offline.annotation.opinions import StoredOpinions
 from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
@@ -156,7 +155,6 @@ async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
 def _forget(settings: Settings, interaction_id: str, pipeline: str | None) -> None:
     async def body(redis: Redis, _: RedisHandle) -> int:
         await StoredAnnotations(redis, settings.prefix).forget(interaction_id, pipeline)
-        await StoredOpinions(redis, settings.prefix).forget(interaction_id, pipeline)
         return await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
 
     forgotten = with_redis(settings, body)

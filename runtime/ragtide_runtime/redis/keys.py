@@ -95,9 +95,15 @@ class Streams:
     outbox = _Key("outbox", "hash", "alerts that destinations are told, or are still to be told")
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
-    annotations = _Key("annotations", "hash", "answers of people about items, by item and person", place="partition 0")
-    opinions = _Key("opinions", "sorted set", "items with opinions, by when these expire", place="partition 0")
-    opinion = _Family("opinion", "hash", "opinions about one item, by person; they expire", place="partition 0")
+    annotations = _Key(
+        "annotations", "sorted set", "annotated items, by when their annotations expire", place="partition 0"
+    )
+    annotation = _Family(
+        "annotation",
+        "hash",
+        "answers about one item, or opinions about it, by person; they expire",
+        place="partition 0",
+    )
     aggregators = _Key(
         "aggregators", "hash", "aggregators that run, with their number of partitions", place="partition 0"
     )

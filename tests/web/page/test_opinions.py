@@ -12,7 +12,7 @@ from tests.support.in_process import run_command
 from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, form, orders, page
 
-from ragtide_offline.annotation.opinions import Opinion, StoredOpinions
+from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import Streams
 
 STREAMS = Streams("ragtide", 0)
@@ -22,7 +22,8 @@ ITEM = "/i/shop/i-1"
 
 
 async def stored(redis: Any) -> list[tuple[str, int, str]]:
-    return [(one.person, one.rating, one.reason) for one in await StoredOpinions(redis, "ragtide").of("shop", "i-1")]
+    found = await StoredAnnotations(redis, "ragtide").of("shop", "i-1", saw_scores=True)
+    return [(str(opinion.annotator), opinion.rating or 0, opinion.reason) for opinion in found]
 
 
 async def give(service: Service, fields: dict[str, str], path: str = ITEM, **headers: str) -> tuple[int, str]:
@@ -99,11 +100,11 @@ async def test_an_opinion_changes_no_queue_no_agreement_and_no_feedback(async_re
         assert (await page(service, "/label"))[1] == queue
         after = {key: await async_redis.dump(key) for key in await async_redis.keys("*")}
     changed = {key.decode() for key in after if after[key] != before.get(key)}
-    own = {STREAMS.opinions, STREAMS.orders}
-    assert {key for key in changed if not key.startswith(STREAMS.opinion(""))} == own
+    own = {STREAMS.annotations, STREAMS.orders}
+    assert {key for key in changed if not key.endswith(":saw_scores")} == own
     assert before.keys() <= after.keys()
     assert not await async_redis.exists(STREAMS.feedback)
-    assert not await async_redis.exists(STREAMS.annotations)
+    assert await StoredAnnotations(async_redis, "ragtide").read() == []
 
 
 async def test_opinions_live_as_long_as_their_item_and_are_forgotten_with_it(
@@ -119,21 +120,23 @@ async def test_opinions_live_as_long_as_their_item_and_are_forgotten_with_it(
             await give(service, {"rating": rating, "reason": "why"}, f"/i/shop/{item}")
         _, rows = await page(service, "/i/shop/i-1?download=1")
         chosen = json.loads(rows)["metadata"]["ragtide"]["chosen"]
-        assert [(one["opinion"], one["blind"], one["reason"]) for one in chosen[1:]] == [(4, False, "why")]
-    assert {await async_redis.ttl(one) <= 100 async for one in async_redis.scan_iter(STREAMS.opinion("*"))} == {True}
-    done = await asyncio.to_thread(run_command, capsys, "dataset", "from-opinions", "--highest", "2")
+        assert [(one["rating"], one["saw_scores"], one["reason"]) for one in chosen[1:]] == [(4, True, "why")]
+    assert {await async_redis.ttl(one) <= 100 async for one in async_redis.scan_iter(STREAMS.annotation("*"))} == {True}
+    done = await asyncio.to_thread(run_command, capsys, "dataset", "from-annotations", "--saw-scores", "--highest", "2")
     (row,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert (row["interaction_id"], row["gold_scores"]) == ("i-0", {})
-    assert row["metadata"]["ragtide"]["chosen"][0]["person"] == "local user"
+    assert row["metadata"]["ragtide"]["chosen"][0]["annotator"] == "local user"
     assert (await asyncio.to_thread(run_command, capsys, "items", "--forget", "i-0")).code == 0
-    assert [one.interaction_id for one in await StoredOpinions(async_redis, "ragtide").read()] == ["i-1"]
-    assert len(await async_redis.zrange(STREAMS.opinions, 0, -1)) == 1
+    assert [one.interaction_id for one in await StoredAnnotations(async_redis, "ragtide").read(saw_scores=True)] == [
+        "i-1"
+    ]
+    assert len(await async_redis.zrange(STREAMS.annotations, 0, -1)) == 1
 
 
 def test_an_undone_opinion_is_the_one_before() -> None:
-    one = Opinion(
-        pipeline="p", interaction_id="i", person="ann", given_at=datetime.now(UTC), rating=3, rating_before=1,
-        reason="new", reason_before="old",
+    one = Annotation(
+        pipeline="p", interaction_id="i", annotator="ann", given_at=datetime.now(UTC), saw_scores=True, rating=3,
+        rating_before=1, reason="new", reason_before="old",
     )  # fmt: skip
     before = one.undone()
     assert before is not None

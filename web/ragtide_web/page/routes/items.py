@@ -8,7 +8,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotated import reasons_of
-from ragtide_offline.annotation.opinions import Opinion, StoredOpinions
+from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_offline.datasets.choosing import ChosenSpecimen
 from ragtide_offline.datasets.rows import json_lines, rows
 from ragtide_schemas import Alert, Specimen
@@ -155,9 +155,8 @@ async def _item(
         addresses = {one.interaction.pipeline: item_address(one.interaction.pipeline, interaction_id) for one in found}
         return render(request, viewer, "item_choice.html", interaction_id=interaction_id, addresses=addresses)
     (specimen,) = found
-    opinions = await StoredOpinions(shared.redis, shared.settings.prefix).of(
-        specimen.interaction.pipeline, interaction_id
-    )
+    stored = StoredAnnotations(shared.redis, shared.settings.prefix)
+    opinions = (await stored.of(specimen.interaction.pipeline, interaction_id, saw_scores=True))[::-1]
     if asked.download:
         return _rows(viewer, [specimen], asked.choice, opinions)
     content = await _content(shared, viewer, kept, asked, specimen)
@@ -204,7 +203,7 @@ async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None
 
 
 def _rows(
-    viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice, opinions: Sequence[Opinion] = ()
+    viewer: Viewer, specimens: Sequence[Specimen], choice: ItemChoice, opinions: Sequence[Annotation] = ()
 ) -> Response:
     """Return specimens as JSON lines, as `ragtide dataset` writes them.
 

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_offline.annotation.opinions import (
+from ragtide_offline.annotation.annotations import (
     HIGHEST,
     LOWEST,
     REASON_CHARS,
-    NoRoomForOpinionError,
-    Opinion,
-    StoredOpinions,
+    Annotation,
+    NoRoomForAnnotationError,
+    StoredAnnotations,
 )
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
@@ -68,9 +68,9 @@ async def _carried_out(
     shared: Context, viewer: Viewer, kept: KeptSpecimens, item: tuple[str, str], fields: Mapping[str, str]
 ) -> str:
     """Carry an order of the form out, and return the sentence that tells it."""
-    stored = StoredOpinions(shared.redis, shared.settings.prefix)
-    before = next((one for one in await stored.of(*item) if one.person == viewer.name), None)
-    wanted: Opinion | None = None
+    stored = StoredAnnotations(shared.redis, shared.settings.prefix)
+    before = next((each for each in await stored.of(*item, saw_scores=True) if each.annotator == viewer.name), None)
+    wanted: Annotation | None = None
     if "undo" in fields:
         wanted = None if before is None else before.undone()
     elif "remove" not in fields:
@@ -93,18 +93,18 @@ async def _carried_out(
     life = await kept.expires_in_s(*item)
     try:
         await stored.put(wanted, shared.settings.specimens.keep_s if life is None else life)
-    except NoRoomForOpinionError as error:
+    except NoRoomForAnnotationError as error:
         raise HttpProblem(422, str(error)) from None
     if "undo" in fields:
         return "Your opinion before is back."
     return "Your opinion is stored. It counts in no estimate."
 
 
-def _same(one: Opinion, other: Opinion) -> bool:
+def _same(one: Annotation, other: Annotation) -> bool:
     return (one.rating, one.reason) == (other.rating, other.reason)
 
 
-def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Opinion | None) -> Opinion:
+def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None) -> Annotation:
     """Return the opinion in a form.
 
     Raises:
@@ -115,11 +115,12 @@ def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], b
         raise HttpProblem(422, f"the opinion has no rating: choose one from {LOWEST} to {HIGHEST}")
     if len(reason) > REASON_CHARS:
         raise HttpProblem(422, f"the reason has {len(reason):,} characters: write at most {REASON_CHARS}")
-    return Opinion(
+    return Annotation(
         pipeline=item[0],
         interaction_id=item[1],
-        person=viewer.name,
+        annotator=viewer.name,
         given_at=utc_now(),
+        saw_scores=True,
         rating=int(rating),
         reason=reason,
         rating_before=None if before is None else before.rating,

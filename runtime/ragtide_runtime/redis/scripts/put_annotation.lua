@@ -1,18 +1,21 @@
--- Stores the opinion of a person about an item in place of the one before, or removes it.
--- KEYS: opinions about the item, items with opinions.
--- ARGV: item, person, opinion (empty to remove it), time now in seconds, seconds to keep, most items, most people of
+-- Stores the annotation of a person about an item in place of the one before, or removes it.
+-- KEYS: annotations of the item, annotated items.
+-- ARGV: item, person, annotation (empty to remove it), time now in seconds, seconds to keep, most items, most people of
 --       an item.
 -- reply: `stored`, `removed`, `none` if there was nothing to remove, or `items` or `people` if there is no room.
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[4])
+-- The field '' is no person: it names the one whose answers were published.
+local people = redis.call('HLEN', KEYS[1]) - redis.call('HEXISTS', KEYS[1], '')
 if ARGV[3] == '' then
     local removed = redis.call('HDEL', KEYS[1], ARGV[2])
-    if redis.call('EXISTS', KEYS[1]) == 0 then
+    if people == removed then
+        redis.call('DEL', KEYS[1])
         redis.call('ZREM', KEYS[2], ARGV[1])
     end
     return removed == 1 and 'removed' or 'none'
 end
 if redis.call('HEXISTS', KEYS[1], ARGV[2]) == 0 then
-    if redis.call('HLEN', KEYS[1]) >= tonumber(ARGV[7]) then
+    if people >= tonumber(ARGV[7]) then
         return 'people'
     end
     if not redis.call('ZSCORE', KEYS[2], ARGV[1]) and redis.call('ZCARD', KEYS[2]) >= tonumber(ARGV[6]) then
