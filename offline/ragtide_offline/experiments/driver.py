@@ -72,12 +72,8 @@ async def begin(redis: Redis, settings: Settings, plan: Plan, *, file: Path | No
 
 
 def _check_same(plan: Plan, stored: Plan) -> None:
-    # The data may be at another path: their digest is compared. A function may have another parameter than before, and
-    # an older release did not store the parameters.
+    # The data may be at another path: their digest is compared. A function may have another parameter than before.
     compared = [name for name in Plan.model_fields if name not in {"data", "target_parameters"}]
-    older = plan.intervals.model_copy(update={"strategy": "betting"})  # the default of an older release
-    if plan.intervals.strategy == "auto" and stored.intervals == older:
-        compared.remove("intervals")
     differing = [name for name in compared if getattr(plan, name) != getattr(stored, name)]
     if differing:
         raise ExperimentError(

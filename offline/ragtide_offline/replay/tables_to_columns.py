@@ -86,7 +86,7 @@ def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
         _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
     )
     probability = _numbers(pc.fill_null(_column(table, "sampling_probability", pa.float64()), 1.0))
-    # A recording of an older release may have numbers outside the bounds of the schema. Those events are decoded.
+    # An event with a number outside the bounds of the schema is decoded, and rejected as a live one would be.
     bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
     for numbers, most in bounds:
         row_wise |= ~((numbers >= 0) & (numbers <= most))

@@ -5,7 +5,7 @@ command; the race stops configs by commands, too.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
@@ -148,35 +148,12 @@ def decode_entry(payload: bytes) -> LogEntry:
     Raises:
         InvalidEntryError: the entry is not JSON, has an unknown kind or schema version, or a field is invalid.
     """
-    fields: dict[str, Any] = _with_new_names(read_json_object(payload))
+    fields = read_json_object(payload)
     model = _MODELS.get(str(fields.get("kind")))
     try:
         return model.model_validate(fields) if model else _ENTRIES.validate_python(fields)
     except ValidationError as error:
         raise InvalidEntryError(reason_of(error), describe(error)) from None
-
-
-_FORMER_KINDS: Final = {"order": "command", "looked": "look", "halted": "paused"}
-
-
-def _with_new_names(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry with the names of this release, so that logs of earlier releases stay readable."""
-    kind, plan = fields.get("kind"), fields.get("plan")
-    if isinstance(kind, str):
-        fields["kind"] = _FORMER_KINDS.get(kind, kind)
-    if isinstance(plan, dict):
-        _rename(plan, "parameters", "target_parameters")
-        configs = plan.get("configs")
-        for config in configs if isinstance(configs, list) else []:
-            if isinstance(config, dict):
-                _rename(config, "knobs", "parameters")
-    _rename(fields, "knobs", "parameters")
-    return fields
-
-
-def _rename(fields: dict[str, Any], former: str, name: str) -> None:
-    if former in fields and name not in fields:
-        fields[name] = fields.pop(former)
 
 
 class Execution(VersionedModel):

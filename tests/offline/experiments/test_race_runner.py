@@ -65,7 +65,7 @@ async def test_race_runners_beside_each_other_and_after_each_other_decide_once(a
 
 async def test_garbage_in_the_log_changes_nothing(async_redis: Any) -> None:
     await async_redis.xadd(STREAMS.experiment, {DATA_FIELD: Begun(plan=plan(2, size=10)).encode()})
-    for payload in (b"{", b'{"kind": "order", "op": "stop", "config": "nobody"}', b"[]"):
+    for payload in (b"{", b'{"kind": "command", "op": "stop", "config": "nobody"}', b"[]"):
         await async_redis.xadd(STREAMS.experiment, {DATA_FIELD: payload})
     await async_redis.xadd(STREAMS.experiment, {"other": b"field"})
     await async_redis.xadd(STREAMS.metrics, {DATA_FIELD: b"garbage"})
