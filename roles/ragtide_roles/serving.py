@@ -1,6 +1,7 @@
 """Starts the roles of a process: label worker, aggregator, recorder and notifier, alone or together."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,23 +19,21 @@ from ragtide_runtime.redis.failures import explained, is_misconfigured
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_runtime.redis.url import check_answers
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.rules_watch import RulesWatch
+from ragtide_runtime.settings.rules_watch import OUTCOMES, Outcome, RulesWatch
+from ragtide_runtime.telemetry.catalogue import RULES_READ
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas.alert_rule import duration_ms
 
-from .experiment_workers import join_experiment, wait_for_workspace
-from .gc_tuning import collect_rarely
-from .known_metrics import check_rules, known_metrics
-from .rule_findings import rule_findings
-from .rules_counter import rules_counter
+from .rule_checks import check_rules, known_metrics, rule_findings
 from .running import together
-from .trusted import check_labeler
+from .workspaces import check_labeler, join_experiment, wait_for_workspace
 
 if TYPE_CHECKING:
     from ragtide_consumers.recorder.service import Prepared
+
 
 # The modules of a single role are imported when that role runs: a worker needs no SciPy, an aggregator no FastStream.
 
@@ -233,8 +232,8 @@ async def aggregate(
         health=HealthLimits(
             **settings.stall.model_dump(exclude={"low_traffic"}),
             low_traffic=tuple(
-                TrafficLimit(one.pipeline, one.below, duration_ms(one.period), one.severity)
-                for one in settings.stall.low_traffic
+                TrafficLimit(limit.pipeline, limit.below, duration_ms(limit.period), limit.severity)
+                for limit in settings.stall.low_traffic
             ),
             split=frozenset(settings.splits),
         ),
@@ -248,3 +247,20 @@ async def aggregate(
         service = Aggregator(redis, settings.layout, options, holder=process_name(), telemetry=telemetry)
         with nullcontext() if rules is None else rules.giving(lambda found: service.take(state_options(found))):
             await service.run(stop)
+
+
+def rules_counter(process: ProcessTelemetry) -> Callable[[Outcome], None]:
+    """Return a function that counts a reading by its outcome; every outcome is there from the start."""
+    counter = RULES_READ.counter(process.registry)
+    by_outcome = {outcome: counter.labels(outcome) for outcome in OUTCOMES}
+    return lambda outcome: by_outcome[outcome].inc()
+
+
+def collect_rarely() -> None:
+    """Look for cycles a hundred times less often than Python does by default.
+
+    With hundreds of calls in flight nearly all objects are alive, so that most collections find nothing. Objects that
+    exist at the call are excluded for good. Only ragtide's own processes call this, never an application.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

@@ -15,7 +15,7 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_consumers.metrics.optional.average_precision import average_precision, of_labels
 from ragtide_consumers.metrics.scores import AbsentReason
-from ragtide_roles.known_metrics import known_metrics
+from ragtide_roles.rule_checks import known_metrics
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent, utc_now
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_roles.doctor.notifications import notification_findings
+from ragtide_roles.doctor.alerting import notification_findings
 from ragtide_runtime.settings.model import Settings
 
 pytestmark = pytest.mark.pure

@@ -15,7 +15,7 @@ from ragtide.cli.app import cli
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
 from ragtide_offline.replay.back_test import without_values
 from ragtide_roles.doctor.examination import examine
-from ragtide_roles.rule_findings import published, rule_findings
+from ragtide_roles.rule_checks import published, rule_findings
 from ragtide_roles.serving import serve
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings

@@ -12,7 +12,7 @@ from tests.support.in_process import run_command
 
 from ragtide import ConfigurationError
 from ragtide_consumers.labelers import plugins
-from ragtide_roles.trusted import check_labeler
+from ragtide_roles.workspaces import check_labeler
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Workspace

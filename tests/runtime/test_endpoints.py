@@ -14,7 +14,7 @@ from ragtide_consumers.notify.telemetry import NotifyTelemetry
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_producers.ingest.telemetry import IngestTelemetry
-from ragtide_roles.rules_counter import rules_counter
+from ragtide_roles.serving import rules_counter
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings

@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
 from ragtide_producers.files.items import Item
-from ragtide_roles.experiment_workers import read_plan, settings_of_experiment
 from ragtide_roles.running import together
 from ragtide_roles.serving import aggregate, work
+from ragtide_roles.workspaces import read_plan, settings_of_experiment
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner

@@ -15,7 +15,7 @@ from ragtide_aggregator.service.halving import Halving, StepFailedError
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.options import NO_WINDOWS
 from ragtide_aggregator.statistics.strategies import AUTO
-from ragtide_roles.known_metrics import check_rules, known_metrics
+from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings

@@ -12,7 +12,7 @@ from ragtide_offline.gates.conditions import Condition, asks_for_difference, par
 from ragtide_offline.gates.deciding import GateResult, UndecidedPolicy, decide_gate
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement
-from ragtide_roles.known_metrics import known_metrics
+from ragtide_roles.rule_checks import known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragtide_aggregator.events.clusters import BLOCKS
 from ragtide_offline.replay.plan import rules_of
-from ragtide_roles.rule_findings import rule_findings
+from ragtide_roles.rule_checks import rule_findings
 from ragtide_roles.rule_templates import TEMPLATES, about, filled
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_schemas.printable import printable

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from ragtide_roles.running import until_signal
 from ragtide_roles.serving import serve as run_roles
-from ragtide_roles.trusted import check_judge, check_labeler
+from ragtide_roles.workspaces import check_judge, check_labeler
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings

@@ -6,27 +6,23 @@ from typing import Any, cast
 from redis import ResponseError
 from redis.asyncio import Redis
 
+from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.partitions import PartitionStatus
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.redis.backlog import SEEN_MS
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
 
-from ..rule_findings import rule_findings
-from .alert_groups import alert_group_findings
-from .dependence import dependence_findings
-from .endpoints import endpoint_findings
-from .false_alarms import false_alarm_findings
+from ..rule_checks import rule_findings
+from .alerting import alert_group_findings, notification_findings
+from .assumptions import dependence_findings, false_alarm_findings, sampling_findings, swing_findings
 from .finding import Finding, Level, counted
-from .history import history_findings
-from .known_ids import known_ids_finding
-from .labeler import labeler_findings
-from .notifications import notification_findings
+from .labelers import endpoint_findings, labeler_findings
+from .memory import history_findings, known_ids_finding
 from .partitions import partition_findings, waiting
-from .sampling import sampling_findings
 from .server import server_findings
-from .swings import swing_findings
 
 
 async def examine(redis: Redis, settings: Settings, description: str, *, check_labeler: bool = True) -> list[Finding]:
@@ -40,6 +36,7 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
     """
     deployment = Deployment(redis, settings)
     partitions = await deployment.partitions()
+    states = await _states(deployment)
     return [
         Finding("ok", "redis", description),
         *await server_findings(redis),
@@ -50,14 +47,21 @@ async def examine(redis: Redis, settings: Settings, description: str, *, check_l
         *(await labeler_findings(redis, settings, max(s.backlog.workers for s in partitions)) if check_labeler else ()),
         *_rules(settings),
         *await notification_findings(settings),
-        *await false_alarm_findings(deployment),
+        *false_alarm_findings(states, settings),
         *await endpoint_findings(deployment),
-        *await dependence_findings(deployment),
-        *await sampling_findings(deployment),
-        *await swing_findings(deployment),
+        *dependence_findings(states, settings),
+        *sampling_findings(states),
+        *swing_findings(states, settings),
         *await alert_group_findings(redis, settings, _time_ms(await redis.time())),
         *(finding for status in partitions for finding in partition_findings(status, settings)),
     ]
+
+
+async def _states(deployment: Deployment) -> list[AggregatorState]:
+    try:
+        return await deployment.states()
+    except CheckpointError:
+        return []  # the finding of its partition names the damage
 
 
 def _rules(settings: Settings) -> list[Finding]:
@@ -67,8 +71,10 @@ def _rules(settings: Settings) -> list[Finding]:
         return [Finding("ok", "alert rules", f"{len(settings.alerts):,}")] if settings.alerts else []
     levels: dict[str, Level] = {"error": "problem", "warning": "warning"}
     return [
-        Finding(levels[one.level], f"alert rule {one.rule}", one.message, "correct the rule: ragtide rules check FILE")
-        for one in found
+        Finding(
+            levels[rule.level], f"alert rule {rule.rule}", rule.message, "correct the rule: ragtide rules check FILE"
+        )
+        for rule in found
     ]
 
 

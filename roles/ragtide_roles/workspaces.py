@@ -1,4 +1,4 @@
-"""How a process joins an experiment: it waits for the workspace and takes settings and metrics from the plan there."""
+"""How a process joins a workspace: it waits for it, takes the options of its experiment, and trusts few of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,6 +8,8 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_consumers.labelers.experiment_metrics import own_metrics
+from ragtide_consumers.labelers.plugins import installed_labelers
+from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, workspace_of
@@ -83,3 +85,36 @@ async def read_plan(redis: Redis, streams: Streams) -> Plan | None:
             "ragtide that began it"
         ) from None
     return begun.plan if isinstance(begun, Begun) else None
+
+
+def check_labeler(named: str, local: Settings, workspace: str) -> None:
+    """Check that this process may load the labeler of a workspace.
+
+    Args:
+        named: the labeler in the options of the workspace.
+        local: settings of this process.
+        workspace: its name, for the message.
+
+    Raises:
+        ConfigurationError: loading the labeler would import code that only Redis names.
+    """
+    if named == local.labeler or named in BUILT_IN or named in installed_labelers():
+        return
+    raise ConfigurationError(
+        f"workspace {workspace!r} names the labeler {named!r}, and this process imports no code that only Redis names: "
+        f"if you trust this labeler, set RAGTIDE_LABELER={named!r} for this process"
+    )
+
+
+def check_judge(named: str | None, local: Settings, workspace: str) -> None:
+    """Check that the judge's model of a workspace is the model of the local settings, for which this process pays.
+
+    Raises:
+        ConfigurationError: the local settings name another model, or none.
+    """
+    if named is None or named == local.judge.model:
+        return
+    raise ConfigurationError(
+        f"workspace {workspace!r} names the judge model {named!r}, and the local settings name {local.judge.model!r}: "
+        f"this process pays only for a model of its own settings; to take part, set RAGTIDE_JUDGE_MODEL={named!r}"
+    )

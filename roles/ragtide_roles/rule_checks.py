@@ -1,18 +1,43 @@
-"""Findings about alert rules that can never fire: the metric is unknown, or the labeler never publishes it."""
+"""Checks of alert rules against the metrics that a process knows: rules that do not suit, and rules that never fire."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ragtide_consumers.labelers.plugins import custom_metrics
 from ragtide_consumers.labelers.published import published_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.alerting import DEFAULT_RULES
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import METRICS, AlertRule
+from ragtide_schemas import METRICS, AlertRule, MetricDefinition
 from ragtide_schemas.metric_definitions import FROM_PEOPLE, OUTCOMES, SELF_CONSISTENCY
 from ragtide_schemas.suggestions import closest
 
-from .known_metrics import check_rules, known_metrics
+
+def known_metrics(settings: Settings) -> Mapping[str, MetricDefinition]:
+    """Return the definitions of all known metrics by name.
+
+    Raises:
+        ConfigurationError: a metric that the settings name cannot be loaded.
+    """
+    return {**METRICS, **{metric.definition.name: metric.definition for metric in custom_metrics(settings)}}
+
+
+def check_rules(rules: Iterable[AlertRule], known: Mapping[str, MetricDefinition]) -> None:
+    """Check alert rules against the definitions of their metrics; a rule on an unknown metric passes.
+
+    Raises:
+        ConfigurationError: a rule does not suit its metric, or could never fire.
+    """
+    for rule in rules:
+        definition = known.get(rule.metric)
+        if definition is None:
+            continue
+        try:
+            rule.check_definition(definition)
+        except ValueError as error:
+            raise ConfigurationError(f"alert rule {rule.name}: {error}") from None
+
 
 _OF_EVERY_EVENT: Final = frozenset(definition.name for definition in (*OUTCOMES, *FROM_PEOPLE))
 

@@ -1,0 +1,164 @@
+"""Findings of `ragtide doctor` about alerts that reach nobody, for want of a destination or a reader."""
+
+import asyncio
+import shlex
+import socket
+from collections.abc import Sequence
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_consumers.notify.routing import any_matches
+from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.failures import is_missing
+from ragtide_runtime.redis.keys import RECORD_GROUP
+from ragtide_runtime.redis.log import read_range
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.notify import DestinationSettings, MatchSettings
+from ragtide_schemas import AlertRule
+from ragtide_schemas.printable import printable
+
+from .finding import Finding, counted
+
+RESOLVE_S: Final = 5.0
+"""Most seconds for the address of a destination."""
+
+_USUAL: Final = {"pagerduty": "events.pagerduty.com", "slack": "slack.com"}
+"""Hosts of destinations whose settings name none."""
+
+FORGOTTEN_S: Final = 86_400
+"""Age in seconds of the oldest alert that a group has not finished, from which on the group counts as forgotten."""
+
+MOST: Final = 20
+"""Most groups of a partition that are looked at: any client may create groups."""
+
+
+async def notification_findings(settings: Settings) -> list[Finding]:
+    """Return findings about destinations that have no usable address, and about `page` rules without a destination."""
+    notify = settings.notify
+    problems = await asyncio.gather(*(_address_problem(destination, settings) for destination in notify.destinations))
+    findings = [problem for problem in problems if problem is not None]
+    if notify.destinations and not findings:
+        findings.append(Finding("ok", "notifications", counted(len(notify.destinations), "destination")))
+    return findings + _unheard(settings.alerts, notify.destinations)
+
+
+async def _address_problem(destination: DestinationSettings, settings: Settings) -> Finding | None:
+    """Return a problem if the host of a destination has no address, or none that may be called."""
+    host = host_of(destination)
+    if host is None or (destination.kind != "email" and getproxies()):
+        return None
+    name = f"destination {destination.name}"
+    try:
+        async with asyncio.timeout(RESOLVE_S):
+            loop = asyncio.get_running_loop()
+            entries = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return Finding("problem", name, f"the host {host} has no address", "correct its url or host, or the DNS")
+    if settings.notify.allow_private:
+        return None
+    from ragtide_consumers.notify.destinations.addresses import is_public  # noqa: PLC0415 - it imports aiohttp
+
+    if any(is_public(str(address[0])) for *_, address in entries):
+        return None
+    return Finding(
+        "problem",
+        name,
+        f"the host {host} has no public address, so it is not called",
+        "set notify.allow_private = true if it is in your own network",
+    )
+
+
+def host_of(destination: DestinationSettings) -> str | None:
+    """Return the host that a destination calls; None if only its library knows."""
+    if destination.kind == "apprise":
+        return None
+    if destination.host is not None:
+        return destination.host
+    if destination.url is None:
+        return _USUAL.get(destination.kind)
+    try:
+        return urlsplit(destination.url.get_secret_value()).hostname
+    except ValueError:
+        return None
+
+
+def _unheard(rules: Sequence[AlertRule], destinations: Sequence[DestinationSettings]) -> list[Finding]:
+    matches = [destination.match for destination in destinations if "firing" in destination.on]
+    return [
+        Finding(
+            "warning",
+            f"alert rule {rule.name}",
+            "its severity is page, and no destination is told of its alerts",
+            "add it to the match of a destination in notify.destinations (ragtide docs notify)",
+        )
+        for rule in rules
+        if rule.severity == "page" and not any(_may_match(match, rule) for match in matches)
+    ]
+
+
+def _may_match(match: MatchSettings, rule: AlertRule) -> bool:
+    """Return whether a destination may be told of an alert of a rule, whatever its pipeline and segment value."""
+    return (
+        any_matches(match.rule, rule.name)
+        and any_matches(match.metric, rule.metric)
+        and (match.segment is None or rule.segment is not None)
+        and (match.kind is None or rule.kind in match.kind)
+        and (match.severity is None or rule.severity in match.severity)
+    )
+
+
+async def alert_group_findings(redis: Redis, settings: Settings, now_ms: int) -> list[Finding]:
+    """Return a warning for each group whose oldest unfinished alert is older than a day.
+
+    Alerts that such a group has not finished are trimmed only above ten times `alert_cap`. The recorder's group has a
+    finding of its own.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        now_ms: Redis's clock.
+    """
+    findings: list[Finding] = []
+    for streams in settings.layout.all():
+        first = await read_range(redis, streams.alerts, count=1)
+        if not first:
+            continue
+        for group in await _groups(redis, streams.alerts):
+            oldest = await _oldest_unfinished(redis, streams.alerts, group, first[0].entry_id)
+            age_s = 0.0 if oldest is None else (now_ms - order(oldest)[0]) / 1000
+            if age_s > FORGOTTEN_S:
+                name = group["name"].decode(errors="replace")
+                command = shlex.join(["redis-cli", "XGROUP", "DESTROY", streams.alerts, name])
+                findings.append(
+                    Finding(
+                        "warning",
+                        f"partition {streams.partition}: group {printable(name)}",
+                        f"its oldest unfinished alert is {age_s / FORGOTTEN_S:,.1f} days old",
+                        f"start a process that reads the group; or remove the group: {printable(command)}",
+                    )
+                )
+    return findings
+
+
+async def _groups(redis: Redis, stream: str) -> list[dict[str, Any]]:
+    try:
+        groups = await redis.xinfo_groups(stream)
+    except ResponseError as error:
+        if not is_missing(error):
+            raise
+        return []  # the stream is gone meanwhile
+    return [group for group in groups if group["name"] != RECORD_GROUP.encode()][:MOST]
+
+
+async def _oldest_unfinished(redis: Redis, stream: str, group: dict[str, Any], first: str) -> str | None:
+    """Return the id of the oldest entry, from `first` on, that a group has not finished; None if there is none."""
+    found = []
+    if group["pending"]:
+        reply = await redis.xpending_range(stream, group["name"], min=first, max="+", count=1)
+        found = [entry["message_id"].decode() for entry in cast("list[dict[str, Any]]", reply)]
+    unread = await read_range(redis, stream, first=f"({group['last-delivered-id'].decode()}", count=1)
+    return min([*found, *(entry.entry_id for entry in unread)], key=order, default=None)

@@ -1,0 +1,112 @@
+"""Findings of `ragtide doctor` about what estimates and alert rules assume of the traffic of pipelines."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ragtide_aggregator.alerts.watches import watches
+from ragtide_aggregator.estimates.continued import WaitingPipeline, continued_pipelines, waiting_pipelines
+from ragtide_aggregator.estimates.dependent import dependent_pipelines
+from ragtide_aggregator.estimates.sampled import mixed_pipelines
+from ragtide_aggregator.estimates.swinging import swinging_rules
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.model import Settings
+
+from .finding import Finding, counted
+
+MANY_WAIT: Final = 0.5
+"""Share of a pipeline's interactions in open clusters, above which there is a warning."""
+
+MOST_SHOWN: Final = 5
+"""Most pipelines or rules with a finding of one kind."""
+
+
+def false_alarm_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:
+    """Return the budget or the rate of false alarms with the number of detectors that share it, if there is one."""
+    budget = settings.budget
+    if budget.false_discovery_rate is not None:
+        allowed = f"at most {100 * budget.false_discovery_rate:.3g}% of the alarms of {budget.period} are false"
+    elif budget.false_alarms is not None:
+        allowed = f"at most {budget.false_alarms:g} in {budget.period}"
+    else:
+        return []
+    number = sum(watches(settings.alerts, state.keys) for state in states)
+    return [Finding("ok", "false alarms", f"{allowed}, on average, of {counted(number, 'detector')} together")]
+
+
+def dependence_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:
+    """Return findings about pipelines with dependent interactions.
+
+    Their intervals may be too narrow, and open clusters keep interactions from alert rules.
+    """
+    dependent = [pipeline for state in states for pipeline in dependent_pipelines(state)]
+    dependent.sort(key=lambda pipeline: -pipeline.design_effect)
+    continued = [pipeline for state in states for pipeline in continued_pipelines(state)]
+    continued.sort(key=lambda pipeline: -pipeline.share)
+    open_clusters = [pipeline for state in states for pipeline in waiting_pipelines(state)]
+    open_clusters.sort(key=lambda pipeline: -pipeline.waiting)
+    findings = [
+        Finding(
+            "warning",
+            f"pipeline {pipeline.pipeline}",
+            f"neighbouring interactions depend on each other: design effect {pipeline.design_effect:.1f} of "
+            f"{pipeline.metric}; unless the mean has changed, intervals are too narrow, and false alarms more frequent "
+            "than stated",
+            "set clusters.by to session_id, user_id or blocks (ragtide docs clusters)",
+        )
+        for pipeline in dependent[:MOST_SHOWN]
+    ]
+    findings += [
+        Finding(
+            "warning",
+            f"clusters of {pipeline.pipeline}",
+            f"{pipeline.share:.0%} of the clusters ({pipeline.continued:,} of {pipeline.clusters:,}) go on with a "
+            "cluster that was closed before; intervals are too narrow, and false alarms more frequent than the rules "
+            "state",
+            "raise clusters.quiet_s, or clusters.size if sessions are longer (ragtide docs clusters)",
+        )
+        for pipeline in continued[:MOST_SHOWN]
+    ]
+    return findings + [_open_clusters(pipeline, settings.clusters.quiet_s) for pipeline in open_clusters[:MOST_SHOWN]]
+
+
+def _open_clusters(pipeline: WaitingPipeline, quiet_s: float) -> Finding:
+    many = pipeline.waiting > MANY_WAIT * pipeline.interactions
+    advice = "lower clusters.quiet_s to little more than the pauses in your sessions, so that alerts come sooner"
+    return Finding(
+        "warning" if many else "ok",
+        f"open clusters of {pipeline.pipeline}",
+        f"{pipeline.waiting:,} of {pipeline.interactions:,} interactions wait in open sessions or other clusters; "
+        "intervals and alert rules count them when their cluster closes, at the latest "
+        f"{quiet_s:g} s after its last interaction",
+        f"{advice} (ragtide docs clusters)" if many else "",
+    )
+
+
+def sampling_findings(states: Sequence[AggregatorState]) -> list[Finding]:
+    """Return a warning for each pipeline whose estimates are weighted, because its alert rules are not."""
+    mixed = [pipeline for state in states for pipeline in mixed_pipelines(state)]
+    return [
+        Finding(
+            "warning",
+            f"sampling of {pipeline.pipeline}",
+            f"interactions were kept with probabilities from {pipeline.lowest:g} to {pipeline.highest:g}; estimates "
+            "are weighted, but alert rules and explanations take the interactions as they were kept",
+            "sample with one probability; with several, a change of the sampling may fire rules (ragtide docs samples)",
+        )
+        for pipeline in mixed[:MOST_SHOWN]
+    ]
+
+
+def swing_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:
+    """Return a warning for each rule whose metric moves with the hour of the day by more than its `min_effect`."""
+    rules = [rule for state in states for rule in swinging_rules(state, settings.alerts)]
+    rules.sort(key=lambda rule: -rule.swing)
+    return [
+        Finding(
+            "warning",
+            f"alert rule {rule.rule}: {rule.pipeline}",
+            f"the mean of {rule.metric} swings by {rule.swing:.2g} over the day, so the rule may fire every day",
+            f'set min_effect = {rule.min_effect:g} or baseline = "seasonal" (ragtide docs seasons)',
+        )
+        for rule in rules[:MOST_SHOWN]
+    ]
