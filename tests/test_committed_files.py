@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000
@@ -57,8 +58,8 @@ def test_no_file_in_git_is_large_or_binary_unless_it_is_meant_to_be() -> None:
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "refused"),
+@for_each(
+    "name, data, refused",
     [
         ("docs/measured/a.md", b"text", False),
         ("docs/measured/a.md", "текст".encode(), False),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
 
@@ -286,8 +287,8 @@ def test_a_session_of_two_segment_values_has_the_mean_of_their_limits() -> None:
     assert alerts_of(partly, one, clusters=CLUSTERS) == []
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"kind": "threshold", "target": 0.5}, 'kind is threshold: use kind = "drift"'),
         ({"kind": "rmse"}, "kind is rmse"),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from tests.support.cases import for_each
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
 
@@ -183,8 +184,8 @@ def test_the_error_by_the_name_of_agreement_is_that_of_the_kind_rmse() -> None:
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"statistic": None}, 'set statistic = "rmse" or "kappa"'),
         ({"kind": "drift"}, 'set kind = "agreement"'),
@@ -201,7 +202,6 @@ def test_the_error_by_the_name_of_agreement_is_that_of_the_kind_rmse() -> None:
         ({"statistic": "rmse", "threshold": 0.5}, 'set statistic = "kappa"'),
         ({"metric": "rmse.trace.adherence"}, "is an estimate"),
     ],
-    ids=str,
 )
 def test_a_rule_that_cannot_be_is_refused_with_the_remedy(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError) as refused:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule
@@ -258,8 +259,8 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
     assert [a.encode() for a in run(german, *rules, restart_every=3)] == [a.encode() for a in alerts]
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"kind": "threshold", "target": 0.5, "direction": "both"}, "one side"),
         ({"kind": "rmse", "direction": "fall"}, "rising error"),

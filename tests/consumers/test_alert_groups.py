@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.alerts import alert
+from tests.support.cases import for_each
 from tests.support.conditions import until, wait_until
 from tests.support.redis_processes import RedisProcess, cluster
 
@@ -248,8 +249,8 @@ async def test_filters_choose_alerts_and_the_others_are_acknowledged(redis: Any,
         reading.cancel()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_each(
+    "arguments, words",
     [
         ({"group": ""}, "1 to 100 printable"),
         ({"group": "a b"}, "without spaces"),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, settings
+from tests.support.cases import for_each
 
 from ragtide import RagInteraction, SentenceLabels
 from ragtide.testing import ScriptedJudge
@@ -33,8 +34,8 @@ def labels(relevant: list[str] | None, **changes: Any) -> SentenceLabels:
     return SentenceLabels(relevant=relevant, utilized=[], n_document_sentences=8, **changes)
 
 
-@pytest.mark.parametrize(
-    ("relevant", "expected"),
+@for_each(
+    "relevant, expected",
     [
         ("R", 1.0),
         ("RR", 1.0),
@@ -77,8 +78,8 @@ def test_the_best_and_the_worst_order_are_the_sorted_ones() -> None:
     assert min(values, key=values.__getitem__) == (False, False, False, True, True)
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
+@for_each(
+    "found, expected",
     [
         (labels(["0a", "2b"]), (1 + 2 / 3) / 2),
         (labels([" [2A]. ", "2a", "2b"]), 1 / 3),

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
@@ -44,12 +44,12 @@ SENTENCES = {
 }
 
 
-@pytest.mark.parametrize("language", SENTENCES)
+@for_each("language", SENTENCES)
 def test_a_sentence_is_told_by_its_language(language: str) -> None:
     assert language_of(SENTENCES[language]) == language
 
 
-@pytest.mark.parametrize("language", SENTENCES)
+@for_each("language", SENTENCES)
 def test_only_measured_languages_are_scored(language: str) -> None:
     text = SENTENCES[language]
     labeling = LocalLabeler().label_now(RagInteraction(pipeline="p", question=text, documents=[text], response=text))
@@ -60,16 +60,16 @@ def test_only_measured_languages_are_scored(language: str) -> None:
         assert set(labeling.absent.values()) == {"language_not_supported"}
 
 
-@pytest.mark.parametrize("language", SENTENCES)
-@pytest.mark.parametrize("other", ["en", "de", "zh"])
+@for_each("language", SENTENCES)
+@for_each("other", ["en", "de", "zh"])
 def test_a_response_in_another_language_than_its_documents_is_not_scored(language: str, other: str) -> None:
     documents = [SENTENCES[other]]
     row = RagInteraction(pipeline="p", question="Why was it closed?", documents=documents, response=SENTENCES[language])
     assert bool(LocalLabeler().label_now(row).scores) is (language == other)
 
 
-@pytest.mark.parametrize(
-    ("text", "context", "language"),
+@for_each(
+    "text, context, language",
     [
         ("In 1889.", ["When was the tower built, and who was it that built it?"], "en"),
         ("42", ["Сколько лет было этому городу, когда он сгорел?"], "ru"),
@@ -99,7 +99,7 @@ def test_real_english_answers_questions_and_documents_are_english() -> None:
         assert {language_of(text) for text in texts} == {"en"}
 
 
-@pytest.mark.parametrize("path", sorted(MULTILINGUAL.glob("*.json")), ids=lambda path: path.stem)
+@for_each("path", sorted(MULTILINGUAL.glob("*.json")))
 def test_real_paragraphs_of_a_measured_language_are_in_it(path: Path) -> None:
     paragraphs = [part for article in json.loads(path.read_text("utf-8"))["data"] for part in article["paragraphs"]]
     found = [language_of(paragraph["context"]) for paragraph in paragraphs]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide import ClaimLabels, ragchecker_metrics
 from ragtide_consumers.metrics.ragchecker import broken_laws
@@ -38,7 +39,7 @@ def labels(case: dict[str, Any]) -> ClaimLabels:
     return ClaimLabels(**{name: case[name] for name in TABLES})
 
 
-@pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda case: str(case["case"]))
+@for_each("case", GOLDEN["cases"])
 def test_every_case_has_the_values_of_ragcheckers_own_code(case: dict[str, Any]) -> None:
     found = ragchecker_metrics(labels(case), profile="ragchecker")
     assert found.absent == {}
@@ -53,7 +54,7 @@ def test_the_mean_over_the_cases_is_what_ragchecker_prints() -> None:
     assert printed == GOLDEN["expected_macro_percent_1dp"]
 
 
-@pytest.mark.parametrize("profile", ["ragchecker", "ragchecker_strict"])
+@for_each("profile", ["ragchecker", "ragchecker_strict"])
 def test_ragcheckers_example_is_reproduced_to_its_printed_precision(profile: str) -> None:
     found = [ragchecker_metrics(labels(query), profile=profile) for query in EXAMPLE["results"]]
     for query, result in zip(EXAMPLE["results"], found, strict=True):
@@ -135,8 +136,8 @@ def test_without_a_reference_answer_only_faithfulness_is_known() -> None:
     assert set(found.absent.values()) == {"no_reference_answer"}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
+@for_each(
+    "wrong, said",
     [
         ({"answer2response": [E]}, "give all three, or none"),
         (

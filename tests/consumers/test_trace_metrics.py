@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide import SentenceLabels, trace_metrics
 from ragtide_consumers.metrics.trace import PROFILES, expected_trace_metrics
@@ -40,8 +41,8 @@ def labels(row: dict[str, Any], total: int) -> SentenceLabels:
     )
 
 
-@pytest.mark.parametrize("profile", ["ragbench_raw", "capstone"])
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+@for_each("profile", ["ragbench_raw", "capstone"])
+@for_each("case", CASES)
 def test_the_cases_have_their_expected_scores(case: dict[str, Any], profile: str) -> None:
     found = trace_metrics(labels(case, case["total_sentences"]), profile=profile)
     for name, metric in NAMES.items():
@@ -57,7 +58,7 @@ def test_the_cases_have_their_expected_scores(case: dict[str, Any], profile: str
         assert found.scores["rmse_aggregation"] == pytest.approx(dispersion, abs=1e-12)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"][:12])
+@for_each("row", ROWS)
 def test_the_stored_scores_of_ragbench_are_reproduced_bit_for_bit(row: dict[str, Any]) -> None:
     total = sum(len(document) for document in row["documents_sentences"])
     scores = trace_metrics(labels(row, total), profile="ragbench_raw").scores
@@ -80,8 +81,8 @@ def test_keys_are_normalized_and_unknown_ones_dropped_and_counted() -> None:
     assert found.dropped_keys == 2
 
 
-@pytest.mark.parametrize(
-    ("changes", "metric", "reason"),
+@for_each(
+    "changes, metric, reason",
     [
         ({"n_document_sentences": 0}, "context_relevance", "no_document_sentences"),
         ({"relevant": ()}, "completeness", "no_relevant_sentences"),
@@ -103,8 +104,8 @@ def test_what_cannot_be_computed_is_absent_with_its_reason(changes: dict[str, An
     assert metric not in found.scores
 
 
-@pytest.mark.parametrize(
-    ("keys", "fully", "adherence"),
+@for_each(
+    "keys, fully, adherence",
     [(["0a"], True, 1.0), (["0a"], None, 1.0), (["0a"], False, 0.0), ([], True, 0.0), (["general"], True, 1.0)],
 )
 def test_a_sentence_is_supported_by_a_key_unless_said_to_be_partly_so(

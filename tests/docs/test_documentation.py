@@ -1,4 +1,5 @@
 import asyncio
+import functools
 import re
 import shlex
 import tomllib
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.consumers.recorder.running import add_all, caught_up, recording, settings_of
+from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 
@@ -35,9 +37,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[Any]:
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Return the place and the text of every block of a language."""
     return [
-        pytest.param(text, id=f"{page.name}-{number}")
+        (f"{page.name}, block {number}", text)
         for page in PAGES
         for number, (found, text) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))
         if found == language
@@ -52,14 +55,14 @@ async def record(url: str) -> None:
             await until(lambda: caught_up(redis))
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_in_the_documentation_runs(code: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(("place", "code"), [pytest.param(*block, id=block[0]) for block in blocks("python")])
+def test_python_in_the_documentation_runs(place: str, code: str, request: pytest.FixtureRequest) -> None:
     if 'Recording.open("recording")' in code:
         asyncio.run(record(request.getfixturevalue("redis_url")))
-    exec(compile(code, "documentation", "exec"), {})
+    exec(compile(code, place, "exec"), {})
 
 
-@pytest.mark.parametrize("text", blocks("sh"))
+@pytest.mark.parametrize("text", [text for _, text in blocks("sh")])
 def test_redis_cli_in_the_documentation_publishes_an_interaction(text: str, redis: Any, redis_url: str) -> None:
     program, *arguments = shlex.split(text)
     assert program == "redis-cli"
@@ -68,8 +71,8 @@ def test_redis_cli_in_the_documentation_publishes_an_interaction(text: str, redi
     assert RagInteraction.from_entry(entry_id.decode(), fields[DATA_FIELD]).pipeline == "shop"
 
 
-@pytest.mark.parametrize("text", blocks("toml"))
-def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(text: str) -> None:
+@for_each("place, text", blocks("toml"))
+def test_toml_in_the_documentation_is_a_settings_file_or_an_experiment(place: str, text: str) -> None:
     fields = tomllib.loads(text)
     if "grid" in fields:
         items = items_of(["why?", "how?"])
@@ -88,7 +91,7 @@ def test_the_table_of_settings_is_the_settings() -> None:
     assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings.table prints"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_every_file_that_a_page_names_is_there(page: Path) -> None:
     named = re.findall(
         r"`((?:schemas|runtime|producers|consumers|aggregator|roles|offline|ragtide|tests|docs|benchmarks)/[\w./-]+)`",
@@ -110,7 +113,7 @@ def test_the_table_of_prometheus_metrics_of_quality_is_the_catalogue() -> None:
 GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, **COMMAND_PAGES, api_page.NAME: api_page.api_page}
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@for_each("name", GENERATED)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert page == GENERATED[name](), "the definitions changed: run make schemas, and look at the difference"
@@ -139,18 +142,22 @@ def test_every_command_that_is_named_exists() -> None:
     assert {"demo", "up", "worker", "aggregator", "publish", "watch", "estimates", "alerts", "doctor"} <= known
 
 
+@functools.cache
 def anchors_of(page: Path) -> set[str]:
+    if page.suffix != ".md":
+        return set()
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@for_each("page", PAGES)
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
-    for target, _, anchor in re.findall(r"\]\((?!http)([^)#]*)(#([^)]*))?\)", page.read_text(encoding="utf-8")):
-        file = page.parent / target if target else page
-        assert file.exists(), target
-        assert not anchor or anchor in anchors_of(file), f"{target}#{anchor}"
+    links = re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8"))
+    files = [(page.parent / target if target else page, anchor) for target, anchor in links]
+    assert [
+        (file, anchor) for file, anchor in files if not file.exists() or anchor not in {"", *anchors_of(file)}
+    ] == []
 
 
 def test_every_page_that_the_code_names_exists_and_has_the_section() -> None:

@@ -1,12 +1,12 @@
 """The parts of the journeys (`make journeys`) that need no installation: the pages, and the tests they refer to."""
 
-import pytest
 from tests.journeys.pages import CLICKS, Answered, read_pages
 from tests.journeys.record import is_tested
 from tests.journeys.steps import JOURNEYS
+from tests.support.cases import for_each
 
 
-@pytest.mark.parametrize("answered", read_pages(), ids=lambda one: one.was)
+@for_each("answered", read_pages())
 def test_a_newcomers_question_is_answered_within_two_clicks(answered: Answered) -> None:
     assert answered.clicks is not None
     assert answered.clicks <= CLICKS

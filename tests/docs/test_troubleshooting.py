@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 pytestmark = pytest.mark.pure
 
@@ -47,7 +48,7 @@ def test_the_page_has_sentences() -> None:
     assert len(SENTENCES) > 20
 
 
-@pytest.mark.parametrize("sentence", SENTENCES)
+@for_each("sentence", SENTENCES)
 def test_the_program_can_say_the_sentence(sentence: str, templates: list[str]) -> None:
     assert said(sentence, templates), "the message changed: quote it as the code has it"
 

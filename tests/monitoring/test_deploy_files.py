@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from tests.support.cases import for_each
 from tests.support.monitoring_files import DASHBOARD, TESTS, dashboard, queries, rules
 
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
@@ -25,7 +25,7 @@ def metric_of(name: str) -> Metric:
     return METRICS[bare if METRICS.get(bare, METRICS["ragtide_redis_up"]).kind == "histogram" else name]
 
 
-@pytest.mark.parametrize(("place", "query"), queries())
+@for_each("place, query", queries())
 def test_every_metric_and_label_of_a_query_exists(place: str, query: str) -> None:
     known = set(SCRAPE_LABELS)
     for name, matchers in re.findall(r"\b(ragtide_\w+|up)\b(?:\{([^}]*)\})?", query):

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide_offline.gates.baselines import baseline_gaps
@@ -47,8 +48,8 @@ def decided(condition: str, *measurements: Measurement, policy: UndecidedPolicy 
     return decide_gate([parse_condition(condition)], measurements, known=METRICS, undecided=policy)
 
 
-@pytest.mark.parametrize(
-    ("condition", "outcome"),
+@for_each(
+    "condition, outcome",
     [
         (f"{METRIC} < 0.95", "fail"),  # the whole interval 0.7 to 0.9 is below
         (f"{METRIC} < 0.7", "pass"),  # the whole interval is at least 0.7
@@ -107,7 +108,7 @@ def test_a_difference_is_decided_like_a_mean() -> None:
         decided(f"{METRIC} < 0.8", only)
 
 
-@pytest.mark.parametrize("policy", UndecidedPolicy)
+@for_each("policy", UndecidedPolicy)
 def test_nothing_passes_without_values(policy: UndecidedPolicy) -> None:
     absent = measured(None, 0.0, 1.0, n=0, n_absent=12)
     for condition in (
@@ -154,8 +155,8 @@ def test_exit_codes_differ_from_those_of_other_ends() -> None:
     assert not {4, 5} & {1, 2, 3, 130}
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@for_each(
+    "text, words",
     [
         ("", "no operator"),
         (METRIC, "no operator"),
@@ -290,7 +291,7 @@ def test_a_difference_shows_the_number_of_its_pairs() -> None:
     assert found.scopes[0].sentence == "0.5 is at least 0 (n 3)"
 
 
-@pytest.mark.parametrize("other", [{"labeler": "judge"}, {"labeler_version": "2"}, {"profile": "capstone"}], ids=repr)
+@for_each("other", [{"labeler": "judge"}, {"labeler_version": "2"}, {"profile": "capstone"}])
 def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) -> None:
     events = scored(None, 1.0)
     before = Summary((), (), (), scored(None, 0.5, range(40), **other))
@@ -300,7 +301,7 @@ def test_a_baseline_of_another_labeler_decides_nothing(other: dict[str, str]) ->
     assert "and labeler" in found.conditions[0].scopes[0].sentence
 
 
-@pytest.mark.parametrize("field", ["n_absent > 5", "coverage < 0.9", "lower < 0.5"])
+@for_each("field", ["n_absent > 5", "coverage < 0.9", "lower < 0.5"])
 def test_a_comparison_knows_no_absences_so_a_condition_on_them_is_refused(field: str) -> None:
     compared = Measurement(METRIC, "a - b", 50, difference=Quantity(0.1, 0.0, 0.2))
     with pytest.raises(ValueError, match=rf"only differences were measured: write {METRIC}\.difference"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide_producers import FileOptions, read_items, read_rows
 from ragtide_producers.files.columns import COLUMNS, interaction_fields
@@ -157,8 +158,8 @@ def test_stated_columns_win() -> None:
     assert taken == {**mapping, "response": "answer"}
 
 
-@pytest.mark.parametrize(
-    ("row", "mapping", "words"),
+@for_each(
+    "row, mapping, words",
     [
         ({"question": "q", "response": "r"}, {}, "documents is missing: add it, or name its column with --map"),
         ({"a": "q"}, {"question": "b"}, "question is mapped to the column 'b', which the row lacks; it has: a"),
@@ -234,7 +235,7 @@ HISTORIES: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", HISTORIES)
+@for_each("case", HISTORIES)
 def test_the_history_of_a_row_is_its_turns_before_the_question(case: str) -> None:
     columns, expected = HISTORIES[case]
     fields, taken = interaction_fields(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 from tests.support.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
@@ -136,8 +137,8 @@ def test_questions_alone_are_enough_and_get_ids_that_stay(questions: list[str]) 
     assert {(item.reference_answer, len(item.segments), len(item.metadata)) for item in items} == {(None, 0, 0)}
 
 
-@pytest.mark.parametrize(
-    ("row", "reference", "metadata"),
+@for_each(
+    "row, reference, metadata",
     [
         ({"reference_answer": "a", "answer": "b"}, "a", {"answer": "b"}),
         ({"gt_answer": "a"}, "a", {}),
@@ -267,8 +268,8 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
 PAST = {"question": "Who wrote Emma?", "response": "Jane Austen."}
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
+@for_each(
+    "columns, expected",
     [
         ({"history": [PAST]}, (PAST,)),
         ({"chat_history": [["Who wrote Emma?", "Jane Austen."]]}, (PAST,)),

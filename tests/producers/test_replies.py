@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide_producers.shapes.replies import reply_documents
 
@@ -38,7 +39,7 @@ DOCUMENTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("reply", DOCUMENTS.values(), ids=DOCUMENTS)
+@for_each("reply", DOCUMENTS.values())
 def test_the_documents_of_a_reply_are_those_that_were_found(reply: Any) -> None:
     assert [one.text for one in reply_documents(reply) or ()] == BOTH
 
@@ -56,7 +57,7 @@ NOTHING: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("reply", NOTHING, ids=str)
+@for_each("reply", NOTHING)
 def test_a_reply_that_says_nothing_was_found_has_no_documents(reply: Any) -> None:
     assert reply_documents(reply) == []
 
@@ -71,12 +72,12 @@ UNKNOWN: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("reply", UNKNOWN, ids=str)
+@for_each("reply", UNKNOWN)
 def test_an_error_or_a_summary_is_no_document_and_does_not_say_that_nothing_was_found(reply: Any) -> None:
     assert reply_documents(reply) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "No documents are needed to register.",

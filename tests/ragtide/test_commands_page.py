@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.support.cases import for_each
 
 from ragtide.cli.app import cli
 from ragtide.cli.command_examples import EXAMPLES, EXITS
@@ -30,7 +31,7 @@ def test_every_command_has_an_example_and_no_example_is_of_another() -> None:
     assert EXITS.keys() <= EXAMPLES.keys()
 
 
-@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+@for_each("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_the_program_accepts_an_example(line: str) -> None:
     """Parse the arguments as the program does, and begin nothing."""
     words = shlex.split(line.partition(" > ")[0])

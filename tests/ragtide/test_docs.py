@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
 from ragtide.cli.doc_pages import for_terminal, page_name, pages, title_of
@@ -21,8 +22,8 @@ WRITERS = {"api_page.py", "commands_page.py", "fields_page.py", "generated_pages
 KNOWN = {"settings": Path("settings.md"), "redis": Path("redis.md"), "decisions/0001-a": Path("decisions/0001-a.md")}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
+@for_each(
+    "text, shown",
     [
         ("[settings.md](settings.md) has all.", "`settings` has all."),
         ("See [the settings](settings.md).", "See the settings (`settings`)."),
@@ -65,7 +66,7 @@ def test_the_pages_are_listed_with_titles(capsys: pytest.CaptureFixture[str], mo
     assert len(lines) >= len(list((ROOT / "docs").glob("*.md")))
 
 
-@pytest.mark.parametrize("name", ["settings", "settings.md", "docs/settings.md"])
+@for_each("name", ["settings", "settings.md", "docs/settings.md"])
 def test_a_page_is_shown(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert run_command(capsys, "docs", name).stdout.startswith("# Settings\n")
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.screens import WIDTHS, drawn
 from typer.testing import CliRunner
 
@@ -25,8 +26,8 @@ def explained(*arguments: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
+@for_each(
+    "given, name",
     [
         ("trace.adherence", "trace.adherence"),
         ("adherence", "trace.adherence"),
@@ -57,7 +58,7 @@ def test_the_labelers_are_those_that_publish_the_metric() -> None:
     assert explained("retrieval.empty")["labelers"] == ["every labeler"]
 
 
-@pytest.mark.parametrize(("given", "meant"), [("adherance", "'adherence'"), ("trace.adherance", "'trace.adherence'")])
+@for_each("given, meant", [("adherance", "'adherence'"), ("trace.adherance", "'trace.adherence'")])
 def test_an_unknown_name_gets_a_suggestion(given: str, meant: str) -> None:
     result = CliRunner().invoke(cli, ["explain", given])
     assert result.exit_code == 1
@@ -71,7 +72,7 @@ def test_without_a_name_all_metrics_are_listed() -> None:
     assert "higher is better; good from 0.8" in result.stdout
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_the_screens_fit(width: int) -> None:
     listed = drawn(metrics_table(METRICS, width), width)
     assert all(name in listed for name in METRICS)

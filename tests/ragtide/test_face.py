@@ -1,6 +1,7 @@
 from importlib import import_module
 
 import pytest
+from tests.support.cases import for_each
 
 import ragtide
 
@@ -22,7 +23,7 @@ CONTRACT = [
 ]
 
 
-@pytest.mark.parametrize("name", [*CONTRACT, *ragtide.__all__])
+@for_each("name", [*CONTRACT, *ragtide.__all__])
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(ragtide, name) is not None
     assert name in dir(ragtide)

@@ -15,6 +15,7 @@ import pytest
 import structlog
 from tests.schemas.test_printable import steers
 from tests.support.alerts import alert
+from tests.support.cases import for_each
 from tests.support.conditions import wait_until
 from tests.support.experiment_plans import plan
 from tests.support.in_process import run_command
@@ -98,7 +99,7 @@ def raw(text: str) -> list[str]:
     return [character for character in text if steers(character) and character not in "\n\t"]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@for_each("arguments", COMMANDS)
 def test_nothing_steers_in_a_pipe(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     done = run_command(capsys, *arguments)
     assert raw(done.stdout) == []
@@ -167,7 +168,7 @@ def test_exported_files_steer_nothing(capsys: pytest.CaptureFixture[str], tmp_pa
         assert raw(text) == []
 
 
-@pytest.mark.parametrize("text", ["https://evil.example/x", "see www.evil.example", "@octocat", "a@evil.example"])
+@for_each("text", ["https://evil.example/x", "see www.evil.example", "@octocat", "a@evil.example"])
 def test_markdown_of_foreign_text_links_and_notifies_nobody(text: str) -> None:
     written = markdown_text(text)
     assert "://" not in written

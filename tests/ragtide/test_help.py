@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import typer
+from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
 from ragtide.cli.app import cli
@@ -39,7 +40,7 @@ def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_no_part_of_a_help_text_is_lost_at_80_columns(name: str) -> None:
     for command, page in pages(name):
         found = in_one_line(page)
@@ -65,13 +66,13 @@ def test_the_commands_stand_in_groups_with_a_line_each(capsys: pytest.CaptureFix
         assert shown == [[name, one.help] for name, one in listed.items()]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_the_help_of_a_command_begins_with_its_line_in_the_list(name: str) -> None:
     command, _ = next(pages(name))
     assert command.help.startswith(COMMANDS[name].help)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_completion_is_installed_by_ragtide_alone(name: str) -> None:
     for _, page in pages(name):
         assert "completion" not in page
@@ -85,8 +86,8 @@ def test_flags_take_no_value_and_limits_are_in_words() -> None:
     assert not re.search(r"<\w", page)  # such as <float>; a condition has a "<", too
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_each(
+    "arguments, words",
     [
         (("estimate",), "no command 'estimate'; did you mean 'estimates'?"),
         (("dead-leters",), "no command 'dead-leters'; did you mean 'dead-letters'?"),
@@ -103,7 +104,7 @@ def test_a_mistyped_command_is_suggested(
     assert words in done.told
 
 
-@pytest.mark.parametrize("group", [(), ("experiment",), ("rules",)])
+@for_each("group", [(), ("experiment",), ("rules",)])
 def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str], group: tuple[str, ...]) -> None:
     done = run_command(capsys, *group)
     assert done.code == 2

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 import pytest
+from tests.support.cases import for_each
 
 pytestmark = pytest.mark.pure
 
@@ -20,14 +21,14 @@ PACKAGES = (
 )
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@for_each("name", PACKAGES)
 def test_every_promised_name_is_there(name: str) -> None:
     package = import_module(name)
     assert package.__all__
     assert [one for one in package.__all__ if getattr(package, one, None) is None] == []
 
 
-@pytest.mark.parametrize("name", PACKAGES)
+@for_each("name", PACKAGES)
 def test_another_name_is_an_attribute_error(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"module '{name}' has no attribute 'nothing'"):
         _ = import_module(name).nothing

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 from tests.support.metric_events import event
@@ -43,8 +44,8 @@ def scored(redis: Any, redis_url: str) -> None:
 
 
 @pytest.mark.usefixtures("scored")
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_each(
+    "arguments, words",
     [
         (("estimates", "--pipeline", "shpo"), "no pipeline 'shpo'; did you mean 'shop'? There are: search, shop"),
         (("estimates", "--metric", "trace.adherance"), "did you mean 'trace.adherence'?"),

@@ -4,12 +4,12 @@ from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from rich.console import Console
 from tests.ragtide.test_screens import JUDGE, estimate
 from tests.ragtide.test_screens_offline import compared
 from tests.ragtide.test_watch_view import drawn as watched
 from tests.support.alerts import alert
+from tests.support.cases import for_each
 from tests.support.screens import drawn
 
 from ragtide.cli.alert_views import alerts_view
@@ -80,7 +80,7 @@ def told_apart(name: str) -> str:
     return next(part for part in ("-de-", "-fr-", "-it-", "_in_", "_out_") if part in name)
 
 
-@pytest.mark.parametrize("name", tables())
+@for_each("name", tables())
 def test_no_two_names_look_alike_at_80_columns(name: str) -> None:
     table, names = tables()[name]
     console = Console(file=StringIO(), width=80)

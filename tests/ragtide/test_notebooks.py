@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.ragtide.test_labelings import labeled, scored
+from tests.support.cases import for_each
 
 import ragtide
 from ragtide import ConfigurationError, Estimate, RagInteraction, RagtideError, Summary, estimates, gate, load, score
@@ -82,7 +83,7 @@ def test_a_summary_is_a_frame_a_table_and_a_short_text() -> None:
     assert "1 problems" in text
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", None])
+@for_each("library", ["pandas", "polars", None])
 def test_without_a_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch, library: Any) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
@@ -181,8 +182,8 @@ def test_estimates_of_several_runs_and_labelers_are_told_apart() -> None:
     assert "<th>pipeline</th><th>segment</th><th>labeler</th><th>metric</th>" in alone
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@for_each(
+    "wrong, words",
     [
         ({"confidence": 2}, "the confidence is 2: give a number between 0 and 1"),
         ({"confidence": float("nan")}, "the confidence is nan"),
@@ -193,7 +194,6 @@ def test_estimates_of_several_runs_and_labelers_are_told_apart() -> None:
         ({"data": RagInteraction(**rows(1)[0])}, "the data are of type RagInteraction"),
         ({"data": rows(1)[0]}, "the data are of type dict"),
     ],
-    ids=repr,
 )
 def test_a_wrong_argument_is_one_sentence(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(RagtideError, match=re.escape(words)):

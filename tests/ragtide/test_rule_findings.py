@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.cases import for_each
 from tests.support.conditions import until
 from typer.testing import CliRunner
 
@@ -32,8 +33,8 @@ def rule(metric: str, name: str = "floor") -> AlertRule:
     return AlertRule(name=name, kind="threshold", metric=metric, target=0.5, direction="fall")
 
 
-@pytest.mark.parametrize(
-    ("metric", "words"),
+@for_each(
+    "metric, words",
     [
         ("trace.adherance", "there is no metric 'trace.adherance'; did you mean 'trace.adherence'?"),
         ("ragchecker.faithfullness", "did you mean 'ragchecker.faithfulness'?"),
@@ -76,8 +77,8 @@ def test_a_declared_metric_is_known_and_a_misspelt_one_is_warned_of() -> None:
     assert "name it in the setting metrics" in unknown.message
 
 
-@pytest.mark.parametrize(
-    ("labeler", "families", "metric", "fires"),
+@for_each(
+    "labeler, families, metric, fires",
     [
         ("local", ("trace",), "trace.completeness", False),
         ("local", ("trace",), "trace.adherence", True),

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-import pytest
+from tests.support.cases import for_each
 from tests.support.metric_events import START
 from tests.support.screens import WIDTHS, drawn
 
@@ -44,8 +44,8 @@ CASCADE = [
 ]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("found", [LOCAL_ONLY, CASCADE])
+@for_each("width", WIDTHS)
+@for_each("found", [LOCAL_ONLY, CASCADE])
 def test_each_estimate_has_its_interval_and_n_at_each_width(found: list[Estimate], width: int) -> None:
     text = drawn(estimates_table(found, width), width)
     rows = [line for line in text.splitlines() if INTERVAL.search(line)]
@@ -55,7 +55,7 @@ def test_each_estimate_has_its_interval_and_n_at_each_width(found: list[Estimate
     assert "7,654,321 absent: judge_unusable" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_a_heading_names_scope_and_labeler_and_the_recommended_estimator_comes_first(width: int) -> None:
     lines = drawn(estimates_table([one for one in CASCADE if one.pipeline == "shop"], width), width).splitlines()
     judged = lines.index("shop · all · judge openai/gpt-5-mini (ragbench)")
@@ -65,7 +65,7 @@ def test_a_heading_names_scope_and_labeler_and_the_recommended_estimator_comes_f
         assert words in line
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_metrics_without_values_are_one_line_at_the_end_of_their_group(width: int) -> None:
     text = drawn(estimates_table(LOCAL_ONLY, width), width)
     sentence = "2 metrics are not measured by this labeler: completeness, average: not_accurate_enough"
@@ -80,7 +80,7 @@ def test_a_wide_table_states_the_direction_and_the_limit_of_good_values() -> Non
     assert "lower is better; good up to 0.05" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_estimates_of_one_reference_by_two_proxies_name_them(width: int) -> None:
     gold = {"labeler": "gold", "labeler_version": "1", "estimator": "prediction_powered"}
     two = [estimate("trace.adherence", proxy="local", **gold), estimate("trace.adherence", proxy="judge", n=8, **gold)]
@@ -97,7 +97,7 @@ def test_two_versions_of_a_labeler_are_told_apart() -> None:
     assert "local (ragbench) version 3-s" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_a_prediction_powered_mean_without_an_interval_does_not_come_first(width: int) -> None:
     early = estimate("trace.adherence", estimator="prediction_powered", n=3, lower=0.0, upper=1.0, **JUDGE)
     rows = drawn(estimates_table([early, estimate("trace.adherence", **JUDGE)], width), width).splitlines()[2:]
@@ -105,7 +105,7 @@ def test_a_prediction_powered_mean_without_an_interval_does_not_come_first(width
     assert "powered" in rows[1]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_the_summary_of_a_file_has_intervals_and_n(width: int) -> None:
     text = drawn(summary_table(Summary(LOCAL_ONLY, ()), width), width)
     assert len(INTERVAL.findall(text)) == 4
@@ -113,7 +113,7 @@ def test_the_summary_of_a_file_has_intervals_and_n(width: int) -> None:
     assert "recent" not in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_published_results_keep_their_numbers(width: int) -> None:
     found = [estimate(name, estimate=0.123) for name in METRICS if name.startswith("ragchecker.")]
     text = drawn(reference_table(found, "ClapNQ", width), width)
@@ -122,7 +122,7 @@ def test_published_results_keep_their_numbers(width: int) -> None:
     assert all(re.search(r" \d+\.\d  +12\.3  +[+-]\d+\.\d$", row) for row in rows)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_the_cost_of_labeling_keeps_its_numbers(width: int) -> None:
     quantiles = {"p5": 0.0001234, "p50": 0.0012341, "p95": 1234.5, "p99": 12345.6}
     usage = [

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.screens import WIDTHS, drawn
 
 from ragtide.cli.agreement import agreement_table
@@ -42,8 +43,8 @@ def compared(n: tuple[int, int], metric: str = LONG_METRIC) -> Compared:
     return Compared(metric, None, "local", "ragbench", None, n, means, gap)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("names", [("a", "b"), (LONG, f"{LONG}-2"), ("shop-v1-de", "shop-v2-de")])
+@for_each("width", WIDTHS)
+@for_each("names", [("a", "b"), (LONG, f"{LONG}-2"), ("shop-v1-de", "shop-v2-de")])
 def test_each_difference_has_its_interval_n_and_verdict(names: tuple[str, str], width: int) -> None:
     found = [compared((12_345_678, 9_876_543)), compared((1_234, 1_234), "trace.adherence")]
     text = drawn(compared_table(found, *names, width), width)
@@ -64,7 +65,7 @@ def test_a_difference_over_clusters_states_their_numbers() -> None:
     assert "400 and 300" in drawn(compared_table([clustered], "a", "b", 80), 80)
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(-1e-17, "equal"), (0.02, "higher"), (-0.02, "lower")])
+@for_each("gap, verdict", [(-1e-17, "equal"), (0.02, "higher"), (-0.02, "lower")])
 def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verdict: str) -> None:
     found = replace(compared((9, 9)), difference=Difference(gap, gap, gap), method="paired", strategy="closed")
     (line,) = re.findall(r"difference.*\n.*", drawn(compared_table([found], LONG, LONG, 80), 80))
@@ -73,7 +74,7 @@ def test_a_difference_over_all_pairs_is_exact_and_has_a_verdict(gap: float, verd
     assert found.as_dict()["verdict"] == verdict
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width: int) -> None:
     part = SimpleNamespace(estimate=-0.123, lower=-0.456, upper=0.789)
     one: Any = SimpleNamespace(
@@ -83,7 +84,7 @@ def test_each_difference_in_two_parts_has_three_numbers_and_two_intervals(width:
     assert (text.count("-0.123"), text.count("-0.456 to +0.789")) == (3, 2)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_each_segment_value_of_a_change_has_its_shares_means_and_parts(width: int) -> None:
     share = SimpleNamespace(estimate=1.0)
     part = SimpleNamespace(
@@ -97,7 +98,7 @@ def test_each_segment_value_of_a_change_has_its_shares_means_and_parts(width: in
     assert "2 more" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> None:
     fired: Any = SimpleNamespace(pipeline=LONG, segment=None, fired_at=WHEN)
     text = drawn(rules_table({LONG: RuleAlerts([fired] * 7, 1_234_567)}, width), width)
@@ -105,7 +106,7 @@ def test_each_rule_of_a_replay_has_both_numbers_and_all_times(width: int) -> Non
     assert " ".join(text.split()).count("2026-11-22 10:30:00") == 7
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_each_measure_of_an_agreement_has_its_value_and_interval(width: int) -> None:
     measured = Measured(0.123, 0.111, 0.222)
     names = ("rmse", "bias", "spearman", "auroc", "f1", "kappa", "accuracy")
@@ -122,7 +123,7 @@ def test_each_measure_of_an_agreement_has_its_value_and_interval(width: int) -> 
     assert "trace.completeness · n 0 · absent in 76 predictions" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_a_recording_has_day_and_counts(width: int) -> None:
     row = {"day": "2026-11-22", "pipeline": LONG, **dict.fromkeys(COUNTS, 123_456_789), "unreadable": 0}
     text = drawn(contents_table([row, row], width), width)
@@ -131,7 +132,7 @@ def test_a_recording_has_day_and_counts(width: int) -> None:
     assert "…" in text or width > 150
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
     detail = " ".join(f"word-{number}" for number in range(40))
     letter = DeadLetter(
@@ -142,7 +143,7 @@ def test_a_dead_letter_has_its_whole_detail(width: int) -> None:
     assert " ".join(text.split()).endswith(detail)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_a_workspace_has_its_size_and_source(width: int) -> None:
     source = "/data/" + "a-folder/" * 20
     text = drawn(
@@ -165,7 +166,7 @@ def row(number: int, parameters: dict[str, Any], name: str | None = None) -> Boa
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_each_config_of_a_leaderboard_has_number_mean_interval_and_n(width: int) -> None:
     rows = [row(3, {"top_k": 3, "model": "m-" * 60}, LONG), row(12, {"top_k": 5, "model": "other"})]
     text = drawn(board_view(board(rows), width), width)
@@ -175,7 +176,7 @@ def test_each_config_of_a_leaderboard_has_number_mean_interval_and_n(width: int)
     assert "top_k" in text
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_parameters_that_differ_are_columns_and_a_name_that_repeats_them_is_not_shown(width: int) -> None:
     rows = [row(number, {"top_k": number, "prompt": "same"}) for number in (3, 5)]
     text = drawn(board_view(board(rows), width), width)
@@ -197,7 +198,7 @@ def test_the_title_of_a_parameter_is_shortened_before_a_parameter_moves_below_it
     assert text.count("v" * 20) == 4  # no value is cut
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@for_each("width", WIDTHS)
 def test_the_warning_of_a_leaderboard_stands_above_it(width: int) -> None:
     shown = replace(board([row(3, {"top_k": 3})]), warning="compare [retrieval.match], too\x1b[2J")
     text = drawn(board_view(shown, width), width)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from rich.text import Text
+from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.metric_events import event
 
@@ -136,10 +137,8 @@ def drawn(view: WatchView, estimates_: list[Estimate], *, width: int = 80, heigh
     return output.getvalue().splitlines()
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize(
-    "view", [WatchView(), WatchView(opened=True), WatchView(text="p1"), WatchView(typing=True, text="p")]
-)
+@for_each("width", [80, 100, 120])
+@for_each("view", [WatchView(), WatchView(opened=True), WatchView(text="p1"), WatchView(typing=True, text="p")])
 def test_the_screen_fits_and_its_last_line_lists_the_keys(view: WatchView, width: int) -> None:
     lines = drawn(view, found({f"p{number}": 0.5 for number in range(12)}, segments=True, count=4), width=width)
     assert len(lines) <= 24

@@ -13,6 +13,7 @@ import pytest
 import trustme
 from pydantic import SecretStr
 from redis.exceptions import NoPermissionError, RedisClusterException, RedisError
+from tests.support.cases import for_each
 from tests.support.redis_processes import servers
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
@@ -204,7 +205,7 @@ async def test_a_certificate_of_another_host_is_refused(tmp_path: Path, scheme: 
                 assert redis.ping()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     ["rediss://host", "rediss+cluster://a,b", "rediss+sentinel://a,b/shop", "rediss://host?ssl_cert_reqs=required"],
 )

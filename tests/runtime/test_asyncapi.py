@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.support.cases import for_each
 
 from ragtide_runtime.redis.asyncapi import asyncapi_document, asyncapi_text
 from ragtide_runtime.redis.keys import Streams
@@ -43,7 +43,7 @@ def test_every_reference_leads_somewhere_and_operations_name_channels() -> None:
         assert resolve(document, operation["channel"]["$ref"])["messages"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "interactions",

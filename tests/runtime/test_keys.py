@@ -4,8 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from redis.crc import key_slot
+from tests.support.cases import for_each
 
 from ragtide_runtime.redis.keys import (
     CheckpointField,
@@ -36,7 +36,7 @@ def test_the_documentation_lists_every_key() -> None:
     assert keys_table() in PAGE, "the keys changed: run python -m ragtide_runtime.redis.keys"
 
 
-@pytest.mark.parametrize("field", CheckpointField)
+@for_each("field", CheckpointField)
 def test_the_documentation_lists_every_field_of_a_checkpoint(field: CheckpointField) -> None:
     assert f"| `{field}` |" in PAGE
 

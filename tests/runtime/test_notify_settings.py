@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide import ConfigurationError
 from ragtide_runtime.settings.model import load_settings
@@ -53,8 +54,8 @@ def test_destinations_may_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (notify.destinations[0].kind, notify.repeat_s) == ("teams", 0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"kind": "webhook"}, "url is missing: kind webhook needs url"),
         ({"kind": "webhook", "url": "ftp://a/a-secret-path"}, "http:// or https://"),

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide_runtime import price_table as module
 from ragtide_runtime.price_table import CallTokens, PriceTable, price_table
@@ -31,8 +32,8 @@ def cost(table: PriceTable, model: str, tokens: CallTokens = MILLION, at: dateti
     return None if price is None else price.cost_usd(tokens, at)
 
 
-@pytest.mark.parametrize(
-    ("model", "where", "dollars"),
+@for_each(
+    "model, where, dollars",
     [
         ("gpt-4o-mini", {"provider": "openai"}, 0.15 + 0.60),
         ("gpt-4o-mini-2024-07-18", {"provider": "openai"}, 0.15 + 0.60),
@@ -55,8 +56,8 @@ def test_known_models_have_their_list_price(
         assert found == pytest.approx(dollars)
 
 
-@pytest.mark.parametrize(
-    ("model", "where"),
+@for_each(
+    "model, where",
     [
         ("fake-gpt-2026-08-01", {"provider": "openai"}),
         ("gpt-4o-mini", {"provider": "ollama"}),  # a provider that is told and unknown
@@ -76,8 +77,8 @@ def test_a_price_that_is_not_certain_is_absent(table: PriceTable, model: str, wh
     assert table.price(model, **where) is None
 
 
-@pytest.mark.parametrize(
-    ("model", "url", "known"),
+@for_each(
+    "model, url, known",
     [
         ("gpt-4o-mini", "https://api.openai.com/v1/", True),
         ("gpt-4o-mini", "https://mine.openai.azure.com/openai", True),
@@ -99,7 +100,7 @@ def test_tokens_of_the_cache_are_cheaper_and_counted_once(table: PriceTable) -> 
     assert half == pytest.approx((plain + cached) / 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "tokens",
     [
         CallTokens(prompt=-1, completion=0),
@@ -204,7 +205,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@for_each("name", HOSTILE)
 def test_hostile_names_take_no_longer_than_others(table: PriceTable, name: str) -> None:
     """A regular expression that backtracks takes seconds for such names; a look-up takes milliseconds."""
     for provider in ("", "openai", "mistral", "google", "openrouter", name):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support.cases import for_each
 
 from ragtide_runtime.settings.quiet import DAYS, QuietSettings
 
@@ -42,8 +43,8 @@ def test_a_time_is_quiet_if_quiet_hours_of_today_or_yesterday_have_it(
     assert quiet.holds(at) == (had_by(wall.date()) or had_by(wall.date() - timedelta(days=1)))
 
 
-@pytest.mark.parametrize(
-    ("local", "expected"),
+@for_each(
+    "local, expected",
     [
         ("2026-11-20T21:59:59", False),
         ("2026-11-20T22:00:00", True),  # Friday
@@ -65,8 +66,8 @@ def test_whole_days_may_be_quiet() -> None:
     assert [quiet.holds(friday + timedelta(hours=12 * n)) for n in range(8)] == [False] * 2 + [True] * 4 + [False] * 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
+@for_each(
+    "fields, message",
     [
         ({"hours": "22-7"}, "hours"),
         ({"hours": "24:00-07:00"}, "hours"),

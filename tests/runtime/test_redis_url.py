@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
+from tests.support.cases import for_each
 
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
@@ -19,8 +20,8 @@ def closed_port() -> int:
     return port
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
+@for_each(
+    "url, shown",
     [
         ("redis://localhost:6379/0", "redis://localhost:6379/0"),
         ("redis://:s3cret@host:6379/0", "redis://***@host:6379/0"),

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide import AlertSubscriber, ConfigurationError, InteractionProducer
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -68,8 +69,8 @@ def test_a_wrong_file_is_a_clear_error(tmp_path: Path, text: str, words: str) ->
         load_settings()
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
+@for_each(
+    "name, value, words",
     [
         ("RAGTIDE_WORKER_BATCH", "many", "worker_batch"),
         ("RAGTIDE_ALERTS", "{not json", "cannot be read"),
@@ -85,7 +86,7 @@ def test_a_wrong_variable_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, name
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {"RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_SPEND_PER_DAY_USD": "-1", "RAGTIDE_JUDGE_API_KEY": "sk-secret"},
@@ -128,8 +129,8 @@ def test_the_judges_settings_come_from_the_environment_or_a_table(
     assert "sk-secret" not in repr(settings) + str(settings) + settings.model_dump_json()
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
+@for_each(
+    "name, kind",
     [
         (name, type(field.default))
         for name, field in Settings.model_fields.items()
@@ -149,8 +150,8 @@ def test_an_entry_is_not_taken_over_before_a_judge_has_had_its_time() -> None:
     assert Settings().worker_min_idle_s > Settings().judge.timeout_s
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
+@for_each(
+    "name, said",
     [
         ("RAGTIDE_LABELLER", "RAGTIDE_LABELLER is no setting: did you mean RAGTIDE_LABELER?"),
         ("ragtide_labeller", "ragtide_labeller is no setting: did you mean RAGTIDE_LABELER?"),
@@ -218,8 +219,8 @@ def test_what_kubernetes_sets_for_a_service_is_no_mistake(
     load_settings()
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "read"),
+@for_each(
+    "name, value, read",
     [
         ("RAGTIDE_JUDGE_FAMILIES", "trace", lambda s: s.judge.families == ("trace",)),
         ("RAGTIDE_JUDGE_FAMILIES", "trace, ragchecker", lambda s: s.judge.families == ("trace", "ragchecker")),
@@ -244,8 +245,8 @@ def test_lists_and_pairs_in_the_environment_may_be_written_with_commas(
     assert read(load_settings())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
+@for_each(
+    "name, value, said",
     [
         ("RAGTIDE_ALERTS", "{not json", "RAGTIDE_ALERTS cannot be read as JSON"),
         ("RAGTIDE_JUDGE", "gpt-5", "RAGTIDE_JUDGE cannot be read as JSON"),
@@ -257,10 +258,13 @@ def test_lists_and_pairs_in_the_environment_may_be_written_with_commas(
         ("RAGTIDE_PREFIX", "with space", "RAGTIDE_PREFIX: prefix may have letters, digits"),
         ("RAGTIDE_WINDOWS", "1 hour", "RAGTIDE_WINDOWS: windows is no window: write 1h"),
         ("RAGTIDE_BUDGET_PERIOD", "week", "RAGTIDE_BUDGET_PERIOD: budget.period is no duration: write one such as 30m"),
-        ("RAGTIDE_ALERTS", '[{"name": "d", "kind": "drift", "metric": "adherence"}]',
-         "RAGTIDE_ALERTS, rule 'd': metric is no metric with its family: write trace.adherence (got 'adherence')"),
+        (
+            "RAGTIDE_ALERTS",
+            '[{"name": "d", "kind": "drift", "metric": "adherence"}]',
+            "RAGTIDE_ALERTS, rule 'd': metric is no metric with its family: write trace.adherence (got 'adherence')",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_in_the_environment_names_the_variable_and_shows_the_form(
     name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

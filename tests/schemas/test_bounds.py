@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
@@ -50,7 +51,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("time", UNSET, ids=str)
+@for_each("time", UNSET)
 def test_a_time_that_was_never_set_counts_as_not_given(time: Any) -> None:
     before = utc_now()
     assert before <= RagInteraction(**INTERACTION, occurred_at=time).occurred_at <= utc_now()
@@ -62,7 +63,7 @@ def test_a_time_that_was_never_set_counts_as_not_given(time: Any) -> None:
     assert found.occurred_at == from_milliseconds(1700000000123)
 
 
-@pytest.mark.parametrize("time", WRONG)
+@for_each("time", WRONG)
 def test_a_time_outside_1970_to_2200_is_refused_in_words(time: str) -> None:
     with pytest.raises(InvalidEntryError, match="occurred_at must be a time from 1970 to 2200"):
         RagInteraction.from_fields({**INTERACTION, "occurred_at": time})
@@ -71,7 +72,7 @@ def test_a_time_outside_1970_to_2200_is_refused_in_words(time: str) -> None:
             MetricEvent.from_fields({**EVENT, field: time})
 
 
-@pytest.mark.parametrize("time", ["1970-01-01T00:00:00Z", "2200-01-01T02:00:00+02:00", "2026-11-21T00:00:00-12:00"])
+@for_each("time", ["1970-01-01T00:00:00Z", "2200-01-01T02:00:00+02:00", "2026-11-21T00:00:00-12:00"])
 def test_the_first_and_the_last_time_are_taken(time: str) -> None:
     assert RagInteraction(**INTERACTION, occurred_at=datetime.fromisoformat(time)).occurred_at.tzinfo is UTC
 
@@ -83,7 +84,7 @@ def test_an_entry_id_that_is_no_time_asks_for_one() -> None:
             RagInteraction.from_entry(entry_id, payload)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"latency_s": LATENCY_MAX_S * 1.01},
@@ -97,15 +98,14 @@ def test_an_entry_id_that_is_no_time_asks_for_one() -> None:
         {"scores": {"mine.x": 1e308}},
         {"gold_scores": {"mine.x": -1e308}},
     ],
-    ids=str,
 )
 def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InvalidEntryError, match=next(iter(change))):
         MetricEvent.from_fields({**EVENT, **change})
 
 
-@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
-@pytest.mark.parametrize(
+@for_each("base", [RagInteraction, MetricEvent])
+@for_each(
     "change",
     [
         {"session_id": 7},
@@ -118,7 +118,6 @@ def test_a_number_beyond_its_bound_is_refused(change: dict[str, Any]) -> None:
         {"turn": COUNTER_MAX + 1},
         {"turn": "first"},
     ],
-    ids=str,
 )
 def test_a_session_a_turn_a_user_and_a_cluster_have_bounds(
     base: type[RagInteraction] | type[MetricEvent], change: dict[str, Any]
@@ -137,7 +136,7 @@ def test_a_session_a_turn_a_user_and_a_cluster_are_absent_unless_given() -> None
     assert RagInteraction(**INTERACTION, turn=0).turn == 0
 
 
-@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
+@for_each("base", [RagInteraction, MetricEvent])
 def test_a_covariate_that_is_no_number_in_bounds_counts_as_not_given(
     base: type[RagInteraction] | type[MetricEvent],
 ) -> None:
@@ -156,8 +155,8 @@ def test_a_covariate_that_is_no_number_in_bounds_counts_as_not_given(
     assert base.decode(text.encode()).covariates == {"a": 1.0, "b": 0.0, "good": 3.0}
 
 
-@pytest.mark.parametrize("base", [RagInteraction, MetricEvent])
-@pytest.mark.parametrize("wrong", [[], "x", {"": 1.0}, {str(number): 1.0 for number in range(COVARIATES_MAX + 1)}])
+@for_each("base", [RagInteraction, MetricEvent])
+@for_each("wrong", [[], "x", {"": 1.0}, {str(number): 1.0 for number in range(COVARIATES_MAX + 1)}])
 def test_covariates_of_another_form_are_refused(base: type[RagInteraction] | type[MetricEvent], wrong: Any) -> None:
     fields = INTERACTION if base is RagInteraction else EVENT
     with pytest.raises(InvalidEntryError, match="covariates"):
@@ -176,7 +175,7 @@ def test_a_labeler_that_says_more_than_an_event_can_hold_still_gives_its_scores(
     assert (found.latency_s, found.cost_usd, found.prompt_tokens) == (LATENCY_MAX_S, COST_MAX_USD, TOKENS_MAX)
 
 
-@pytest.mark.parametrize("tokens", [REPLY_TOKENS_MAX + 1, 10**20, 1e308, "9", True])
+@for_each("tokens", [REPLY_TOKENS_MAX + 1, 10**20, 1e308, "9", True])
 def test_absurd_token_counts_of_a_judge_are_neither_cost_nor_spend(tokens: Any) -> None:
     reply = {"usage": {"prompt_tokens": tokens, "completion_tokens": 5}, "choices": [{"message": {"content": "{}"}}]}
     answer = read_reply(reply, CallPrice("settings", Price(input=1.0, output=1.0)))

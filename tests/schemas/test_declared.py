@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide import InvalidEntryError
@@ -28,8 +29,8 @@ def test_a_declaration_survives_the_wire_in_few_bytes() -> None:
     assert len(one.encode()) - len(event(0, {"mine.words": 5.0}).encode()) < 150
 
 
-@pytest.mark.parametrize(
-    ("declared", "said"),
+@for_each(
+    "declared, said",
     [
         ({"trace.adherence": {"lower": 0, "upper": 5}}, "one of ragtide's own metrics"),
         ({"words": {"lower": 0, "upper": 5}}, "declared"),

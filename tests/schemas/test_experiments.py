@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 from tests.support.experiment_plans import EVIDENCE, plan
 
 from ragtide_schemas import InvalidEntryError
@@ -28,8 +29,8 @@ def test_shards_differ_by_at_most_one_item_and_hold_all(size: int, shards: int) 
     assert min(sizes) >= 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@for_each(
+    "wrong, words",
     [
         ({"configs": [Config(name="a"), Config(name="a")]}, "configs has two named 'a'"),
         ({"metrics": [{"name": "own.x", "lower": 1, "upper": 0}]}, "the smaller first"),
@@ -45,7 +46,7 @@ def test_a_plan_that_cannot_be_is_refused(wrong: dict[str, Any], words: str) -> 
         plan(**wrong)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "entry",
     [
         Begun(plan=plan()),
@@ -61,8 +62,8 @@ def test_an_entry_of_the_log_survives_the_wire(entry: Begun | Command | Look | P
     assert decode_entry(entry.encode()) == entry
 
 
-@pytest.mark.parametrize(
-    ("payload", "words"),
+@for_each(
+    "payload, words",
     [
         (b'{"kind": "dance"}', "kind"),
         (b'{"kind": "command", "op": "stop"}', "needs a config"),
@@ -79,7 +80,7 @@ def test_what_anybody_writes_into_the_log_is_checked(payload: bytes, words: str)
         decode_entry(payload)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "payload",
     [
         b'{"kind": ["command"]}',

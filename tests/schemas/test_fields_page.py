@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
+from tests.support.cases import for_each
 
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.base import WireModel
@@ -15,7 +16,7 @@ def adapter(model: type[WireModel], name: str) -> TypeAdapter[Any]:
     return TypeAdapter(Annotated[field.annotation, field])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("model", EXAMPLES)
+@for_each("model", EXAMPLES)
 def test_every_field_has_an_example_that_is_valid(model: type[WireModel]) -> None:
     assert EXAMPLES[model].keys() == model.model_fields.keys()
     for name, example in EXAMPLES[model].items():

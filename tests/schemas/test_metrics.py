@@ -1,6 +1,7 @@
 import dataclasses
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide_schemas import METRICS, RAGTIDE_METRICS, Direction, Kind, MetricDefinition, range_of
 from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS, reference_results
@@ -8,7 +9,7 @@ from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS
 MINE = MetricDefinition("mine.length", 0.0, 50.0, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us")
 
 
-@pytest.mark.parametrize("metric", RAGTIDE_METRICS, ids=lambda metric: metric.name)
+@for_each("metric", RAGTIDE_METRICS)
 def test_every_metric_says_what_it_is(metric: MetricDefinition) -> None:
     assert METRICS[metric.name] == metric
     for text in (metric.meaning, metric.source, metric.definition):
@@ -43,7 +44,7 @@ def test_a_metric_that_cannot_be_is_refused_with_what_to_do(changes: dict[str, o
         dataclasses.replace(MINE, **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("result", REFERENCE_RESULTS, ids=lambda result: f"{result.name}, {result.dataset}")
+@for_each("result", REFERENCE_RESULTS)
 def test_published_results_are_of_known_metrics_and_in_range(result: object) -> None:
     for metric, mean in result.means.items():  # type: ignore[attr-defined]
         lower, upper = range_of(metric, None)

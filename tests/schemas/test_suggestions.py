@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.cases import for_each
 
 from ragtide_schemas.suggestions import closest, suggestion, unknown
 
@@ -14,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
+@for_each(
+    "name, meant",
     [
         ("shp", "shop"),
         ("shopp", "shop"),

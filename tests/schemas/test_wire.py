@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from redis.crc import key_slot
+from tests.support.cases import for_each
 from tests.support.models import INTERACTION, JSON
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
@@ -59,8 +60,8 @@ def test_any_json_object_is_an_interaction_or_a_clear_error(fields: dict[str, An
     assert error is None or 0 < len(error.detail) < 5000
 
 
-@pytest.mark.parametrize(
-    ("payload", "reason", "words"),
+@for_each(
+    "payload, reason, words",
     [
         (b"", Reason.NOT_JSON, "JSON"),
         (b"[]", Reason.INVALID, "a JSON array"),
@@ -204,8 +205,8 @@ def test_a_metric_event_refuses_impossible_numbers(change: dict[str, float]) -> 
         MetricEvent(**{**base, **change})
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"kind": "threshold"}, "needs target"),
         ({"kind": "threshold", "target": 0.5, "baseline": 0.5}, "use target"),

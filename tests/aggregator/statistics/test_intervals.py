@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide import interval
 from ragtide_aggregator.statistics.intervals import (
@@ -134,8 +135,8 @@ def test_the_correction_is_the_textbooks() -> None:
     assert finite_population_correction(1, 1) == 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
+@for_each(
+    "changes, words",
     [
         ({"strategy": "bayes"}, "normal, wilson, hoeffding"),
         ({"n": 0}, "n is 0"),

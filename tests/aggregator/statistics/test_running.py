@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.support.cases import for_each
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.statistics.moments import MomentTable
@@ -17,7 +18,7 @@ GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "inte
 VALUES = arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1))
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['name']}-{case['alpha']}")
+@for_each("case", GOLDEN)
 def test_the_running_sequence_equals_the_golden_values(case: dict[str, Any]) -> None:
     found = confidence_sequence("running", case["x"], confidence=1 - case["alpha"], v_opt=case["running_mean_v_opt"])
     at = np.array(case["at"]) - 1
@@ -148,8 +149,8 @@ def test_no_values_have_no_intervals() -> None:
     assert confidence_sequence("running", []).shape == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_each(
+    "arguments, words",
     [
         ({"name": "betting2"}, "running, empirical_bernstein"),
         ({"name": "empirical_bernstein", "confidence": float("nan")}, "confidence is nan"),

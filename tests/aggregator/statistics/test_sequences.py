@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.support.cases import for_each
 
 from ragtide import confidence_sequence
 
@@ -16,7 +17,7 @@ NAME = st.sampled_from(["running", "empirical_bernstein"])
 VALUES = arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1))
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['name']}-{case['alpha']}")
+@for_each("case", GOLDEN)
 def test_the_empirical_bernstein_sequence_equals_the_golden_values(case: dict[str, Any]) -> None:
     found = confidence_sequence("empirical_bernstein", case["x"], confidence=1 - case["alpha"])
     at = np.array(case["at"]) - 1

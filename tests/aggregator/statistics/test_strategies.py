@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from tests.support.cases import for_each
 
 from ragtide import confidence_sequence, interval
 from ragtide_aggregator.statistics.betting import BettingTable
@@ -26,7 +27,7 @@ def seen(strategy: str, values: Any, **how: Any) -> tuple[float, float, float]:
     return float(found.estimate[0]), float(found.lower[0]), float(found.upper[0])
 
 
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"{case['name']}-{case['alpha']}")
+@for_each("case", GOLDEN)
 def test_betting_equals_the_golden_values_to_one_grid_step(case: dict[str, Any]) -> None:
     at = np.array(case["at"]) - 1
     for key, population in (
@@ -37,8 +38,8 @@ def test_betting_equals_the_golden_values_to_one_grid_step(case: dict[str, Any])
         np.testing.assert_allclose(found[at], case[key], rtol=0, atol=1e-3 + 1e-12)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("case", GOLDEN[:6], ids=lambda case: f"{case['name']}-{case['alpha']}")
+@for_each("strategy", STRATEGIES)
+@for_each("case", GOLDEN[:6])
 def test_the_table_gives_what_the_functions_give(strategy: str, case: dict[str, Any]) -> None:
     x, confidence = np.array(case["x"][:200]), 1 - case["alpha"]
     _, *ends = seen(strategy, x, confidence=confidence)
@@ -165,8 +166,8 @@ def test_totals_are_projected_onto_the_population() -> None:
     )
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("wrong", [-1e-9, 1.0000001, float("nan"), float("inf")])
+@for_each("strategy", STRATEGIES)
+@for_each("wrong", [-1e-9, 1.0000001, float("nan"), float("inf")])
 def test_a_value_out_of_range_is_named_and_nothing_is_added(strategy: str, wrong: float) -> None:
     table = RunningIntervals(strategy, keys=1)
     table.update([0], [0.5])

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide_aggregator.statistics.windows import Panes, window
 
@@ -32,7 +33,7 @@ def test_what_comes_after_the_lateness_is_late() -> None:
     assert not panes.late(HOUR, HOUR + 10 * 60_000)
 
 
-@pytest.mark.parametrize("text", ["", "1", "h", "1w", "0h", "1h/0m", "1h/25m", "-1h", "1.5h"])
+@for_each("text", ["", "1", "h", "1w", "0h", "1h/0m", "1h/25m", "-1h", "1.5h"])
 def test_what_is_no_window_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="window"):
         window(text)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.consumers.judge.asking import TOWER, judge
+from tests.support.cases import for_each
 
 from ragtide.testing import JudgePrompt, Labels, Raw, ScriptedJudge
 from ragtide_consumers.labelers.judge.answers import parse
@@ -66,7 +67,7 @@ UNREAD = {
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("case", READ)
+@for_each("case", READ)
 def test_an_answer_is_read_without_a_guess(case: str) -> None:
     found = parse(READ[case], TRACE_SCHEMA)
     assert found is not None
@@ -76,7 +77,7 @@ def test_an_answer_is_read_without_a_guess(case: str) -> None:
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("case", UNREAD)
+@for_each("case", UNREAD)
 def test_what_is_no_answer_or_a_guess_is_not_read(case: str) -> None:
     found = parse(UNREAD[case], TRACE_SCHEMA)
     assert found is None or not any(isinstance(value, list) for value in found.fields.values())

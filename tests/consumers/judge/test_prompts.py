@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
+from tests.support.cases import for_each
 
 from ragtide import RagInteraction
 from ragtide.testing import JudgePrompt, Says, ScriptedJudge
@@ -41,7 +42,7 @@ PINNED = {
 }
 
 
-@pytest.mark.parametrize("version", PINNED)
+@for_each("version", PINNED)
 def test_a_prompt_that_changed_has_a_new_version(version: str) -> None:
     """If this fails: give the prompt a new version in `VERSIONS`, then pin its new digest here."""
     name, language, number = version.split(".")
@@ -73,7 +74,7 @@ VARIANTS_PINNED = {
 }
 
 
-@pytest.mark.parametrize("version", VARIANTS_PINNED)
+@for_each("version", VARIANTS_PINNED)
 def test_a_variant_that_changed_has_a_new_version(version: str) -> None:
     """If this fails: give the prompt a new version in `VERSIONS`, then pin its new digest here."""
     name, language, number = version.split(".")
@@ -93,7 +94,7 @@ def test_every_variant_is_pinned() -> None:
     assert {version.split(".")[0] for version in (*PINNED, *VARIANTS_PINNED)} == VERSIONS.keys() - {"history"}
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@for_each("name", VERSIONS)
 def test_both_languages_name_the_same_fields_and_keys(name: str) -> None:
     english, russian = (
         set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b|\"[a-z_]+\"", rules(name, language))) for language in ("en", "ru")

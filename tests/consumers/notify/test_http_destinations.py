@@ -7,6 +7,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.receiver import Receiver, ScriptedAnswer, destination, receiver
 from tests.support.told import told_of
 
@@ -131,27 +132,79 @@ async def test_a_name_that_turns_private_after_the_check_is_refused(
     assert len(server.received) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
-    ["10.1.2.3", "172.16.0.1", "192.168.1.1", "127.0.0.2", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
-     "255.255.255.255", "240.0.0.1", "::", "::1", "fe80::1%eth0", "fc00::1", "fd00:ec2::254", "fec0::1", "ff02::1",
-     "::ffff:10.0.0.1", "::ffff:a9fe:a9fe", "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "::127.0.0.1",
-     "2001:0:4136:e378:8000:63bf:f5ff:fffe", "2001:db8::1", "localhost", "", "2130706433",
-     # Python's own module calls these public before one patch release or another, or always.
-     "192.0.0.9", "192.0.0.192", "192.31.196.1", "192.52.193.1", "192.88.99.1", "192.175.48.1", "168.63.129.16",
-     "3fff::1", "2620:4f:8000::1", "2001:4:112::1", "2001:1::1", "2001:3::1", "2001:30::1", "64:ff9b::c000:c0",
-     "2002:c058:6301::1", "2001:0:a00:1:8000:63bf:a247:28dd", "2606:4700::5efe:a00:1", "2606:4700::200:5efe:7f00:1",
-     "5f00::1", "fe80::5efe:808:808", "::8.8.8.8", "::ffff:0:8.8.8.8"],
-)  # fmt: skip
+    [
+        "10.1.2.3",
+        "172.16.0.1",
+        "192.168.1.1",
+        "127.0.0.2",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "240.0.0.1",
+        "::",
+        "::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "fd00:ec2::254",
+        "fec0::1",
+        "ff02::1",
+        "::ffff:10.0.0.1",
+        "::ffff:a9fe:a9fe",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "::127.0.0.1",
+        "2001:0:4136:e378:8000:63bf:f5ff:fffe",
+        "2001:db8::1",
+        "localhost",
+        "",
+        "2130706433",
+        # Python's own module calls these public before one patch release or another, or always.
+        "192.0.0.9",
+        "192.0.0.192",
+        "192.31.196.1",
+        "192.52.193.1",
+        "192.88.99.1",
+        "192.175.48.1",
+        "168.63.129.16",
+        "3fff::1",
+        "2620:4f:8000::1",
+        "2001:4:112::1",
+        "2001:1::1",
+        "2001:3::1",
+        "2001:30::1",
+        "64:ff9b::c000:c0",
+        "2002:c058:6301::1",
+        "2001:0:a00:1:8000:63bf:a247:28dd",
+        "2606:4700::5efe:a00:1",
+        "2606:4700::200:5efe:7f00:1",
+        "5f00::1",
+        "fe80::5efe:808:808",
+        "::8.8.8.8",
+        "::ffff:0:8.8.8.8",
+    ],
+)
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "address",
-    ["93.184.216.34", "192.0.1.1", "2606:4700::1111", "2001:4860:4860::8888", "::ffff:93.184.216.34",
-     "64:ff9b::5db8:d822", "2002:808:808::1", "2001:0:4136:e378:8000:63bf:f7f7:f7f7"],
-)  # fmt: skip
+    [
+        "93.184.216.34",
+        "192.0.1.1",
+        "2606:4700::1111",
+        "2001:4860:4860::8888",
+        "::ffff:93.184.216.34",
+        "64:ff9b::5db8:d822",
+        "2002:808:808::1",
+        "2001:0:4136:e378:8000:63bf:f7f7:f7f7",
+    ],
+)
 def test_addresses_that_are_public(address: str) -> None:
     assert is_public(address)
 

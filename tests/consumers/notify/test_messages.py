@@ -3,8 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from tests.support.alerts import alert
+from tests.support.cases import for_each
 from tests.support.told import BEGAN, DIAGNOSIS, FIRED, RESOLVED, drift, mix_cause, told_of
 
 from ragtide_consumers.notify.messages import advises, text_of
@@ -53,7 +53,7 @@ def test_a_known_cause_says_where_the_change_is_with_shares_and_intervals() -> N
     assert "95% sure, from 900 interactions before and 400 since." in told
 
 
-@pytest.mark.parametrize("verdict", ["within", "both", "neither", "unresolved"])
+@for_each("verdict", ["within", "both", "neither", "unresolved"])
 def test_every_verdict_has_words(verdict: str) -> None:
     cause = mix_cause(verdict=verdict, carriers=("lang=de", "lang=fr", "lang=it", "lang=es"), spread="few")
     told = " ".join(text_of(told_of(drift(status="explained", cause=cause))).sentences)
@@ -61,8 +61,8 @@ def test_every_verdict_has_words(verdict: str) -> None:
     assert (concentrated in told) == (verdict in {"within", "both"})
 
 
-@pytest.mark.parametrize(
-    ("changes", "advised"),
+@for_each(
+    "changes, advised",
     [
         ({}, True),
         ({"observed_n": 30}, True),

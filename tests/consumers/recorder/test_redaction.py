@@ -17,6 +17,7 @@ from tests.consumers.recorder.running import (
     recording,
     settings_of,
 )
+from tests.support.cases import for_each
 from tests.support.conditions import until
 
 from ragtide import ConfigurationError, hashed_user_id
@@ -39,8 +40,8 @@ def redacted(text: str, *names: str) -> str:
     return Redaction(names or tuple(PATTERNS)).text(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("write to anna.b+x@mail.example.co.uk, please", "write to [email], please"),
         ("<иван@почта.рф>", "<[email]>"),
@@ -58,7 +59,7 @@ def test_what_is_found(text: str, expected: str) -> None:
     assert redacted(text) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "built in 1889, 2026-11-21 06:37:57",

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide_consumers.labelers.local.words import numbered
 from ragtide_consumers.redaction.patterns import PATTERNS, luhn
@@ -66,8 +67,8 @@ def test_a_megabyte_of_its_worst_case_takes_each_pattern_seconds() -> None:
     subprocess.run([sys.executable, __file__], check=True, timeout=LIMIT_S)
 
 
-@pytest.mark.parametrize("groups", [(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 6, 5), (4, 6, 4), (13,), (19,)])
-@pytest.mark.parametrize("separator", [" ", "-"])
+@for_each("groups", [(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 6, 5), (4, 6, 4), (13,), (19,)])
+@for_each("separator", [" ", "-"])
 def test_a_card_is_found_in_every_grouping(groups: tuple[int, ...], separator: str) -> None:
     card = _card(groups, separator, seed=7)
     text = f"1889 12{separator}{card}; 7 {card}"
@@ -92,7 +93,7 @@ def test_cards_beside_each_other_and_beside_other_numbers_are_all_found(
     assert PATTERNS["card"](" ; ".join(parts)) == (" ; ".join(expected), expected.count("[card]"))
 
 
-@pytest.mark.parametrize("local", [63, 64])
+@for_each("local", [63, 64])
 def test_of_a_name_longer_than_an_address_can_have_the_last_64_characters_are_taken(local: int) -> None:
     assert PATTERNS["email"](f"{'a' * local}@example.com, x@y.org@z.net") == ("[email], [email]@z.net", 2)
     assert PATTERNS["email"](f"{'a' * 66}@example.com") == ("aa[email]", 1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.offline.experiments.items import ITEM
+from tests.support.cases import for_each
 from tests.support.experiment_plans import plan
 
 from ragtide_offline.experiments import Answer
@@ -14,7 +15,7 @@ from ragtide_schemas import EarlierTurn
 from ragtide_schemas.experiments import Config
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         (["a"], "b"),
@@ -27,8 +28,8 @@ def test_an_answer_may_be_given_in_several_forms(value: object) -> None:
     assert answer_from(value) == Answer(["a"], "b")
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@for_each(
+    "value, words",
     [
         ("text", "return \\(documents, response\\)"),
         (None, "NoneType"),
@@ -61,13 +62,13 @@ def test_an_answer_has_the_cluster_of_its_item() -> None:
     assert made.cluster == "towers"
 
 
-@pytest.mark.parametrize(("documents", "response"), [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])
+@for_each("documents, response", [([1], "x"), ([""], "x"), (["a"], 3), (["a"], None)])
 def test_an_answer_of_another_type_is_a_failed_call(documents: list[Any], response: Any) -> None:
     with pytest.raises(AnswerError, match="cannot be scored"):
         interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
 
 
-@pytest.mark.parametrize(("documents", "response"), [([], "x"), (["a"], " "), ([], "")])
+@for_each("documents, response", [([], "x"), (["a"], " "), ([], "")])
 def test_an_empty_answer_is_an_outcome_and_no_failed_call(documents: list[Any], response: str) -> None:
     made = interaction_of(plan(), Config(name="c"), 0, item=ITEM, answer=Answer(documents, response), scores={})
     assert (made.nothing_retrieved, made.no_response) == (not documents, response != "x")

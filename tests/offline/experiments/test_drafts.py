@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.cases import for_each
 
 from ragtide_offline.experiments.drafts import Draft, draft_of, grid_of, permutation, plan_of, read_draft
 from ragtide_offline.experiments.errors import ExperimentError
@@ -75,8 +76,8 @@ def test_what_rapidfire_says_of_intervals_and_metrics_is_taken() -> None:
     assert (made.intervals.strategy, made.intervals.confidence, made.intervals.use_fpc) == ("wilson", 0.9, False)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@for_each(
+    "wrong, words",
     [
         # A setting under another name than the right one is never ignored.
         (

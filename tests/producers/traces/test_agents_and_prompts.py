@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.shapes.documents import Found
@@ -109,7 +110,7 @@ def test_the_messages_of_an_agent_have_its_question() -> None:
     assert only(root)[0] == QUESTION
 
 
-@pytest.mark.parametrize("streamed", ["", QUESTION])
+@for_each("streamed", ["", QUESTION])
 def test_the_message_of_a_workflow_may_be_its_input_as_json(streamed: str) -> None:
     given = [said("user", json.dumps({"input": streamed}))]
     workflow = {"gen_ai.operation.name": "invoke_workflow", "gen_ai.input.messages": given}
@@ -151,7 +152,7 @@ def test_instructions_of_the_system_are_no_document() -> None:
     assert (found.interaction, found.refusal) == (None, Refusal.NO_CONTENT)
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@for_each("number", [1, 2])
 def test_paragraphs_after_the_instructions_are_the_documents_if_they_are_as_many(number: int) -> None:
     query = {"gen_ai.retrieval.query.text": QUESTION, "gen_ai.retrieval.documents": IDS[:number]}
     system = said("system", "\n\n".join(["Answer only by the passages.", *TEXTS[:number]]))
@@ -159,8 +160,8 @@ def test_paragraphs_after_the_instructions_are_the_documents_if_they_are_as_many
     assert only(root)[1] == list(zip("ab", TEXTS, strict=True))[:number]
 
 
-@pytest.mark.parametrize(
-    ("prompt", "context"),
+@for_each(
+    "prompt, context",
     [
         ("Answer by these documents:\n{0}\n{1}\n\nQuestion: {q}", "{0}\n{1}"),
         ("You are helpful.\n\nContext:\n{0}\n\n{1}\n\nQuestion: {q}\nAnswer:", "{0}\n\n{1}"),
@@ -173,7 +174,7 @@ def test_paragraphs_after_the_instructions_are_the_documents_if_they_are_as_many
         ("{q}", None),
         ("", None),
     ],
-)  # fmt: skip
+)
 def test_the_context_in_a_prompt(prompt: str, context: str | None) -> None:
     filled = prompt.format(*TEXTS, q=QUESTION)
     assert context_in(filled, QUESTION, 2) == (None if context is None else context.format(*TEXTS))
@@ -209,8 +210,8 @@ LISTED = [{"page_content": text, "metadata": {}, "type": "Document"} for text in
 CALL = step("model", ANSWER, kind="LLM")
 
 
-@pytest.mark.parametrize(
-    ("name", "output"),
+@for_each(
+    "name, output",
     [
         ("retrieve", {"context": LISTED}),
         ("vector_search", {"question": QUESTION, "documents": TEXTS}),
@@ -229,15 +230,15 @@ def test_a_step_that_searches_with_a_retriever_inside_is_none_of_its_own() -> No
     assert [text for _, text in only(root)[1]] == TEXTS
 
 
-@pytest.mark.parametrize("name", ["search_and_answer", "semantic-search", "research"])
+@for_each("name", ["search_and_answer", "semantic-search", "research"])
 def test_a_step_with_the_answer_inside_is_no_retrieval(name: str) -> None:
     state = {"documents": LISTED, "answer": ANSWER}
     root = step(name, state, step("retrieve", {"context": LISTED}), CALL)
     assert only(root) == (QUESTION, [(None, text) for text in TEXTS], ANSWER)
 
 
-@pytest.mark.parametrize("name", ["generate_search_query", "rewrite_for_retrieval", "should_retrieve", "plan_search"])
-@pytest.mark.parametrize("kind", [{"openinference.span.kind": "CHAIN"}, {}])
+@for_each("name", ["generate_search_query", "rewrite_for_retrieval", "should_retrieve", "plan_search"])
+@for_each("kind", [{"openinference.span.kind": "CHAIN"}, {}])
 def test_a_step_around_a_retrieval_has_no_documents(name: str, kind: dict[str, str]) -> None:
     around = branch(name, {**kind, "output.value": "unlock bicycle"})
     root = step("graph", {"answer": ANSWER}, around, step("retrieve", {"context": LISTED}), CALL)
@@ -250,7 +251,7 @@ def test_an_earlier_response_that_quotes_a_document_stays_whole() -> None:
     assert without_documents(turns, [Found(TEXTS[0])]) == kept
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "Context:" * 200_000,
@@ -262,7 +263,6 @@ def test_an_earlier_response_that_quotes_a_document_stays_whole() -> None:
         ("context" + " " * 90 + "\n") * 20_000,
         "Question: " * 100_000 + "\n" * 100_000,
     ],
-    ids=range(8),
 )
 def test_hostile_texts_end(text: str) -> None:
     context_in(text, "Question:", 3)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from google.protobuf.json_format import MessageToDict
+from tests.support.cases import for_each
 
 from ragtide_producers.traces.interactions import Mapped, interactions_of
 from ragtide_producers.traces.options import MappingOptions
@@ -41,7 +41,7 @@ def expected(name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_capture_holds_the_expected_interactions_and_no_others(name: str) -> None:
     found = mapped(spans(name))
     assert [item.detail for item in found if item.interaction is None] == []
@@ -61,7 +61,7 @@ def test_a_capture_holds_the_expected_interactions_and_no_others(name: str) -> N
             assert {key: document[key] for key in known} == known
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_neither_order_nor_repeats_of_spans_matter(name: str) -> None:
     whole = spans(name)
     first = sorted(mapped(whole), key=lambda item: item.interaction_id)
@@ -71,7 +71,7 @@ def test_neither_order_nor_repeats_of_spans_matter(name: str) -> None:
         assert sorted(mapped(shuffled), key=lambda item: item.interaction_id) == first
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_the_json_of_a_request_holds_the_same_spans(name: str) -> None:
     for body in bodies(name):
         request = decode_request(body, "protobuf")
@@ -94,7 +94,7 @@ def _wire_spans(request: Any, fields: Any, of_resource: Any, of_scope: Any) -> A
     return resource.scope_spans[of_resource["scopeSpans"].index(of_scope)].spans
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_trace_without_its_model_call_is_no_interaction(name: str) -> None:
     without = [span for span in spans(name) if not _is_call(span)]
     assert mapped(without) == []

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.traces import branch, spans
 
 from ragtide_producers.ingest.telemetry import IngestTelemetry
@@ -66,7 +67,7 @@ def table_name() -> str:
     return table.name
 
 
-@pytest.mark.parametrize("call", [OPENINFERENCE, GENAI, LANGFUSE], ids=["openinference", "genai", "langfuse"])
+@for_each("call", [OPENINFERENCE, GENAI, LANGFUSE])
 def test_tokens_and_a_known_model_give_a_cost_with_the_table_it_is_from(call: Mapping[str, Any]) -> None:
     assert cost(call) == {"cost_usd": pytest.approx(EXPECTED), "cost_source": table_name()}
     assert cost(call) == cost(call)
@@ -83,7 +84,7 @@ def test_a_cost_that_the_trace_tells_is_not_computed() -> None:
     assert both == {"cost_usd": pytest.approx(0.25 + EXPECTED), "cost_source": f"{table_name()}, trace"}
 
 
-@pytest.mark.parametrize("told", [-1.0, float("nan"), float("inf"), 1e300, "much"])
+@for_each("told", [-1.0, float("nan"), float("inf"), 1e300, "much"])
 def test_an_impossible_cost_is_not_taken(told: object) -> None:
     assert cost({**OPENINFERENCE, "llm.cost.total": told})["cost_usd"] == pytest.approx(EXPECTED)
 
@@ -113,7 +114,7 @@ ABSENT: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "call"), ABSENT)
+@for_each("reason, call", ABSENT)
 def test_an_unknown_cost_is_absent_with_a_reason_and_not_a_part_of_a_sum(reason: str, call: Mapping[str, Any]) -> None:
     assert cost(call) == {"cost_absent": reason}
     assert cost(OPENINFERENCE, call) == {"cost_absent": reason}

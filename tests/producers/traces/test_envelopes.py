@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from tests.support.cases import for_each
 
 from ragtide_producers.errors import InvalidTracesError
 from ragtide_producers.traces.otlp import decode_request, spans_of
@@ -46,7 +47,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("body", SAME.values(), ids=SAME)
+@for_each("body", SAME.values())
 def test_the_same_spans_under_another_name_are_read(body: bytes) -> None:
     found = {(span.trace_id, span.span_id, span.name): span for span in spans_of(decode_request(body, "json"))}
     ((key, span),) = found.items()
@@ -67,13 +68,13 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize(("name", "body"), OTHER.items(), ids=OTHER)
+@for_each("name, body", OTHER.items())
 def test_another_format_is_named(name: str, body: Any) -> None:
     with pytest.raises(InvalidTracesError, match=name):
         decode_request(json.dumps(body).encode(), "json")
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"resourceSpans": []}'])
+@for_each("body", [b"{}", b'{"resourceSpans": []}'])
 def test_an_empty_request_is_no_mistake(body: bytes) -> None:
     assert list(spans_of(decode_request(body, "json"))) == []
     assert list(spans_of(decode_request(b"", "protobuf"))) == []
@@ -85,8 +86,8 @@ def with_texts(text: str) -> dict[str, Any]:
     return {"resourceSpans": [scopes(span)]}
 
 
-@pytest.mark.parametrize(
-    ("half", "mended"),
+@for_each(
+    "half, mended",
     [
         ("great \ud83d", "great \ufffd"),
         ("\ude00 great", "\ufffd great"),
@@ -109,7 +110,7 @@ def test_half_a_surrogate_is_mended_in_both_encodings(half: str, mended: str) ->
         assert span.attributes["k"][0].rstrip("_") == mended
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@for_each("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_the_encoding_and_the_ends_of_lines_change_nothing(encoding: str) -> None:
     one = json.dumps(with_texts("a\u2028b\x85c"), ensure_ascii=False)
     for body, count in ((one, 1), (f"{one}\r\n\n{one}\n", 2), (f"{one}\r{one}", 2)):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, event, spans
 
 from ragtide_producers.traces.explaining import explain_traces
@@ -293,7 +294,7 @@ WHOLE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("root", WHOLE.values(), ids=WHOLE)
+@for_each("root", WHOLE.values())
 def test_the_interaction_of_a_framework_is_read_from_its_own_names(root: Branch) -> None:
     assert read(root) == [(QUESTION, TEXTS, ANSWER)]
     reverse = list(reversed(spans(root)))
@@ -338,7 +339,7 @@ EMPTY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("root", EMPTY.values(), ids=EMPTY)
+@for_each("root", EMPTY.values())
 def test_a_search_that_found_nothing_is_an_interaction_without_documents(root: Branch) -> None:
     assert read(root) == [(QUESTION, [], ANSWER)]
 
@@ -381,7 +382,7 @@ NONE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("root", NONE.values(), ids=NONE)
+@for_each("root", NONE.values())
 def test_what_is_no_retrieval_makes_no_interaction(root: Branch) -> None:
     assert interactions_of(spans(root), MappingOptions()) == []
 
@@ -436,7 +437,7 @@ REASONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("root", "reason"), REASONS.values(), ids=REASONS)
+@for_each("root, reason", REASONS.values())
 def test_explain_names_the_cause(root: Branch, reason: str) -> None:
     (explained,) = explain_traces(spans(root), MappingOptions())
     assert explained.interactions == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.traces import Branch, branch, spans
 
 from ragtide_producers.traces.fields import Refusal
@@ -241,8 +242,8 @@ def test_no_interaction(root: Branch) -> None:
     assert found_in(root) == []
 
 
-@pytest.mark.parametrize(
-    ("root", "reason"),
+@for_each(
+    "root, reason",
     [
         (chain("ask", gap(), llm()), "truncated"),
         (
@@ -302,7 +303,7 @@ def test_a_service_without_a_name_needs_a_default() -> None:
     assert found.interaction.pipeline == "shop"
 
 
-@pytest.mark.parametrize("missing", [0, 1])
+@for_each("missing", [0, 1])
 def test_a_missing_parent_changes_nothing_but_its_own_content(missing: int) -> None:
     root = branch("POST /ask", {}, chain("ask", retriever(*TEXTS[:2]), llm()))
     whole = interactions_of(spans(root), MappingOptions())

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.producers.traces.test_shapes import ANSWER, QUESTION, TEXTS, chain, found_in, llm, retriever
+from tests.support.cases import for_each
 from tests.support.traces import Branch, branch
 
 from ragtide_producers.shapes.documents import Found
@@ -120,7 +121,7 @@ def with_attribute(value: Any) -> Branch:
     return branch(whole.name, {**whole.attributes, "ragtide.history": value}, *whole.children)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         [{"question": "Why?", "response": "So."}],
@@ -134,7 +135,7 @@ def test_the_attribute_wins(value: Any) -> None:
     assert history(with_attribute([])) == []
 
 
-@pytest.mark.parametrize("value", ["none", '[{"question": "Wh', 5, [5]])
+@for_each("value", ["none", '[{"question": "Wh', 5, [5]])
 def test_an_attribute_without_turns_is_refused_with_the_remedy(value: Any) -> None:
     (found,) = found_in(with_attribute(value))
     assert found.refusal is Refusal.INVALID

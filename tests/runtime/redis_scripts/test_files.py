@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.cases import for_each
 
 from ragtide_runtime.redis.keys import CheckpointField, OutboxField, ReplayField, TraceField
 from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
@@ -15,7 +15,7 @@ SHARED = sorted((FOLDER / "shared").glob("*.lua"))
 PACKAGES = ("runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@for_each("path", SCRIPTS)
 def test_a_script_begins_with_its_purpose_keys_arguments_and_reply(path: Path) -> None:
     header = path.read_text(encoding="utf-8").partition("\nlocal ")[0]
     assert re.match(r"-- [A-Z].*", header)
@@ -42,7 +42,7 @@ def test_every_shared_file_is_used() -> None:
     assert used == {path.stem for path in SHARED}
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+@for_each("path", SCRIPTS)
 def test_a_script_has_what_it_uses(path: Path) -> None:
     text = Lua(path.stem).text
     given = {name for name in NAMES if f"local {name} = " in text}
@@ -54,7 +54,7 @@ def test_a_script_has_what_it_uses(path: Path) -> None:
             assert all(f"local function {name}(" in text for name in functions)
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, *SHARED], ids=lambda path: path.stem)
+@for_each("path", [*SCRIPTS, *SHARED])
 def test_no_script_spells_the_name_of_a_field(path: Path) -> None:
     code = re.sub(r"--.*", "", path.read_text(encoding="utf-8"))
     fields = [f"'{field}'" for field in (*CheckpointField, *OutboxField, *ReplayField, *TraceField)] + [

@@ -5,7 +5,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-import pytest
+from tests.support.cases import for_each
 
 from ragtide_offline.corruptions.interactions import CORRUPTIONS
 from ragtide_schemas.fitness import SIGHTS
@@ -30,7 +30,7 @@ def texts_of(template: str) -> set[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@for_each("template", TEMPLATES)
 def test_every_text_of_a_template_has_a_translation(template: str) -> None:
     known = words("ru").catalogue
     missing = [
