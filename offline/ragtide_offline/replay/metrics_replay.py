@@ -30,10 +30,9 @@ from ragtide_schemas import MetricEvent
 
 from .counting import EntryCounts
 from .partition_replay import PartitionReplay, counted
-from .recorded_entries import RecordedEntries
+from .recorded_entries import AT_ONCE, RecordedEntries, applied_tables
 from .selection import Selection
 from .speed import ReplayPace, Speed
-from .table_replay import AT_ONCE, applied_tables
 
 COMMIT_S: Final = 2.0
 """Most seconds between two commits."""

@@ -40,6 +40,16 @@ class _Options(BaseModel):
     judge_model: str | None = None
 
 
+def open_recording(url: str, settings: Settings) -> Recording:
+    """Return the recording in a folder or at a URL.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    place = str(Path(url).expanduser().absolute()) if "://" not in url else url
+    return Recording.open(place, storage_options=settings.recorder.storage_options)
+
+
 def rules_of(file: Path) -> tuple[AlertRule, ...]:
     """Return the alert rules in a TOML file: its `[[alerts]]` tables.
 

@@ -11,12 +11,15 @@ from typing import Any
 import structlog
 
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.service.checkpoint import Checkpoint, checkpoint_of_fields
+from ragtide_aggregator.service.commit import CHECKPOINT_VERSION, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError
 from ragtide_aggregator.service.state_options import state_options
-from ragtide_aggregator.state.options import NO_WINDOWS
+from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, AlertRule, MetricEvent
@@ -24,12 +27,10 @@ from ragtide_schemas import Alert, AlertRule, MetricEvent
 from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
 from .counting import SCOPE_FIELDS, NothingSelectedError, count_selected
 from .evidence_curve import EvidenceCurve, EvidencePoint, FollowedRule, nearest_to_alarm
-from .memory_checkpoint import MemoryCheckpoint
 from .metrics_replay import ReplayProgress, Show
 from .partition_replay import PartitionReplay, counted
-from .recorded_entries import RecordedEntries
+from .recorded_entries import AT_ONCE, RecordedEntries, applied_tables
 from .selection import Selection
-from .table_replay import AT_ONCE, applied_tables
 
 log = structlog.get_logger("ragtide.replay")
 
@@ -60,9 +61,40 @@ class RuleTestResult:
         }
 
 
+class _MemoryCheckpoint:
+    """The fields that a committed step would leave in Redis, and the alerts.
+
+    Args:
+        streams: keys of the partition, for error messages.
+        options: of the state.
+    """
+
+    def __init__(self, streams: Streams, options: StateOptions) -> None:
+        self._streams = streams
+        self._options = options
+        self._fields: dict[str, bytes] = {}
+        self.alerts: dict[str, Alert] = {}
+        """Alerts by id, each in its latest state, in the order in which they fired."""
+
+    def load(self) -> Checkpoint:
+        """Return the checkpoint; an empty state at the start of the stream before the first step."""
+        return checkpoint_of_fields(self._streams, self._options, dict(self._fields))
+
+    async def write(self, step: Step) -> None:
+        """Write a step."""
+        self._fields.update(step.rows)
+        for name in step.gone:
+            self._fields.pop(name, None)
+        self._fields[CheckpointField.VERSION] = CHECKPOINT_VERSION
+        self._fields[CheckpointField.POSITION] = step.position.encode()
+        self._fields[CheckpointField.FEEDBACK_POSITION] = step.feedback_position.encode()
+        self._fields[CheckpointField.STEPS] = b"%d" % (step.before + 1)
+        self.alerts.update((alert.alert_id, alert) for alert in step.alerts)
+
+
 @dataclass(slots=True)
 class _Partition:
-    memory: MemoryCheckpoint
+    memory: _MemoryCheckpoint
     halving: Halving = field(default_factory=Halving)
     curve: EvidenceCurve | None = None
     part: PartitionReplay | None = None
@@ -121,7 +153,7 @@ class RuleTest:
         complete = True
         for streams in Layout(self._settings.prefix, count, self._settings.splits).all():
             own = options.of_partition(streams.partition, split=bool(self._settings.splits))
-            one = _Partition(MemoryCheckpoint(streams, own))
+            one = _Partition(_MemoryCheckpoint(streams, own))
             if self._followed is not None:
                 one.curve = EvidenceCurve(self._followed, total)
             self._partitions.append(one)

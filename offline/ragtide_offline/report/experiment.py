@@ -6,13 +6,13 @@ from datetime import datetime
 
 from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import NOTHING, Stated
+from ragtide_schemas.reference_results import reference_results
 
-from ..experiments.board import board
+from ..experiments.board import Board, board
 from .cautions import cautions_of, labeler_ids
-from .content import ExperimentReport
+from .content import ExperimentReport, PublishedMean, PublishedMeans
 from .findings import as_in_pairs, curves_of, failures_of, pairs_of, parameters_of
 from .items import ScoredItem, disputed, scored_items, texts_wanted, view, worst
-from .published import published_means
 from .reader import ReportedExperiment, Texts
 
 ITEMS = 10
@@ -82,5 +82,25 @@ def experiment_report(
         parameters=parameters_of(state),
         failures=failures_of(state),
         cautions=cautions_of(state, leaderboard, labelers, fit_for),
-        published=None if published is None else published_means(leaderboard, published),
+        published=None if published is None else _published_means(leaderboard, published),
     )
+
+
+def _published_means(board: Board, dataset: str) -> PublishedMeans | None:
+    """Return the published means of a data set for the metrics of the best config; None if no config has a score.
+
+    Raises:
+        ValueError: there are no published results of that data set.
+    """
+    results = reference_results(dataset)
+    if board.leader is None:
+        return None
+    ours = board.leader.estimates
+    means = [
+        PublishedMean(metric, result.name, result.means[metric], found.estimate, found.lower, found.upper)
+        for metric, found in ours.items()
+        if found.n and found.estimate is not None
+        for result in results
+        if metric in result.means
+    ]
+    return PublishedMeans(dataset, list(dict.fromkeys(result.source for result in results)), board.leader.name, means)

@@ -10,8 +10,7 @@ from redis.asyncio import Redis
 from rich.console import RenderableType
 
 from ragtide_offline.replay.back_test import RuleAlerts
-from ragtide_offline.replay.opening import open_recording
-from ragtide_offline.replay.plan import ReplayPlan, rules_of
+from ragtide_offline.replay.plan import ReplayPlan, open_recording, rules_of
 from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.speed import speed as speed_of

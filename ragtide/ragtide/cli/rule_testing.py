@@ -6,8 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ragtide_offline.replay.opening import open_recording
-from ragtide_offline.replay.plan import rules_of
+from ragtide_offline.replay.plan import open_recording, rules_of
 from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
 from ragtide_offline.replay.selection import selection
 from ragtide_roles.running import on_signal
