@@ -1,6 +1,6 @@
 """Memory and time that known interaction ids cost Redis: `python benchmarks/known_ids.py [--count 200000]`.
 
-The same ids are written twice to the same server: as releases before did, in two keys an interaction, and in buckets.
+The same ids are written twice to the same server: in two keys an interaction, and in buckets.
 Both are written as publishing and delivering write them, the owner for the dedupe window and the event for the feedback
 window; bytes are the growth of used_memory. Then it says what a deployment comes to at several rates.
 """

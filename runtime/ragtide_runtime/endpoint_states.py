@@ -32,7 +32,7 @@ class EndpointState:
     in_flight: int = field(default=0, compare=False)
     """Concurrent calls when the state was written: at its last change, or up to 15 seconds ago."""
     calls_allowed: int = field(default=0, compare=False)
-    """Most concurrent calls that the process allowed then; 0 if an older release wrote the state."""
+    """Most concurrent calls that the process allowed then."""
 
 
 async def read_endpoint_states(redis: Redis, prefix: str) -> dict[str, EndpointState]:

@@ -39,8 +39,7 @@ SCHEMA_VERSION = 1
 
 
 UNSAMPLED: set[str] = {"sampling_probability"}
-"""Fields that the JSON of an interaction that was not sampled leaves out: such entries stay as short as they were, and
-releases that do not know the field read them."""
+"""Fields that the JSON of an interaction that was not sampled leaves out, so that its entry stays short."""
 
 
 def _not_blank(text: str) -> str:

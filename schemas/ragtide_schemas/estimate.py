@@ -171,7 +171,6 @@ class Estimate(VersionedModel):
         """Lowest and highest possible value of the metric."""
         if self.lowest is not None and self.highest is not None:
             return self.lowest, self.highest
-        # Estimates of an older release have no range.
         return range_of(self.metric.removeprefix("rmse."), None)
 
     @property

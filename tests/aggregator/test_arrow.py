@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from tests.aggregator.test_columns import OPTIONS, drawn, one_by_one, outcome
@@ -55,17 +54,6 @@ def test_a_row_is_the_event_that_was_written() -> None:
     origins = columns_of(recorded(events)).source
     assert [origins.event(place) for place in range(len(events))] == events
     assert origins.interaction_id(5) == events[5].interaction_id
-
-
-def test_columns_that_are_not_there_hold_nothing() -> None:
-    events = traffic(1, 20, judged=0.0)
-    where = ["entry_id", "partition", "exact"]
-    few = [*where, "interaction_id", "pipeline", "occurred_at", "labeled_at", "labeler", "labeler_version", "profile"]
-    columns = columns_of(recorded(events).select([*few, "scores.trace.adherence"]))
-    assert list(columns.scores) == ["trace.adherence"]
-    assert not columns.row_wise.any()
-    assert not np.any(columns.population_size)
-    assert AggregatorState(OPTIONS).apply_columns(columns) == []
 
 
 def test_an_empty_table_is_no_events() -> None:

@@ -258,27 +258,10 @@ def test_a_judges_scores_are_in_the_cluster_of_their_interaction_that_fills_it()
     assert (sums.count[0], sums.n[0], sums.sizes[0]) == (20, 80, 320)
 
 
-def test_pairs_of_an_older_checkpoint_count_as_single_ones() -> None:
-    events = sessions(200)
-    state = apply(AggregatorState(OPTIONS), flat(events))
-    fields = dict(state.take_changes().rows)
-    for name in fields:
-        if name.startswith(CheckpointField.PAIR):
-            fields[name] = fields[name][: PairTable.SIZE]
-    older = AggregatorState.from_fields(OPTIONS, fields)
-    single = apply(AggregatorState(StateOptions()), flat(events))
-    for name in ("lower", "upper"):
-        assert getattr(of(older, "weighted"), name) == pytest.approx(getattr(of(single, "weighted"), name), rel=1e-3)
-    more = sessions(10, seed=2)
-    assert of(apply(older, flat(more)), "weighted").n > of(single, "weighted").n
-    assert of(apply(state, flat(more)), "weighted").n == of(older, "weighted").n
-
-
-def test_an_open_cluster_of_the_older_version_has_no_pairs() -> None:
+def test_an_open_cluster_of_another_version_is_refused() -> None:
     names = ShortNames(), ShortNames()
-    for version in (1, 2):
-        data = bytes([version]) + cluster_to_bytes(OpenCluster(5, 7, 9, 8, 0), *names)[1:]
-        assert cluster_from_bytes(5, data, *names) == OpenCluster(5, 7, 9, 8, 0)
+    data = cluster_to_bytes(OpenCluster(5, 7, 9, 8, 0), *names)
+    assert cluster_from_bytes(5, data, *names) == OpenCluster(5, 7, 9, 8, 0)
     with pytest.raises(ValueError, match="version"):
         cluster_from_bytes(5, b"\x09" + data[1:], *names)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from redis.asyncio import Redis
 from tests.aggregator.test_arrow import recorded
 from tests.aggregator.test_columns import OPTIONS, in_columns, one_by_one, outcome
 from tests.support.event_columns import columns_of
@@ -16,11 +15,9 @@ from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import tables_to_columns as arrow
-from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Direction, JudgedScores, Kind, Measure, MetricDeclaration, MetricEvent
 
@@ -236,7 +233,7 @@ MEASURE = Measure("2", 0.0, 1000.0, Direction.LOWER, Kind.DISTRIBUTIVE)
 BUILT_IN = EstimateKey("shop", None, None, METRIC, "ragbench", "local", "1")
 
 
-def test_keys_of_ragtides_own_metrics_are_written_as_before() -> None:
+def test_keys_of_ragtides_own_metrics_have_no_declaration() -> None:
     assert BUILT_IN.encode() == '["shop",null,null,"trace.adherence","ragbench","local","1"]'
     pair = PairKey(BUILT_IN, "judge", "1", "ragbench")
     assert pair.encode() == f'[{BUILT_IN.encode()},"judge","1","ragbench"]'
@@ -245,23 +242,3 @@ def test_keys_of_ragtides_own_metrics_are_written_as_before() -> None:
         assert EstimateKey.decode(key.encode()) == key
         assert PairKey.decode(PairKey(key, "judge", "1", "p").encode()).proxy == key
     assert json.loads(mine.encode())[-1] == ["2", 0.0, 1000.0, "lower", "distributive"]
-
-
-async def test_a_checkpoint_of_the_version_before_keeps_what_has_a_unit(async_redis: Redis) -> None:
-    rules = (AlertRule(name="long", kind="drift", metric=WORDS, baseline=0.3, run_length=100),)
-    options = StateOptions(rules=rules)
-    # Without a declaration a key is as version 2 wrote it: its range was known to one process only.
-    fields = stored(state_of([event(number, {METRIC: 0.5, WORDS: 0.12}) for number in range(10)], options))
-    fields = {name: data for name, data in fields.items() if not name.startswith("season:")}
-    streams = Streams("ragtide", 0)
-    mapping: dict[Any, Any] = {**fields, "version": b"2", "position": b"9-0"}
-    await async_redis.hset(streams.checkpoint, mapping=mapping)
-    checkpoint = await load_checkpoint(async_redis, streams, options)
-    assert {e.metric for e in estimates(checkpoint.state)} == {METRIC, "labeling.latency_s"}
-    assert checkpoint.position == "9-0"
-    gone = checkpoint.state.take_changes().gone
-    assert len(gone) == 3
-    assert all(WORDS in name for name in gone)
-    # Written by this version, the same key is a score between 0 and 1.
-    await async_redis.hset(streams.checkpoint, "version", b"3")
-    assert found((await load_checkpoint(async_redis, streams, options)).state)[0].estimate == pytest.approx(0.12)

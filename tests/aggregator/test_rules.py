@@ -8,10 +8,7 @@ from tests.support.cases import for_each
 from tests.support.metric_events import START, adherence, beta, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.alerts.rule_state import RuleState
-from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
-from ragtide_aggregator.statistics.drift import DetectorTable
 from ragtide_schemas import MetricEvent
 
 pytestmark = pytest.mark.simulation
@@ -281,12 +278,6 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
 def test_a_rule_that_makes_no_sense_is_refused_with_what_to_do(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         rule(**fields)
-
-
-def test_the_state_of_a_rule_has_the_name_that_a_checkpoint_of_19de231_gave_it() -> None:
-    one = AlertRule(name="a", kind="drift", metric="trace.adherence", baseline=0.5)
-    key = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "local", "1")
-    assert '"5b97eebc5cba1645"' in RuleState(one, key, DetectorTable()).field
 
 
 def test_the_severity_of_a_rule_is_on_its_alerts_and_stays_until_they_resolve() -> None:

@@ -228,7 +228,6 @@ def test_partitions_of_a_split_pipeline_merge_their_weights(options: StateOption
 
 
 def test_a_checkpoint_without_weights_goes_on_with_weights() -> None:
-    """An aggregator of the release before wrote the checkpoint; then sampling begins."""
     before = applied(adherence(beta(0.6, 200, 1)))
     fields = dict(before.take_changes().rows)
     state = AggregatorState.from_fields(OPTIONS, fields)

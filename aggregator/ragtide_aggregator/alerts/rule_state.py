@@ -156,9 +156,7 @@ class RuleState:
     @cached_property
     def field(self) -> str:
         """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
-        # Rules once had a choice of detectors; with this part the digest equals that of older checkpoints.
-        definition = self.rule.definition.removesuffix(b"}") + b',"detector":"e_detector"}'
-        digest = blake2b(definition, digest_size=8).hexdigest()
+        digest = blake2b(self.rule.definition, digest_size=8).hexdigest()
         return json.dumps([self.rule.name, digest, *self.key.parts()], ensure_ascii=False, separators=(",", ":"))
 
     @property

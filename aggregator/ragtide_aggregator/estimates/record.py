@@ -4,8 +4,6 @@ from typing import Any
 
 from ragtide_schemas import Estimate, from_milliseconds
 from ragtide_schemas.fitness import fit_for
-from ragtide_schemas.limits import NAME_MAX_CHARS
-from ragtide_schemas.printable import printable
 
 from ..statistics.strategies import ANYTIME_VALID
 from .trends import MeasuredView
@@ -27,9 +25,8 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
     seen = numbers.n + numbers.n_absent
     strategy = (mean.strategy if mean is not None else "") or found.method.strategy
     known: dict[str, Any] = {
-        # A checkpoint of an older release may hold names that are rejected today; they must not end its reader.
-        "pipeline": printable(key.pipeline)[:NAME_MAX_CHARS],
-        "segment": None if key.segment is None else printable(key.segment),
+        "pipeline": key.pipeline,
+        "segment": key.segment,
         "run": key.run,
         "metric": metric,
         "metric_version": None if key.measure is None else key.measure.version,

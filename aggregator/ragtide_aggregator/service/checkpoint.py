@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Final, cast
 
-import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entry_ids import START, order
@@ -15,10 +14,7 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ..errors import CheckpointError, DamagedFieldError
 from ..state.feedback import PendingFeedback
 from ..state.state import AggregatorState, StateOptions
-from ..state.upgrade import VERSION_BEFORE, upgraded
 from .commit import CHECKPOINT_VERSION
-
-log = structlog.get_logger("ragtide.aggregator")
 
 FIELDS_AT_ONCE: Final = 5000
 """About how many fields of a checkpoint one command reads; more would block Redis for too long."""
@@ -68,21 +64,11 @@ def checkpoint_of_fields(streams: Streams, options: StateOptions, fields: Mappin
         CheckpointError: another version of ragtide wrote the checkpoint, or one of its fields is damaged.
     """
     version = fields.get(CheckpointField.VERSION, CHECKPOINT_VERSION)
-    dropped: list[str] = []
     try:
-        if version == VERSION_BEFORE:
-            fields, dropped = upgraded(fields)
-            version = CHECKPOINT_VERSION
-            if dropped:
-                log.warning(
-                    "numbers of metrics of your own are dropped: the older version did not store their range",
-                    checkpoint=streams.checkpoint,
-                    fields=len(dropped),
-                )
         if version != CHECKPOINT_VERSION:
             raise ValueError(f"version {version.decode()}")  # noqa: TRY301 - one message for every unreadable field
         return Checkpoint(
-            state=AggregatorState.from_fields(options, fields, gone=dropped),
+            state=AggregatorState.from_fields(options, fields),
             position=_position(fields, CheckpointField.POSITION),
             feedback_position=_position(fields, CheckpointField.FEEDBACK_POSITION),
             steps=int(fields.get(CheckpointField.STEPS, b"0")),

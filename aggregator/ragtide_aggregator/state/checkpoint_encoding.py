@@ -133,8 +133,7 @@ def _load_estimates(table: StateTable, stored: list[tuple[str, bytes]]) -> None:
                 table.rows.load(row, data)
                 table.moments.load(row, data[ROW_SIZE:_END])
     for row, (name, data) in zip(rows, stored, strict=True):
-        # Earlier releases knew no weights.
-        if len(data) > _END:
+        if len(data) > _END:  # values of the row were sampled from the traffic
             with reading(CheckpointField.ESTIMATE + name):
                 table.weights.sums.load(row, data[_END:])
 

@@ -12,11 +12,8 @@ from ..events.keys import EstimateKey, PairKey
 from ..statistics.batches import Floats, Rows
 from .open_clusters import ClusterEvent, OpenCluster
 
-VERSION: Final = 2
-"""Version of the bytes of an open cluster; those of version 1 have no pairs."""
-
-SAMPLED_VERSION: Final = 3
-"""Version of the bytes of an open cluster with a sampled interaction, which earlier releases cannot read."""
+VERSION: Final = 4
+"""Version of the bytes of an open cluster."""
 
 _CLUSTER: Final = struct.Struct("<BQqQHI")
 _EVENT: Final = struct.Struct("<qHIB")
@@ -58,8 +55,7 @@ class ShortNames:
 def cluster_to_bytes(cluster: OpenCluster, values: ShortNames, pairs: ShortNames) -> bytes:
     """Return an open cluster as bytes, exactly; given the names of the rows of values and of pairs."""
     head = (cluster.number, cluster.deadline_ms, cluster.touched, cluster.interactions, len(cluster.events))
-    sampled = any(event.probability < 1 for event in cluster.events)
-    parts = [_CLUSTER.pack(SAMPLED_VERSION if sampled else VERSION, *head)]
+    parts = [_CLUSTER.pack(VERSION, *head)]
     for event in cluster.events:
         name = event.interaction_id.encode(errors="surrogatepass")
         flags = _HAS_COSTS * (event.costs is not None) | _HAS_PAIRS * (event.pairs.size > 0) | _IS_LATE * event.late
@@ -86,7 +82,7 @@ def cluster_from_bytes(code: int, data: bytes, values: ShortNames, pairs: ShortN
 
     Raises: ValueError if the bytes were written by another version.
     """
-    if data[0] not in (1, VERSION, SAMPLED_VERSION):
+    if data[0] != VERSION:
         raise ValueError(f"an open cluster has version {data[:1].hex()}")
     _, number, deadline_ms, touched, interactions, count = _CLUSTER.unpack_from(data)
     cluster = OpenCluster(code, number, deadline_ms, touched, interactions)

@@ -65,16 +65,12 @@ class PairRows:
 
     def begin_clusters(self, scope: Scope) -> None:
         """Take note that the interactions of a pipeline and run count in clusters: all pairs so far are single ones."""
-        rows = self._begin(scope)
-        self._changed.update(rows)
-
-    def _begin(self, scope: Scope) -> list[int]:
         self._scopes.add(scope)
         rows = [row for row, key in enumerate(self.keys) if _scope(key) == scope and row not in self._clustered]
         for row in rows:
             self._closed.begin(row, self._table, row)
         self._clustered.update(rows)
-        return rows
+        self._changed.update(rows)
 
     def close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
         """Add the pairs of closed clusters.
@@ -171,13 +167,9 @@ class PairRows:
             self._clustered.add(row)
 
     def loaded(self, scopes: Collection[Scope]) -> None:
-        """Complete the rows after all are loaded: in these scopes, and in no others, interactions count in clusters.
-
-        Pairs of a checkpoint without their clusters, which an older release wrote, count as single ones.
-        """
+        """Complete the rows after all are loaded: in these scopes, and in no others, interactions count in clusters."""
         self._clustered = {row for row in self._clustered if _scope(self.keys[row]) in scopes}
-        for scope in scopes:
-            self._begin(scope)
+        self._scopes.update(scopes)
 
 
 def _scope(key: PairKey) -> Scope:

@@ -137,8 +137,7 @@ class KeyRows:
         """Set a row to what `to_bytes` returned, at the beginning of the data."""
         *counts, updated_ms, self.population[row] = _ROW.unpack_from(data)
         self.counts[:, row] = counts
-        # An older release accepted times that are refused now.
-        self.updated_ms[row] = min(max(updated_ms, 0), LATEST_MS)
+        self.updated_ms[row] = updated_ms
         self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))
 
     def load_rows(self, rows: Rows, data: bytes) -> None:
@@ -147,9 +146,7 @@ class KeyRows:
         # A count above 2^63 becomes negative here, and so impossible.
         self.counts[:, rows] = found["counts"].T
         self.population[rows] = found["population"]
-        # An older release accepted times that are refused now.
-        times_ms = np.clip(found["updated_ms"], 0, LATEST_MS)
-        self.updated_ms[rows] = times_ms
-        for row, time_ms in zip(rows.tolist(), times_ms.tolist(), strict=True):
+        self.updated_ms[rows] = found["updated_ms"]
+        for row, time_ms in zip(rows.tolist(), found["updated_ms"].tolist(), strict=True):
             key = self.keys[row]
             self.advance(key.pipeline, key.run, time_ms)

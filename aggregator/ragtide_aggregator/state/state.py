@@ -319,10 +319,8 @@ class AggregatorState:
         return changes
 
     @classmethod
-    def from_fields(
-        cls, options: StateOptions, fields: Mapping[str, bytes], *, gone: Sequence[str] = ()
-    ) -> "AggregatorState":
-        """Return the state in the fields of a checkpoint; `gone` names further fields to remove.
+    def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> "AggregatorState":
+        """Return the state in the fields of a checkpoint.
 
         The state of a removed or changed rule is dropped; if its alert is firing, the alert resolves. Panes of another
         length than now are dropped as well.
@@ -331,7 +329,7 @@ class AggregatorState:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
-        state._gone = [*gone, *load(state._table, fields)]
+        state._gone = load(state._table, fields)
         return state
 
     def set_fields(self, fields: Mapping[str, bytes]) -> None:

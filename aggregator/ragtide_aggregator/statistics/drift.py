@@ -35,11 +35,6 @@ VERSION: Final = 3
 _HEAD = struct.Struct("<B7d")
 _FLOATS = 6 * BETS
 _SIZE = _HEAD.size + (_FLOATS + BETS) * 8
-# Before clusters: without the number of clusters in totals and starts.
-_OLD_VERSION = 2
-_OLD_HEAD = struct.Struct("<B6d")
-_OLD_FLOATS = 5 * BETS
-_OLD_SIZE = _OLD_HEAD.size + (_OLD_FLOATS + BETS) * 8
 _CAPACITY = 16
 
 
@@ -316,8 +311,6 @@ class DetectorTable:
 
         Raises: ValueError if the bytes were written by another version, or a number is not finite.
         """
-        if len(data) == _OLD_SIZE and data[0] == _OLD_VERSION:
-            data = _of_single_values(data)
         if len(data) != _SIZE or data[0] != VERSION:
             raise ValueError(f"a drift detector has version {data[:1].hex() or 'none'} and {len(data)} bytes")
         _, rising, self._limit[row], self._cost[row], *totals = _HEAD.unpack_from(data)
@@ -332,16 +325,6 @@ class DetectorTable:
         parts = (self._limit[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
         if not all(np.isfinite(part).all() for part in parts):
             raise ValueError("a number of a drift detector is not finite")
-
-
-def _of_single_values(data: bytes) -> bytes:
-    """Return the bytes of a row as they are now from bytes of the version before, when each value was by itself."""
-    _, *head = _OLD_HEAD.unpack_from(data)
-    floats = np.frombuffer(data, "<f8", _OLD_FLOATS, _OLD_HEAD.size)
-    starts = floats[2 * BETS :].reshape(BETS, 3)
-    starts = np.concatenate([starts, starts[:, :1]], axis=1)
-    rest = floats[: 2 * BETS].tobytes() + starts.tobytes() + data[_OLD_HEAD.size + _OLD_FLOATS * 8 :]
-    return _HEAD.pack(VERSION, *head, head[3]) + rest
 
 
 class _Path:

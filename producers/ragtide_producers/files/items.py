@@ -124,9 +124,8 @@ def digest(items: Sequence[Item]) -> str:
     """Return 32 hexadecimal digits that change whenever an item or the order of the items changes."""
     made = blake2b(digest_size=16)
     for item in items:
-        fields = [item.item_id, item.question, item.reference_answer, dict(item.segments), dict(item.metadata)]
-        if item.cluster is not None:  # earlier releases knew no clusters, and their experiments go on
-            fields.append(item.cluster)
+        mappings = [dict(item.segments), dict(item.metadata)]
+        fields = [item.item_id, item.question, item.reference_answer, *mappings, item.cluster]
         # ASCII JSON contains no line feed, so two different lists of items never give the same bytes.
         made.update(json.dumps(fields, sort_keys=True).encode() + b"\n")
     return made.hexdigest()

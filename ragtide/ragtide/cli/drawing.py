@@ -96,7 +96,6 @@ def direction_of(estimate: Estimate) -> Direction:
     """Return the direction in which the metric of an estimate gets better."""
     if estimate.direction is not None:
         return estimate.direction
-    # Estimates of an older release have no direction.
     definition = METRICS.get(estimate.metric)
     if estimate.metric.startswith("rmse."):
         return Direction.LOWER

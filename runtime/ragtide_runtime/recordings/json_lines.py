@@ -24,17 +24,14 @@ SOURCE_ENTRY: Final = "interaction_entry_id"
 ENTRY_LINE_BYTES: Final = 2 * ENTRY_MAX_BYTES
 """Most bytes of an entry's line: a model with its defaults as JSON is hardly longer than the entry."""
 
-UNSTATED_BYTES: Final = 1 << 30
-"""Most unpacked bytes of a file whose manifest, of an earlier release, does not state its size."""
-
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Bounds of a file from its manifest, because a small compressed file can unpack to a huge file."""
 
     lines: int
-    bytes: int = UNSTATED_BYTES
-    line_bytes: int = UNSTATED_BYTES
+    bytes: int
+    line_bytes: int
 
 
 def lines_of(rows: Iterable[dict[str, Any]]) -> bytes:

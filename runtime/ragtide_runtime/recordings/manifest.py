@@ -73,7 +73,7 @@ class RecordedFile(_Stored):
     last_at: datetime | None = None
     bytes: Natural
     unpacked_bytes: Natural | None = None
-    """Bytes of a `jsonl` file before compression; None in recordings of earlier releases."""
+    """Bytes of a `jsonl` file before compression; None for a `parquet` file."""
     sha256: str
     void_after: EntryId | None = None
     """Redis lost the entries after this entry, so they do not count; None if no entry was lost."""
@@ -83,6 +83,8 @@ class RecordedFile(_Stored):
         """Refuse any other path, because retention removes the files that a manifest names, and readers read them."""
         if self.unreadable != (self.pipeline is None):
             raise ValueError("unreadable and pipeline contradict each other: unreadable entries have no pipeline")
+        if (self.unpacked_bytes is None) != (self.format == "parquet"):
+            raise ValueError("unpacked_bytes is the size of a jsonl file before compression: give it for such a file")
         begin = data_path(self.kind, self.day, self.pipeline, self._name_begins())
         rest = self.path.removeprefix(begin)
         if rest == self.path or re.fullmatch(rf"[A-Za-z0-9]{{1,16}}{re.escape(SUFFIXES[self.format])}", rest) is None:

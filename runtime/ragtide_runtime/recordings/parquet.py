@@ -156,11 +156,7 @@ def _values(codec: Codec, column: Any) -> list[Any]:
 
 
 def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
-    """Return the tables of a step as one table, in the order of the stream, with the columns of scores in `in_order`.
-
-    A column that a file of an earlier release does not have is empty.
-    """
-    tables = [_with_every_column(kind, table) for table in tables]
+    """Return the tables of a step as one, in the order of the stream, with the columns of scores in `in_order`."""
     if len(tables) == 1:
         return tables[0]
     table = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
@@ -169,13 +165,6 @@ def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
         fixed += in_order([tuple(name for name in one.column_names if name.startswith(f"{field}.")) for one in tables])
     table = table.select([*fixed, EXACT])
     return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
-
-
-def _with_every_column(kind: EntryKind, table: Any) -> Any:
-    for name, codec in COLUMNS[kind].items():
-        if name not in table.column_names:
-            table = table.append_column(name, array_of(codec, [None] * table.num_rows))
-    return table
 
 
 def between(table: Any, since_ms: int | None, until_ms: int | None, void_after: tuple[int, int] | None) -> Any:

@@ -252,9 +252,9 @@ def _check(file: RecordedFile, data: bytes) -> None:
 
 
 def _sizes(file: RecordedFile) -> json_lines.Sizes:
-    stated = json_lines.UNSTATED_BYTES if file.unpacked_bytes is None else file.unpacked_bytes
-    line_bytes = stated if file.unreadable else json_lines.ENTRY_LINE_BYTES
-    return json_lines.Sizes(lines=file.count, bytes=stated, line_bytes=line_bytes)
+    assert file.unpacked_bytes is not None  # noqa: S101 - for the type checker: a `jsonl` file states its size
+    line_bytes = file.unpacked_bytes if file.unreadable else json_lines.ENTRY_LINE_BYTES
+    return json_lines.Sizes(lines=file.count, bytes=file.unpacked_bytes, line_bytes=line_bytes)
 
 
 def _void(file: RecordedFile) -> tuple[int, int] | None:

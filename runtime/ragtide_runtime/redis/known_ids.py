@@ -11,7 +11,7 @@ Both are found by a digest of 10 bytes and hold one entry id of 8 bytes. Both ha
   there is no such group yet. A group that becomes too long makes the next group in turn split in two.
 
 An entry id that does not fit into 8 bytes (48 bits of time, 16 bits of number) has a key of its own, the first of the
-keys of an interaction. Earlier releases stored every id in this way; those keys count until they expire.
+keys of an interaction.
 
 Two ids with the same digest and shard (86 bits) count as the same id. With 57 million known ids (586 a second for a day
 and an eighth) that happens to a publication with probability 7e-19: once in 70 million years at that rate.

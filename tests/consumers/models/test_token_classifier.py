@@ -164,7 +164,7 @@ async def test_a_specimen_keeps_spans_but_those_that_redaction_moves(folder: Pat
     assert {span.sentence for span in labels.unsupported_spans} == {"a"}
 
 
-def test_a_specimen_without_spans_is_written_as_older_releases_read_it() -> None:
+def test_a_specimen_without_spans_has_no_field_for_them() -> None:
     made = event(1, {"trace.adherence": 0.0})
     labels = SentenceLabels(relevant=None, utilized=None, n_document_sentences=1)
     one = specimen(

