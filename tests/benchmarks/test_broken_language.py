@@ -22,6 +22,7 @@ def program() -> ModuleType:
     return modules["broken_language"]
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("language", "most"), [("en (RAGBench)", 25), ("de", 50), ("fr", 60)])
 def test_the_alert_comes_soon_and_only_after_a_change(program: ModuleType, language: str, most: int) -> None:
     rows = (

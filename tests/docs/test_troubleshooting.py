@@ -2,15 +2,13 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 from tests.support.cases import for_each
+from tests.support.modules import ROOT, modules
 
 pytestmark = pytest.mark.pure
 
-ROOT = Path(__file__).parents[2]
-ROOTS = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 PAGE = ROOT / "docs" / "troubleshooting.md"
 GAP = "\N{SYMBOL FOR NULL}"
 
@@ -24,13 +22,7 @@ def template(node: ast.expr) -> str | None:
 
 @pytest.fixture(scope="module")
 def templates() -> list[str]:
-    nodes = (
-        node
-        for root in ROOTS
-        for path in (ROOT / root).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.expr)
-    )
+    nodes = (node for tree in modules().values() for node in ast.walk(tree) if isinstance(node, ast.expr))
     return [text for text in map(template, nodes) if text]
 
 

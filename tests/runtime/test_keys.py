@@ -2,10 +2,10 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 from redis.crc import key_slot
 from tests.support.cases import for_each
+from tests.support.modules import ROOT, modules
 
 from ragtide_runtime.redis.keys import (
     CheckpointField,
@@ -18,11 +18,8 @@ from ragtide_runtime.redis.keys import (
     workspace_prefix,
 )
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "redis-keys.md").read_text(encoding="utf-8")
 NAMES = ROOT / "runtime" / "ragtide_runtime" / "redis" / "keys.py"
-PACKAGES = ("schemas", "runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
-PRODUCT = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")) if path != NAMES]
 BEGINNINGS = tuple(field.value for field in CheckpointField if field.endswith(":"))
 HASH_COMMANDS = {"hget", "hset", "hmget", "hdel", "hsetnx", "hexists", "hincrby"}
 
@@ -76,8 +73,9 @@ def test_all_keys_of_a_partition_share_a_slot() -> None:
 def test_no_other_file_spells_a_name() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text!r}"
-        for path in PRODUCT
-        for line, text in spelled(ast.parse(path.read_text(encoding="utf-8")))
+        for path, tree in modules().items()
+        if path != NAMES
+        for line, text in spelled(tree)
     ]
     assert found == []
 

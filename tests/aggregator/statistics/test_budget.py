@@ -58,6 +58,7 @@ def test_a_budget_is_positive(false_alarms: float, period_ms: int) -> None:
         Budget(false_alarms, period_ms)
 
 
+@pytest.mark.simulation
 def test_a_deployment_has_at_most_its_budget_of_false_alarms_on_average() -> None:
     """200 keys of very different traffic whose mean is just at the line, four false alarms a period allowed."""
     rng = np.random.default_rng(20261121)

@@ -129,6 +129,7 @@ def test_a_comparison_goes_on_from_its_bytes_to_the_bit(strategy: str) -> None:
         PairedComparison(2, strategy=strategy).load(whole.to_bytes())
 
 
+@pytest.mark.simulation
 def test_no_difference_is_seldom_taken_for_one() -> None:
     """At 80%, looked at after every item: of 100 races of three equals at most 20 may be decided."""
     rng = np.random.default_rng(20261121)

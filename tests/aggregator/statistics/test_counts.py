@@ -25,6 +25,7 @@ DRAWS: dict[str, tuple[float, Draw]] = {
 }
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", DRAWS)
 def test_of_runs_that_are_looked_at_after_every_count_at_most_a_twentieth_ever_misses(name: str) -> None:
     """Seeded: 600 runs of 1,500 counts; 5% and three standard errors of it."""

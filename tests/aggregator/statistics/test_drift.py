@@ -36,6 +36,7 @@ def bernoulli(rng: np.random.Generator, p: float, runs: int, length: int) -> np.
     return (rng.random((runs, length)) < p).astype(float)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("p", [0.85, pytest.param(0.95, marks=pytest.mark.heavy)])
 def test_without_a_change_the_mean_run_between_false_alarms_is_at_least_the_stated_one(p: float) -> None:
     run_length, runs = 100, 400
@@ -46,6 +47,7 @@ def test_without_a_change_the_mean_run_between_false_alarms_is_at_least_the_stat
     assert lengths.mean() - 2 * lengths.std() / np.sqrt(runs) >= run_length
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("after", "delay"), [(0.75, 148), (0.65, 51), (0.5, 22)])
 def test_a_fall_is_found_about_as_fast_as_measured_before(after: float, delay: float) -> None:
     rng = np.random.default_rng(2)

@@ -88,6 +88,7 @@ def mean_run_length(true_kappa: float, shares: tuple[float, ...], *, line: float
     return float(n.mean())
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("shares", [(0.5,), (0.8,), (0.95,), (0.2, 0.9), (0.97, 0.5, 0.03)], ids=str)
 def test_at_the_limit_false_alarms_are_a_run_length_apart_whatever_the_shares_do(shares: tuple[float, ...]) -> None:
     """600 runs; the standard error of the mean is about 5, so a promise broken by a fifth is seen."""
@@ -121,6 +122,7 @@ def test_a_share_of_differing_verdicts_would_alarm_because_of_other_traffic() ->
     assert kappa_of(float(other[0].mean()), float(other[1].mean())) == pytest.approx(0.6, abs=0.03)
 
 
+@pytest.mark.simulation
 def test_the_lower_end_covers_kappa_at_every_look() -> None:
     """100 runs of 400 couples, looked at after every 50; one side of 95% is missed in 2.5% at most."""
     rng = np.random.default_rng(3)

@@ -43,6 +43,7 @@ def test_differences_of_counts_are_as_wide_as_they_differ() -> None:
     assert few.strategy == "running"
 
 
+@pytest.mark.simulation
 def test_at_most_a_twentieth_of_runs_ever_misses_although_each_is_looked_at_again_and_again() -> None:
     rng = np.random.default_rng(4)
     missed = 0

@@ -119,6 +119,7 @@ def test_scores_that_are_not_yes_or_no_are_not_taken_for_it() -> None:
     assert known.upper - known.lower == pytest.approx(width)
 
 
+@pytest.mark.simulation
 def test_the_narrower_intervals_cover_as_often_as_they_say() -> None:
     rng = np.random.default_rng(4)
     covered = 0

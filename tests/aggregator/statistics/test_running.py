@@ -55,6 +55,7 @@ STILL = np.ones(LENGTH)
 MOVING = np.where(np.arange(LENGTH) < LENGTH // 2, 0.9, 0.4)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "truth"),
     [("bernoulli", 0.5 * STILL), ("bernoulli", 0.9 * STILL), ("beta", 2 / 3 * STILL), ("bernoulli", MOVING)],

@@ -53,6 +53,7 @@ def test_totals_are_projected_onto_all_items() -> None:
         assert [found.lower, found.upper] == pytest.approx([max(expected.lower, 10.0), expected.upper])
 
 
+@pytest.mark.simulation
 def test_intervals_of_counts_are_as_wide_as_their_spread_and_hold_at_every_look() -> None:
     unsupported = METRICS["sentences.unsupported"]  # from 0 to 1,000 sentences
     random = np.random.default_rng(3)

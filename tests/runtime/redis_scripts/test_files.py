@@ -5,14 +5,13 @@ import re
 from pathlib import Path
 
 from tests.support.cases import for_each
+from tests.support.modules import modules
 
 from ragtide_runtime.redis.keys import CheckpointField, OutboxField, ReplayField, TraceField
 from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
 
-ROOT = Path(__file__).parents[3]
 SCRIPTS = sorted(FOLDER.glob("*.lua"))
 SHARED = sorted((FOLDER / "shared").glob("*.lua"))
-PACKAGES = ("runtime", "producers", "consumers", "aggregator", "roles", "offline", "web", "ragtide")
 
 
 @for_each("path", SCRIPTS)
@@ -27,9 +26,8 @@ def test_every_script_has_exactly_one_typed_call() -> None:
     """Each is named by one `Lua("name")` in the product."""
     named = [
         str(node.args[0].value)
-        for package in PACKAGES
-        for module in sorted((ROOT / package).rglob("*.py"))
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        for tree in modules().values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lua"
         if isinstance(node.args[0], ast.Constant)
     ]
