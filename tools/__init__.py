@@ -1,0 +1,1 @@
+"""Tools of this repository: they measure and prove, and are not in the wheel."""
