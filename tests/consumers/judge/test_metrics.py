@@ -1,5 +1,6 @@
 """The Prometheus metrics of the judge's client."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.consumers.judge.asking import TOWER, settings
 from ragtide.testing import Drops, Hangs, ScriptedJudge, Status
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
+from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_runtime.settings.judge import Price
 from ragtide_runtime.telemetry.process import ProcessTelemetry
@@ -41,6 +43,15 @@ async def test_tokens_and_dollars_are_those_of_the_labelings(server: ScriptedJud
     assert value(registry, "cost_usd_total") == pytest.approx(first.cost_usd + second.cost_usd)
     assert value(registry, "breaker_open") == 0
     assert (value(registry, "calls_allowed") or 0) >= 1
+
+
+async def test_the_answers_of_an_endpoint_that_copes_allow_more_calls_at_once(server: ScriptedJudge) -> None:
+    registry = CollectorRegistry()
+    server.latency_s = 1.0  # far above what a busy processor adds, so the latency stays the usual
+    telemetry = LabelerTelemetry(ProcessTelemetry(registry=registry))
+    async with labeler_of(settings(server, max_in_flight=100), None, patient=False, telemetry=telemetry) as labeler:
+        await asyncio.gather(*(labeler.label(TOWER) for _ in range(100)))
+        assert (value(registry, "calls_allowed") or 0) > FIRST_LIMIT
 
 
 async def test_each_failed_try_is_counted_by_its_kind(server: ScriptedJudge) -> None:
