@@ -185,7 +185,7 @@ def test_an_alert_that_cannot_be_read_fires_again_while_its_share_stays_high() -
 
 @pytest.mark.parametrize("data", [b"junk", b"{}", b'{"key": "x", "reason": "y", "followed": [1]}', b"[" * 9999])
 def test_fields_of_another_form_are_dropped_and_end_nothing(data: bytes) -> None:
-    fields = {"stall:absent:ab": data}
+    fields = {"health:absent:ab": data}
     absences = AbsentShares.from_fields(0.2, 0, fields)
     assert sorted(absences.take_changes()[1]) == sorted(fields)
 

@@ -126,7 +126,7 @@ def test_the_stored_counts_are_bounded_and_damage_is_dropped() -> None:
     traffic.add(9)
     for second in range(0, 3600, 5):
         traffic.look(second / 60)
-    (name,) = (name for name in traffic.stored if name.startswith("stall:traffic:"))
+    (name,) = (name for name in traffic.stored if name.startswith("health:traffic:"))
     assert len(traffic.stored[name]) < 3000
     for damaged in (b"", b"[]", b'{"pipeline": 1}', b'{"pipeline": "shop", "counts": [[1]]}', b"\xff"):
         traffic.stored = {name: damaged, "alert:stall-low-traffic:0a": damaged}

@@ -72,7 +72,7 @@ async def letters(redis: Any) -> list[DeadLetter]:
 
 async def stored(redis: Any) -> dict[str, bytes]:
     fields = {name.decode(): data for name, data in (await redis.hgetall(STREAMS.checkpoint)).items()}
-    kinds = ("estimate:", "watch:", "pane:", "processed:", "quantiles:", "pair:", "season:", "clock")
+    kinds = ("estimate:", "rule_state:", "pane:", "processed:", "quantiles:", "pair:", "season:", "clock")
     return {name: data for name, data in fields.items() if name.startswith(kinds)}
 
 

@@ -107,7 +107,7 @@ def test_another_owner_neither_fires_nor_resolves_again() -> None:
     assert changed(second, status_at(1002, drop_new=2)) == [("stall-labeling", "resolved")]
     third = second.takes_over()
     assert changed(third, status_at(1062, drop_new=2)) == [("stall-dropped", "resolved")]
-    assert set(third.stored) == {"stall:dropped"}
+    assert set(third.stored) == {"health:dropped"}
 
 
 def test_a_removed_limit_and_a_partition_that_is_gone_end_their_alerts() -> None:

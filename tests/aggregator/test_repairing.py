@@ -38,7 +38,7 @@ async def committed(async_redis: Any) -> dict[str, bytes]:
     return {name.decode(): data for name, data in (await async_redis.hgetall(STREAMS.checkpoint)).items()}
 
 
-KINDS = ["estimate:", "watch:", "pane:", "processed:", "quantiles:", "clock", "recent:count"]
+KINDS = ["estimate:", "rule_state:", "pane:", "processed:", "quantiles:", "clock", "seen_ids:count"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

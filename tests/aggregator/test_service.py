@@ -62,7 +62,7 @@ async def stored_rows(redis: Any) -> dict[str, bytes]:
     return {
         name.decode(): data
         for name, data in fields.items()
-        if name not in kept and not name.startswith((b"recent:", b"stall:", b"alert:stall-"))
+        if name not in kept and not name.startswith((b"seen_ids:", b"health:", b"alert:stall-"))
     }
 
 
@@ -183,7 +183,7 @@ async def test_a_flushed_redis_is_started_on_again(async_redis: Any) -> None:
         await until(lambda: caught_up(async_redis))
         assert service.events_applied >= 50
     kinds = {name.partition(":")[0] for name in await stored_rows(async_redis)}
-    assert kinds == {"estimate", "quantiles", "season", "watch", "clock"}
+    assert kinds == {"estimate", "quantiles", "season", "rule_state", "clock"}
 
 
 async def test_a_checkpoint_of_another_version_is_a_clear_error_not_a_new_beginning(async_redis: Any) -> None:

@@ -147,7 +147,7 @@ def test_an_alert_of_a_rule_that_was_removed_resolves_and_its_row_goes() -> None
     after = AggregatorState.from_fields(StateOptions(rules=(stricter,)), changes.rows).take_changes()
     assert [alert.status for alert in after.alerts] == ["resolved"]
     assert after.alerts[0].alert_id == changes.alerts[0].alert_id
-    assert list(after.gone) == [name for name in changes.rows if name.startswith("watch:")]
+    assert list(after.gone) == [name for name in changes.rows if name.startswith("rule_state:")]
 
 
 def test_an_event_with_a_score_out_of_range_changes_nothing() -> None:

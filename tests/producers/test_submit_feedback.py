@@ -135,7 +135,7 @@ def test_what_the_aggregator_has_trimmed_is_not_sent_again(redis: Any, redis_url
         assert producer.flush(20)
         assert producer.feedback_counts.resent == 0
     assert given(redis) == ["i-10"]
-    (mark, *_) = redis.keys("ragtide:{0}:feedback-mark:*")
+    (mark, *_) = redis.keys("ragtide:{0}:feedback-probe:*")
     assert 0 < redis.ttl(mark) <= 600
 
 

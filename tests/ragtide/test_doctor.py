@@ -67,7 +67,7 @@ async def test_owners_lags_dead_letters_drops_and_what_redis_lost_are_shown(asyn
     await async_redis.hset(streams.aggregators, "host-1:abc", "99999999999999 1")
     await async_redis.hincrby(streams.dropped, "drop_new", 7)
     await async_redis.hincrby(streams.dropped, "alerts", 3)
-    await async_redis.hset(streams.checkpoint, "went_back", '{"times": 2, "at": "2026-11-21T10:00:00"}')
+    await async_redis.hset(streams.checkpoint, "stream_rollback", '{"times": 2, "at": "2026-11-21T10:00:00"}')
     found = await findings(async_redis)
     assert "5 waiting (2 taken), the oldest for" in found["partition 0: labeling"].found
     assert "1 worker seen" in found["partition 0: labeling"].found

@@ -49,11 +49,11 @@ def test_names_are_those_of_the_first_version() -> None:
     streams = Streams("ragtide", 3)
     digest = interaction_digest("shop", "i-1")
     assert digest == "f847fe30f4f5de0639f4b88f8cc7f2a0"
-    assert streams.repartition == "ragtide:{3}:relocation"
-    assert streams.next_checkpoint == "ragtide:{3}:checkpoint-relocated"
-    assert streams.feedback_probe("d") == "ragtide:{3}:feedback-mark:d"
+    assert streams.repartition == "ragtide:{3}:repartition"
+    assert streams.next_checkpoint == "ragtide:{3}:next-checkpoint"
+    assert streams.feedback_probe("d") == "ragtide:{3}:feedback-probe:d"
     assert streams.labeler_spend("judge", "20260101") == "ragtide:{3}:judge-spend:20260101"
-    assert streams.endpoint_state("host-1") == "ragtide:{3}:judge-states:host-1"
+    assert streams.endpoint_state("host-1") == "ragtide:{3}:endpoint-states:host-1"
     assert streams.labeler_cache("judge", "d") == "ragtide:judge-cache:d"
     shard = int(digest[-2:], 16) % 64
     for found, own, bucket in (
@@ -94,5 +94,5 @@ def spelled(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_fields_of_hashes_are_those_of_the_first_version() -> None:
-    assert [field.value for field in ReplayField] == ["position", "published", "duplicates", "tally"]
+    assert [field.value for field in ReplayField] == ["position", "published", "duplicates", "progress"]
     assert [field.value for field in RepartitionField] == ["layout", "token", "prepared"]

@@ -60,5 +60,5 @@ async def test_removing_a_run_leaves_everything_else(async_redis: Any) -> None:
     left = sorted(key.decode() for key in await async_redis.keys("*"))
     assert left == [
         "ragtide.run.ab:{0}:key-0", "ragtide.run.ab:{0}:key-1", "ragtide.run.ab:{0}:key-2",
-        "ragtide:{0}:checkpoint", "ragtide:{0}:runs",
+        "ragtide:{0}:checkpoint", "ragtide:{0}:workspaces",
     ]  # fmt: skip

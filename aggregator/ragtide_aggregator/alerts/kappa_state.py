@@ -207,7 +207,7 @@ class KappaState:
             "cluster": self._cluster,
             "n": self._n,
             "probabilities": self._probabilities,
-            "worst": self._contributors.dump(),
+            "contributors": self._contributors.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
             "detector": base64.b64encode(self._table.to_bytes(self._row)).decode() if active else None,
@@ -227,7 +227,7 @@ class KappaState:
         self._waiting = None if waiting is None else WaitingItem(*waiting)
         self._cluster, self._n = state["cluster"], state["n"]
         self._probabilities = (state["probabilities"][0], state["probabilities"][1])
-        self._contributors.load(state["worst"])
+        self._contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if state["detector"] is not None:

@@ -397,10 +397,10 @@ class RuleState:
             "phase": self._phase,
             "baseline": self._baseline.dump(),
             "learner": self._learner.dump() if self.learns else None,
-            "worst": self.contributors.dump(),
+            "contributors": self.contributors.dump(),
             "times_fired": self._times_fired,
             "fired": None if self._fired is None else self._fired.model_dump(mode="json"),
-            "legs": [
+            "detectors": [
                 base64.b64encode(self._table.to_bytes(detector.row)).decode() if detector.active else None
                 for detector in self.detectors
             ],
@@ -427,13 +427,13 @@ class RuleState:
             self.season.load(state["season"])
         if self.adjusted is not None:
             self.adjusted.load(base64.b64decode(state["adjusted"]))
-        self.contributors.load(state["worst"])
+        self.contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if self._fired is not None and "search" in state:
             self.search = CauseSearch.read(state["search"], self._fired)
         self.detectors[:] = self._with_baseline(self._baseline)
-        for detector, dumped in zip(self.detectors, state["legs"], strict=True):
+        for detector, dumped in zip(self.detectors, state["detectors"], strict=True):
             detector.active = dumped is not None
             if dumped is not None:
                 self._table.load(detector.row, base64.b64decode(dumped))

@@ -27,7 +27,7 @@ from ragtide_schemas import Alert, DeadLetter
 
 from ..state.history import ClosedPanes
 
-CHECKPOINT_VERSION: Final = b"3"
+CHECKPOINT_VERSION: Final = b"4"
 """Version of the content of a checkpoint's fields."""
 
 COMMIT: Final = Lua("commit_step")

@@ -113,7 +113,7 @@ class Streams:
     scored = _Family("scored", "string", "metric event of one interaction that no bucket takes, by digest")
     events = _Family("events", "hash", "bucket of interactions with their metric events, by shard and bucket")
     graded = _Family("graded", "set", "metrics of one interaction that feedback has graded, by digest")
-    feedback_probe = _Family("feedback-mark", "string", "entry of one submitted feedback item, for ten minutes")
+    feedback_probe = _Family("feedback-probe", "string", "entry of one submitted feedback item, for ten minutes")
     quarantine = _Family("quarantine", "counter", "exclusive tries of one entry that was delivered too often")
 
     trace = _Family("trace", "hash", "spans of one trace that may still be read, by trace id")
@@ -140,12 +140,12 @@ class Streams:
     )
 
     layout = _Key("layout", "string", "number of partitions, and pipelines that are split", place="partition 0")
-    repartition = _Key("relocation", "hash", "layout that a running repartition changes to", place="partition 0")
-    next_checkpoint = _Key("checkpoint-relocated", "hash", "checkpoint that a running repartition has prepared")
-    next_history = _Family("history-relocated", "list", "copy of a list of the history that a repartition has prepared")
+    repartition = _Key("repartition", "hash", "layout that a running repartition changes to", place="partition 0")
+    next_checkpoint = _Key("next-checkpoint", "hash", "checkpoint that a running repartition has prepared")
+    next_history = _Family("next-history", "list", "copy of a list of the history that a repartition has prepared")
     copies = _Key("copies", "hash", "ranges of entries that a repartition has copied from other partitions")
 
-    workspaces = _Key("runs", "hash", "workspaces of replays and experiments, by name", place="partition 0")
+    workspaces = _Key("workspaces", "hash", "workspaces of replays and experiments, by name", place="partition 0")
     replay = _Key("replay", "hash", "progress of a replay of interactions", place="partition 0")
     experiment = _Key("experiment", "stream", "log of an experiment: plan, commands, decisions", place="partition 0")
     executions = _Key(
@@ -165,9 +165,9 @@ class Streams:
     labeler_calls = _LabelerFamily(
         "calls", "hash", "calls, dollars and seconds of a labeler such as `judge`, by hour and day", place="partition 0"
     )
-    endpoint_states = _Key("judge-states", "set", "processes that ask a judge or a service", place="partition 0")
+    endpoint_states = _Key("endpoint-states", "set", "processes that ask a judge or a service", place="partition 0")
     endpoint_state = _Family(
-        "judge-states", "string", "state of a judge or a service in one process", place="partition 0"
+        "endpoint-states", "string", "state of a judge or a service in one process", place="partition 0"
     )
     orders = _Key("orders", "stream", "orders that users of the page gave: name, time, reason", place="partition 0")
     web_session = _Family(
@@ -281,7 +281,7 @@ class CheckpointField(StrEnum):
     FEEDBACK_POSITION = "feedback"
     STEPS = "steps"
     VERSION = "version"
-    STREAM_ROLLBACK = "went_back"
+    STREAM_ROLLBACK = "stream_rollback"
     ALERT_CLOCK = "clock"
     KEYS_SUMMARY = "keys"
     ESTIMATE = "estimate:"
@@ -294,18 +294,18 @@ class CheckpointField(StrEnum):
     CLUSTERS = "clusters:"
     CLUSTER_SCOPE = "cluster_scope:"
     OPEN_CLUSTER = "open_cluster:"
-    RULE_STATE = "watch:"
+    RULE_STATE = "rule_state:"
     DECLARED = "declared:"
     HISTORY = "history:"
     HISTORY_SERIES = "series:"
     CAPPED = "capped:"
     PENDING_FEEDBACK = "pending:"
-    SEEN_IDS = "recent:"
+    SEEN_IDS = "seen_ids:"
     FIRING_ALERT = "alert:"
-    PIPELINE_HEALTH = "stall:"
-    HEALTH_DROPPED = "stall:dropped"
-    HEALTH_ABSENT = "stall:absent:"
-    HEALTH_TRAFFIC = "stall:traffic:"
+    PIPELINE_HEALTH = "health:"
+    HEALTH_DROPPED = "health:dropped"
+    HEALTH_ABSENT = "health:absent:"
+    HEALTH_TRAFFIC = "health:traffic:"
     ESTIMATES_OWED = "owed"
     REPLAY_COUNTS = "replay"
     REPLAY_SCORED = "scored:"
@@ -319,7 +319,7 @@ class ReplayField(StrEnum):
     POSITION = "position"
     PUBLISHED = "published"
     DUPLICATES = "duplicates"
-    PROGRESS = "tally"
+    PROGRESS = "progress"
 
 
 @unique
@@ -380,7 +380,7 @@ class TraceField(StrEnum):
 
 @unique
 class RepartitionField(StrEnum):
-    """Fields of the hash `relocation`."""
+    """Fields of the hash `repartition`."""
 
     LAYOUT = "layout"
     TOKEN = "token"  # noqa: S105 - the name of a field

@@ -115,22 +115,22 @@ async def test_doctor_knows_the_judge_of_a_run_and_says_what_was_spent_of_the_li
 
 @pytest.mark.parametrize("stored", [b"garbage", b"[]", b"{}", b"[" * 9999, b'{"model": 5}'])
 async def test_a_state_of_another_form_is_skipped(server: ScriptedJudge, async_redis: Any, stored: bytes) -> None:
-    await async_redis.sadd("ragtide:{0}:judge-states", "somebody", "silent")
-    await async_redis.set("ragtide:{0}:judge-states:somebody", stored)
+    await async_redis.sadd("ragtide:{0}:endpoint-states", "somebody", "silent")
+    await async_redis.set("ragtide:{0}:endpoint-states:somebody", stored)
     assert await read_endpoint_states(async_redis, "ragtide") == {}
     assert not [name for name in await doctor(async_redis, settings(server)) if name.startswith("judge")]
 
 
 async def test_processes_that_are_gone_are_forgotten(async_redis: Any, server: ScriptedJudge) -> None:
-    await async_redis.sadd("ragtide:{0}:judge-states", "gone-1", "gone-2")
+    await async_redis.sadd("ragtide:{0}:endpoint-states", "gone-1", "gone-2")
     async with labeler_of(settings(server), async_redis) as labeler:
         await labeler.label(TOWER)
 
         async def forgotten() -> bool:
-            return len(await async_redis.smembers("ragtide:{0}:judge-states")) == 1
+            return len(await async_redis.smembers("ragtide:{0}:endpoint-states")) == 1
 
         await until(forgotten)
-        assert 0 < await async_redis.ttl((await async_redis.keys("ragtide:{0}:judge-states:*"))[0]) <= 60
+        assert 0 < await async_redis.ttl((await async_redis.keys("ragtide:{0}:endpoint-states:*"))[0]) <= 60
 
 
 async def test_a_redis_that_fails_stops_no_labeling(server: ScriptedJudge, async_redis: Any) -> None:

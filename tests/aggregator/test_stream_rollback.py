@@ -73,13 +73,13 @@ async def test_a_stream_that_vanished_is_begun_again_where_it_begins(async_redis
     await async_redis.delete(STREAMS.metrics)
     async with running(async_redis):
         # Entries that are there before the aggregator notices would count as lost with the rest.
-        await until(lambda: async_redis.hexists(STREAMS.checkpoint, "went_back"))
+        await until(lambda: async_redis.hexists(STREAMS.checkpoint, "stream_rollback"))
         await publish(async_redis, events[30:])
         await until(lambda: caught_up(async_redis))
     assert await counted(async_redis) == 60
-    went_back = json.loads(await async_redis.hget(STREAMS.checkpoint, "went_back"))
-    assert went_back["times"] == 1
-    assert went_back["from"][0] == "99999999999999-0"
+    rollback = json.loads(await async_redis.hget(STREAMS.checkpoint, "stream_rollback"))
+    assert rollback["times"] == 1
+    assert rollback["from"][0] == "99999999999999-0"
 
 
 async def test_an_owner_notices_while_nothing_comes(async_redis: Any) -> None:
@@ -90,7 +90,7 @@ async def test_an_owner_notices_while_nothing_comes(async_redis: Any) -> None:
         lost = await lose_tail(async_redis, 20)
 
         async def noticed() -> bool:
-            return bool(await async_redis.hexists(STREAMS.checkpoint, "went_back"))
+            return bool(await async_redis.hexists(STREAMS.checkpoint, "stream_rollback"))
 
         await until(noticed)
         for data in lost:
