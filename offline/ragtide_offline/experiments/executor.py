@@ -11,11 +11,11 @@ from typing import Final
 
 import structlog
 from redis import RedisError
-from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_random_exponential
 
 from ragtide_producers.files.items import Item
 from ragtide_runtime.cancellation import end
 from ragtide_runtime.user_code import described, limited
+from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution, Plan
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
@@ -111,22 +111,23 @@ class Executor:
         copied = await self._copied(state, status, index)
         if copied is not None:
             return copied
-        tries = 0
+        tries, backoff = 0, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=1.0)
         started = perf_counter()
         try:
-            async for attempt in AsyncRetrying(
-                stop=stop_after_attempt(plan.tries),
-                wait=wait_random_exponential(FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
-                # A malformed answer stays malformed.
-                retry=retry_if_not_exception_type((AnswerError, asyncio.CancelledError)),
-                reraise=True,
-            ):
-                with attempt:
-                    tries += 1
-                    started = perf_counter()
+            while True:
+                tries += 1
+                started = perf_counter()
+                try:
                     answer = await limited(
                         partial(self._target.answer, item, config.parameters), limit_s=plan.timeout_s
                     )
+                    break
+                except AnswerError:  # a malformed answer stays malformed
+                    raise
+                except Exception:
+                    if tries >= plan.tries:
+                        raise
+                await asyncio.sleep(backoff.pause_s())
             latency_s = perf_counter() - started
             scores = await self._scores(plan, item, answer)
             interaction = interaction_of(plan, config, index, item=item, answer=answer, scores=scores)

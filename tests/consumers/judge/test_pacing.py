@@ -10,7 +10,7 @@ from tests.consumers.judge.asking import TOWER, judge
 
 from ragtide import Labeler
 from ragtide.testing import ScriptedJudge
-from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits
+from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits, TokenBucket
 from ragtide_runtime.breaker import LONGEST_PAUSE_S, Breaker
 
 pytestmark = pytest.mark.processes
@@ -22,6 +22,9 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 async def ask_many(labeler: Labeler, n: int) -> None:
@@ -123,18 +126,58 @@ async def test_a_cancelled_wait_gives_its_slot_to_the_next() -> None:
 
 @pytest.mark.parametrize("unit", ["requests", "tokens"])
 async def test_calls_and_tokens_a_minute_hold_after_the_burst(unit: str) -> None:
-    limits = MinuteLimits(6000, None) if unit == "requests" else MinuteLimits(None, 600_000)
-    loop = asyncio.get_running_loop()
-    started = loop.time()
+    clock = Clock()
+    requests, tokens = (6000, None) if unit == "requests" else (None, 600_000)
+    limits = MinuteLimits(requests, tokens, clock=clock, sleep=clock.sleep)
     for _ in range(1000 + 50):  # a burst of a sixth of a minute's worth, then 100 a second
         await limits.wait(100)
-    assert 0.45 <= loop.time() - started < 20
+    assert clock.now == pytest.approx(0.5)
 
 
-async def test_a_call_larger_than_a_burst_is_let_through_in_the_end() -> None:
-    limits = MinuteLimits(None, 60_000)
-    async with asyncio.timeout(120):
-        await limits.wait(1_000_000)
+async def test_a_call_larger_than_a_burst_waits_for_a_whole_burst() -> None:
+    clock = Clock()
+    limits = MinuteLimits(None, 60_000, clock=clock, sleep=clock.sleep)
+    await limits.wait(1_000_000)
+    await limits.wait(1_000_000)
+    assert clock.now == pytest.approx(10.0)
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.0, 20.0)), max_size=40))
+def test_no_span_of_time_has_more_than_a_burst_and_the_rate(calls: list[tuple[float, float]]) -> None:
+    clock = Clock()
+    taken: list[tuple[float, float]] = []
+
+    async def take_all() -> None:
+        bucket = TokenBucket(10.0, 2.0, clock=clock, sleep=clock.sleep)
+        for pause_s, tokens in calls:
+            clock.now += pause_s
+            await bucket.take(tokens)
+            taken.append((clock.now, min(tokens, 10.0)))
+
+    asyncio.run(take_all())
+    for first, (begin, _) in enumerate(taken):
+        total = 0.0
+        for end, tokens in taken[first:]:
+            total += tokens
+            assert total <= 10.0 + 2.0 * (end - begin) + 1e-6
+
+
+async def test_a_cancelled_wait_for_tokens_takes_none_and_the_next_in_line_follows() -> None:
+    clock = Clock()
+    wake = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        await wake.wait()
+        clock.now += seconds
+
+    bucket = TokenBucket(10.0, 2.0, clock=clock, sleep=sleep)
+    await bucket.take(10.0)
+    cancelled, next_one = asyncio.create_task(bucket.take(10.0)), asyncio.create_task(bucket.take(4.0))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    wake.set()
+    await next_one
+    assert clock.now == pytest.approx(2.0)
 
 
 def opened(clock: Clock, pause_s: float = 10.0) -> Breaker:

@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 import structlog
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from ragtide_runtime.breaker import Breaker
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import traced
+from ragtide_runtime.waiting import Backoff
 
 from ...metrics.scores import AbsentReason
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels
@@ -24,8 +24,8 @@ from .pacing import AdaptiveLimit, MinuteLimits
 from .replies import CallFailure, FailureKind
 from .telemetry import EndpointTelemetry
 
-FIRST_WAIT_S: Final = 0.5
-"""Seconds before the second attempt, on average; doubled for each further attempt."""
+FIRST_WAIT_S: Final = 1.0
+"""Most seconds before the second attempt, half of it on average; doubled for each further attempt."""
 
 LONGEST_WAIT_S: Final = 30.0
 """Most seconds between two attempts, unless the endpoint asks for more."""
@@ -165,32 +165,22 @@ class Endpoint:
             ContextTooLong: the question is longer than the endpoint takes.
         """
         replies = self._replies
-        try:
-            async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(_TryAgain),
-                stop=stop_after_attempt(self._settings.attempts),
-                wait=self._wait_s,
-                reraise=True,
-            ):
-                with attempt:
-                    if attempt.retry_state.attempt_number > 1:
-                        counts[f"{self._info.name}_retries"] += 1
-                    return await self._attempt(call, counts)
-        except _TryAgain as error:
-            message = (
-                f"{self._info.subject} failed {self._settings.attempts} times, last with: {error}; check the endpoint"
-            )
-            if error.failure.of_content and self._replies > replies:  # other calls were answered meanwhile
-                raise NoLabels(self._info.unusable, message) from None
-            raise EndpointUnavailable(message, self.breaker.resumes_in_s or FAILED_WAIT_S) from None
-        raise AssertionError("tenacity returns or raises")
-
-    def _wait_s(self, state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        longest = min(FIRST_WAIT_S * 2**state.attempt_number, LONGEST_WAIT_S)
-        if isinstance(error, _TryAgain) and error.wait_s is not None:
-            return error.wait_s + self._random.uniform(0.0, min(longest, 1.0))
-        return self._random.uniform(0.0, longest)
+        backoff = Backoff(FIRST_WAIT_S, LONGEST_WAIT_S, random_share=1.0)
+        for attempts_left in reversed(range(self._settings.attempts)):
+            try:
+                return await self._attempt(call, counts)
+            except _TryAgain as error:
+                last = error
+            if attempts_left:
+                pause_s = backoff.pause_s()
+                if last.wait_s is not None:
+                    pause_s = last.wait_s + self._random.uniform(0.0, FIRST_WAIT_S)
+                await asyncio.sleep(pause_s)
+                counts[f"{self._info.name}_retries"] += 1
+        message = f"{self._info.subject} failed {self._settings.attempts} times, last with: {last}; check the endpoint"
+        if last.failure.of_content and self._replies > replies:  # other calls were answered meanwhile
+            raise NoLabels(self._info.unusable, message)
+        raise EndpointUnavailable(message, self.breaker.resumes_in_s or FAILED_WAIT_S)
 
     async def _attempt(self, call: Call[Reply], counts: Counter[str]) -> Reply:
         # The waits differ a little, so that waiting calls do not continue all at once.

@@ -2,12 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Final
-
-from aiolimiter import AsyncLimiter
 
 FIRST_LIMIT: Final = 16
 """Calls in flight before the first answer."""
@@ -98,18 +96,75 @@ class AdaptiveLimit:
         self._limit = max(1.0, CUT * self._limit)
 
 
+class TokenBucket:
+    """Allows a burst, and after it a constant rate. Who waits longest is allowed first.
+
+    Args:
+        burst: most tokens in the bucket, which is full at first.
+        per_second: tokens that are added each second.
+        clock: seconds since some moment.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        burst: float,
+        per_second: float,
+        *,
+        clock: Callable[[], float] = monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._burst = self._level = burst
+        self._per_second = per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._filled_at = clock()
+        self._turn = asyncio.Lock()
+
+    async def take(self, tokens: float) -> None:
+        """Wait for so many tokens and take them; a cancelled wait takes none.
+
+        More tokens than a burst count as a whole burst, because the bucket never holds more.
+        """
+        wanted = min(tokens, self._burst)
+        async with self._turn:
+            # Rounding may leave a shortage for which the clock is too coarse.
+            while (missing := wanted - self._fill()) > 1e-9 * self._burst:
+                await self._sleep(missing / self._per_second)
+            self._level -= wanted
+
+    def _fill(self) -> float:
+        now = self._clock()
+        self._level = min(self._level + self._per_second * (now - self._filled_at), self._burst)
+        self._filled_at = now
+        return self._level
+
+
 class MinuteLimits:
-    """Limits calls and tokens a minute; a burst may have a sixth of them."""
+    """Limits calls and tokens a minute; a burst may have a sixth of them.
+
+    Args:
+        requests: most calls a minute; None for no limit.
+        tokens: most tokens a minute; None for no limit.
+        clock: as for `TokenBucket`.
+        sleep: as for `TokenBucket`.
+    """
 
     BURST: Final = 6
 
-    def __init__(self, requests: float | None, tokens: float | None) -> None:
-        self._requests = None if requests is None else self._limiter(max(requests, 1.0))
-        self._tokens = None if tokens is None else self._limiter(tokens)
+    def __init__(
+        self,
+        requests: float | None,
+        tokens: float | None,
+        *,
+        clock: Callable[[], float] = monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        def bucket(a_minute: float) -> TokenBucket:
+            return TokenBucket(max(a_minute / self.BURST, 1.0), a_minute / 60.0, clock=clock, sleep=sleep)
 
-    def _limiter(self, a_minute: float) -> AsyncLimiter:
-        burst = max(a_minute / self.BURST, 1.0)
-        return AsyncLimiter(burst, 60.0 * burst / a_minute)
+        self._requests = None if requests is None else bucket(max(requests, 1.0))
+        self._tokens = None if tokens is None else bucket(tokens)
 
     @property
     def any(self) -> bool:
@@ -119,7 +174,6 @@ class MinuteLimits:
     async def wait(self, tokens: int) -> None:
         """Wait until one more call of so many tokens is allowed."""
         if self._requests is not None:
-            await self._requests.acquire()
+            await self._requests.take(1.0)
         if self._tokens is not None:
-            # A call larger than a burst counts as a whole burst, because it could never get more.
-            await self._tokens.acquire(min(float(tokens), self._tokens.max_rate))
+            await self._tokens.take(tokens)
