@@ -22,7 +22,7 @@ from ragtide_producers.shapes import json_values
 from ragtide_web import items
 from ragtide_web.json_items import split_items
 from ragtide_web.memory import Memory
-from ragtide_web.page.routes import dead_letters
+from ragtide_web.page.dead_letters import route as dead_letters
 from ragtide_web.problems import HttpProblem
 
 MIB = 1024 * 1024

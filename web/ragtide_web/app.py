@@ -15,7 +15,7 @@ from ragtide_schemas.printable import printable
 from .context import Context
 from .guard import Guard
 from .page.rendering import HEADERS, render
-from .page.routes import ROUTERS
+from .page.routers import ROUTERS
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .problems import HttpProblem, answer, drain
 from .proxy import BehindProxy, prefix_of

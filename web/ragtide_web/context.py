@@ -22,15 +22,15 @@ from ragtide_schemas import Estimate
 from .access import Client, Clients
 from .capturing import Capture
 from .memory import Memory
+from .page.alerts.rule_replays import RuleReplays
 from .page.background import BackgroundRead
-from .page.deploys import Deploys
-from .page.experiment_reading import ExperimentsReading
-from .page.hiding import TextHiding
-from .page.letter_index import LetterIndex
-from .page.live import LiveHub
-from .page.rule_replays import RuleReplays
-from .page.sparklines import Sparklines
-from .page.trends import Trends
+from .page.dead_letters.hiding import TextHiding
+from .page.dead_letters.letter_index import LetterIndex
+from .page.experiments.reading import ExperimentsReading
+from .page.fleet.deploys import Deploys
+from .page.fleet.sparklines import Sparklines
+from .page.fleet.trends import Trends
+from .page.live.changes import LiveHub
 from .telemetry import HttpTelemetry
 
 

@@ -37,16 +37,16 @@ from .app import application
 from .capturing import Capture
 from .connections import protocol
 from .context import Context
+from .page.alerts.rule_replays import RuleReplays
 from .page.background import BackgroundRead, ReadingThread
-from .page.deploys import Deploys
-from .page.experiment_reading import ExperimentsReading
-from .page.hiding import TextHiding
-from .page.judge_reading import KAPPA_FRESH_S, read_kappas, read_paired
-from .page.letter_index import LetterIndex
-from .page.live import LiveHub
-from .page.rule_replays import RuleReplays
-from .page.sparklines import Sparklines
-from .page.trends import Trends
+from .page.dead_letters.hiding import TextHiding
+from .page.dead_letters.letter_index import LetterIndex
+from .page.experiments.reading import ExperimentsReading
+from .page.fleet.deploys import Deploys
+from .page.fleet.sparklines import Sparklines
+from .page.fleet.trends import Trends
+from .page.judge.reading import KAPPA_FRESH_S, read_kappas, read_paired
+from .page.live.changes import LiveHub
 from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536

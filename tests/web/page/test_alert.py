@@ -13,7 +13,7 @@ from ragtide_consumers.notify.silences import Acknowledgement, Silence, read_ack
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert import ChangeCause, SegmentShare
-from ragtide_web.page.alerts import PAGE, alert_list, chart_range, timeline
+from ragtide_web.page.alerts.screen import PAGE, alert_list, chart_range, timeline
 
 STREAMS = Streams("ragtide", 0)
 

@@ -14,9 +14,9 @@ from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import MetricEvent, utc_now
-from ragtide_web.page.pipeline import SegmentRow
-from ragtide_web.page.range_reading import read_range
-from ragtide_web.page.ranges import TimeSpan
+from ragtide_web.page.pipeline.chosen_range import read_range
+from ragtide_web.page.pipeline.ranges import TimeSpan
+from ragtide_web.page.pipeline.screen import SegmentRow
 
 ADHERENCE = "trace.adherence"
 FIVE = timedelta(minutes=5)

@@ -16,8 +16,8 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.specimens import SpecimenSettings
 from ragtide_runtime.settings.web import WebSettings
 from ragtide_schemas import DeadLetter, Reason
-from ragtide_web.page.dead_letters import MEANINGS, PAGE_LETTERS, failed_field, letter_list, shown_detail
-from ragtide_web.page.letter_index import LetterIndex, LetterSummary, summary_of
+from ragtide_web.page.dead_letters.letter_index import LetterIndex, LetterSummary, summary_of
+from ragtide_web.page.dead_letters.screen import MEANINGS, PAGE_LETTERS, failed_field, letter_list, shown_detail
 from ragtide_web.page.viewers import Viewer
 from ragtide_web.page.words import words
 
@@ -115,7 +115,7 @@ async def test_the_index_follows_additions_and_deletions(async_redis: Any) -> No
 
 
 async def test_only_the_newest_are_remembered(async_redis: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtide_web.page.letter_index.LETTERS_INDEXED", 100)
+    monkeypatch.setattr("ragtide_web.page.dead_letters.letter_index.LETTERS_INDEXED", 100)
     ids = await add(async_redis, *(letter(n, {"pipeline": "shop"}) for n in range(130)))
     index = LetterIndex(async_redis, [STREAMS])
     found = await index.read()

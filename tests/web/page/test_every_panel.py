@@ -10,6 +10,8 @@ from tests.support.full_deployment import OPTIONS, SCREENS, fill_everything
 from tests.support.http_service import http_service
 from tests.web.page.test_page import TOKENS, page
 
+from ragtide_web.page.screen_files import FOLDERS
+
 TAG = re.compile(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", re.DOTALL)
 OBJECTS = re.compile(
     r"\b[A-Z]\w+\([\w']+[=,)]|\bobject at 0x|\bdatetime\.|\bNone\b|\b(?:True|False)\b|\[\]|\{\}|[\[({]'|\b(?:nan|inf)\b"
@@ -36,12 +38,12 @@ async def test_every_panel_is_shown_and_none_shows_an_object(async_redis: Any, r
             assert wrong is None, (path, words[max(0, wrong.start() - 80) : wrong.end() + 80])
             assert "&amp;lt;" not in text, path
             assert "&amp;amp;" not in text, path
-    templates = files("ragtide_web.page").joinpath("templates")
+    templates = [file for folder in FOLDERS for file in files("ragtide_web.page").joinpath(folder).iterdir()]
     stated = {
         name
-        for one in templates.iterdir()
-        if one.name not in ALONE
-        for name in HEADING.findall(one.read_text(encoding="utf-8"))
+        for template in templates
+        if template.name.endswith(".html") and template.name not in ALONE
+        for name in HEADING.findall(template.read_text(encoding="utf-8"))
     }
     assert sorted(stated - shown) == []
 

@@ -36,8 +36,15 @@ from ragtide_schemas.experiments import (
     RaceOptions,
     decode_entry,
 )
-from ragtide_web.page.experiment_orders import FormError, changes_of, command_of, value_of
-from ragtide_web.page.experiments import STATES, experiment_view, grid_values, projected_end, run_row, shown_reason
+from ragtide_web.page.experiments.orders import FormError, changes_of, command_of, value_of
+from ragtide_web.page.experiments.screen import (
+    STATES,
+    experiment_view,
+    grid_values,
+    projected_end,
+    run_row,
+    shown_reason,
+)
 from ragtide_web.page.words import words
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -17,7 +17,7 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.strategies import AUTO
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
-from ragtide_web.page.fleet import NARROW, fleet
+from ragtide_web.page.fleet.screen import NARROW, fleet
 
 
 def of(events: list[MetricEvent]) -> list[WholeMean]:

@@ -21,10 +21,10 @@ from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.recorder import RecorderSettings
 from ragtide_schemas import Alert, utc_now
-from ragtide_web.page import rule_replays
-from ragtide_web.page.evidence import EvidenceChart
-from ragtide_web.page.rule_replay import ReplayOrder, replayed
-from ragtide_web.page.rule_replays import ReplayIsRunningError, ReplayState, RuleReplays
+from ragtide_web.page.alerts import rule_replays
+from ragtide_web.page.alerts.rule_replay import ReplayOrder, replayed
+from ragtide_web.page.alerts.rule_replays import ReplayIsRunningError, ReplayState, RuleReplays
+from ragtide_web.page.alerts.screen import EvidenceChart
 
 NOW = utc_now()
 ANN = {"Authorization": "Bearer ann-0123456789"}

@@ -10,7 +10,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings
 from ragtide_runtime.settings.remote import ServiceSettings
 from ragtide_runtime.settings.serve import TokenSettings
-from ragtide_web.page.shown_settings import shown_settings, without_secrets
+from ragtide_web.page.system.shown_settings import shown_settings, without_secrets
 
 SECRET = "hunter2-hunter2-hunter2"
 ADDRESS = f"https://user:{SECRET}@judge.internal/v1?key={SECRET}"

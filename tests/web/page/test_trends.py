@@ -15,8 +15,8 @@ from ragtide import Deployment
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_schemas import MetricEvent, utc_now
-from ragtide_web.page.deploys import last_deploy
-from ragtide_web.page.trends import DAY, KEPT_S, Days, Trends, trend_of
+from ragtide_web.page.fleet.deploys import last_deploy
+from ragtide_web.page.fleet.trends import DAY, KEPT_S, Days, Trends, trend_of
 
 NOW = datetime(2026, 11, 23, 10, 20, tzinfo=UTC)
 ADHERENCE = "trace.adherence"

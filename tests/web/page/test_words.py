@@ -9,19 +9,25 @@ from tests.support.cases import for_each
 
 from ragtide_offline.corruptions.interactions import CORRUPTIONS
 from ragtide_schemas.fitness import SIGHTS
-from ragtide_web.page.fleet import STATES
+from ragtide_web.page.fleet.screen import STATES
 from ragtide_web.page.rendering import _environment
+from ragtide_web.page.screen_files import FOLDERS
 from ragtide_web.page.words import LANGUAGES, words
 
 PAGE = files("ragtide_web.page")
-TEMPLATES = sorted(one.name for one in PAGE.joinpath("templates").iterdir() if one.name.endswith(".html"))
+TEMPLATES = sorted(
+    f"{folder}/{file.name}"
+    for folder in FOLDERS
+    for file in PAGE.joinpath(folder).iterdir()
+    if file.name.endswith(".html")
+)
 GETTEXT: Any = _environment(LANGUAGES[0], ())  # the extension adds a method to it
 PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def texts_of(template: str) -> set[tuple[str, bool]]:
     """Return the texts of a template, and whether each has plural forms."""
-    source = PAGE.joinpath("templates", template).read_text(encoding="utf-8")
+    source = PAGE.joinpath(template).read_text(encoding="utf-8")
     found: set[tuple[str, bool]] = set()
     for _, function, message in GETTEXT.extract_translations(source):
         first = message[0] if isinstance(message, tuple) else message

@@ -1,13 +1,18 @@
 """Orders of users of the page: each is in a stream with its user, time and reason before it is carried out."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import Request
 from pydantic import Field, JsonValue, StringConstraints
+from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entry_ids import Entry
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.base import UtcTime, WireModel
 from ragtide_schemas.printable import printable
@@ -102,3 +107,38 @@ def reason_in(fields: Mapping[str, str]) -> str:
     if len(reason) > REASON_CHARS:
         raise HttpProblem(422, f"the reason has {len(reason):,} characters: write at most {REASON_CHARS}")
     return reason
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersPage:
+    """Orders of users, the newest first."""
+
+    orders: Sequence[tuple[str, PageOrder]]
+    """Ids in the stream, and the orders."""
+    older: str | None
+    """Id before which the next page begins; None on the last page."""
+    unreadable: int
+
+
+async def read_orders(redis: Redis, settings: Settings, *, before: str | None = None, count: int = 50) -> OrdersPage:
+    """Return a page of the orders that users gave.
+
+    Args:
+        redis: client.
+        settings: of the deployment.
+        before: id of the order before which the page begins; the newest unless given.
+        count: orders of a page.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    key = Streams(settings.prefix, 0).orders
+    reply: Any = await redis.xrevrange(key, max="+" if before is None else f"({before}", count=count + 1)
+    entries = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
+    unreadable = Unreadable("order")
+    found = [(one.entry_id, unreadable.decode(PageOrder, key, one)) for one in entries[:count]]
+    return OrdersPage(
+        [(entry_id, order) for entry_id, order in found if order is not None],
+        entries[count - 1].entry_id if len(entries) > count else None,
+        unreadable.count,
+    )

@@ -9,10 +9,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from ragtide_offline.look.files import PACKAGE
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime.version import __version__
 from ragtide_schemas import utc_now
@@ -21,6 +20,7 @@ from ragtide_schemas.printable import printable
 
 from ..proxy import prefix_of
 from .item_address import pipeline_address
+from .screen_files import template_loader
 from .viewers import Viewer, cookie_of
 from .words import LANGUAGES, words
 
@@ -93,7 +93,7 @@ def _done(request: Request) -> str:
 @cache
 def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader("ragtide_web.page"), PackageLoader(PACKAGE)]),
+        loader=template_loader(),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

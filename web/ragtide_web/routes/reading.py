@@ -19,8 +19,8 @@ from ragtide_schemas.suggestions import unknown
 from ..access import Client
 from ..context import Context, Reader, Shared
 from ..items import REDIS_ERRORS
-from ..page.letter_index import LetterSummary, summary_of
-from ..page.shown_letter import shown_letter
+from ..page.dead_letters.letter_index import LetterSummary, summary_of
+from ..page.dead_letters.screen import shown_letter
 from ..page.viewers import client_sees_texts
 from ..problems import HttpProblem, redis_is_away
 

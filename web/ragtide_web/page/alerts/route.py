@@ -1,0 +1,305 @@
+"""`/a`: alerts; one alert with its change, its causes, its items and its orders."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+
+from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
+from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_consumers.notify.grouping import NotificationGroup
+from ragtide_consumers.notify.outbox import GROUP
+from ragtide_consumers.notify.silences import (
+    Silence,
+    acknowledge,
+    add_silence,
+    new_silence_id,
+    read_acknowledged,
+    read_silences,
+)
+from ragtide_offline.datasets.choosing import chosen_of_alert
+from ragtide_offline.datasets.rows import json_lines, rows
+from ragtide_schemas import METRICS, Alert, utc_now
+from ragtide_schemas.base import describe
+
+from ...context import Context, Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..bands import BandChart, Mark
+from ..fleet.route import visible_alerts
+from ..item_address import item_address
+from ..orders import form_of, reason_in, record_order
+from ..rendering import HEADERS, render
+from ..same_site import same_site
+from ..viewers import Operator, Reader, Viewer
+from ..words import words
+from .rule_replay import ReplayOrder, rule_of
+from .rule_replays import ReplayIsRunningError
+from .screen import REPLAYS, SILENCES, EvidenceChart, alert_list, chart_range, timeline
+
+POINTS_MAX = 200
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/a")
+@router.get("/a/")
+async def get_alerts(
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    state: Annotated[str, Query(max_length=20)] = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Response:
+    """Show the alerts, those that fire first."""
+    try:
+        alerts = await visible_alerts(shared, viewer)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    return render(request, viewer, "alerts.html", found=alert_list(alerts, state=state, page=page), state=state)
+
+
+async def _shown(
+    request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
+) -> Response:
+    try:
+        alert = await _found(shared, viewer, alert_id)
+        content = await _content(shared, alert)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    except (CheckpointError, DamagedFieldError) as error:
+        raise HttpProblem(503, f"{error}") from None
+    return render(request, viewer, "alert.html", status=status, alert=alert, problem=problem, **content)
+
+
+async def _found(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
+    for one in await visible_alerts(shared, viewer):
+        if one.alert_id == alert_id:
+            return one
+    raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
+
+
+async def _content(shared: Context, alert: Alert) -> dict[str, Any]:
+    now = utc_now()
+    silences = [one for one in await read_silences(shared.redis, shared.settings.prefix) if one.silences(alert, now)]
+    acknowledged = (await read_acknowledged(shared.redis, shared.settings.prefix)).get(alert.alert_id)
+    definition = METRICS.get(alert.metric)
+    kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    return {
+        "chart": await _chart(shared, alert, now),
+        **_replay(shared, alert),
+        "meaning": "" if definition is None else definition.meaning,
+        "timeline": timeline(
+            alert, acknowledged=acknowledged, silences=silences, told=await _told(shared, alert.alert_id)
+        ),
+        "acknowledged": acknowledged,
+        "silences": silences,
+        "lengths": list(SILENCES),
+        "items": [
+            (
+                one,
+                bool(await kept.find(one, alert.pipeline)),
+                item_address(alert.pipeline, one, {"alert": alert.alert_id}),
+            )
+            for one in alert.worst_interaction_ids
+        ],
+    }
+
+
+def _replay(shared: Context, alert: Alert) -> dict[str, Any]:
+    found = shared.rule_replays.of(alert.alert_id)
+    chart = None
+    if found is not None and found.result is not None and any(one.once_in for one in found.result.points):
+        chart = EvidenceChart(found.result.points, found.start, found.end)
+    return {
+        "replay": found,
+        "evidence": chart,
+        "replayed_rule": rule_of(shared.settings, alert),
+        "recording": shared.settings.recorder.url,
+        "replay_lengths": list(REPLAYS),
+    }
+
+
+async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | None:
+    """Return the mean of the metric around the change; None for an alert without statistics, or without a history."""
+    if alert.observed is None or alert.run is not None:
+        return None
+    start, end = chart_range(alert, now)
+    found: Sequence[History] = await shared.deployment.history(
+        alert.pipeline,
+        alert.metric,
+        start=start,
+        end=end,
+        points_max=POINTS_MAX,
+        segment=alert.segment,
+        labeler=alert.labeler,
+        labeler_version=alert.labeler_version,
+        profile=alert.profile,
+    )
+    history = next((one for one in found if one.points), None)
+    if history is None:
+        return None
+    lowest, highest = history.key.value_range
+    is_mean = alert.quantity == "mean"
+    marks = [
+        Mark(at, kind, alert.rule)
+        for kind, at in (("began", alert.began_at), ("fired", alert.fired_at))
+        if at is not None and start <= at < end
+    ]
+    return BandChart(
+        points=history.points,
+        start=start,
+        end=end,
+        step=history.step,
+        lowest=lowest,
+        highest=highest,
+        target=alert.baseline if is_mean and alert.baseline_source == "target" else None,
+        baseline=alert.baseline if is_mean and alert.baseline_source != "target" else None,
+        marks=marks,
+    )
+
+
+async def _told(shared: Context, alert_id: str) -> Mapping[str, datetime]:
+    """Return when each destination was told last, as far as the outboxes remember."""
+    found: dict[str, datetime] = {}
+    for streams in shared.settings.layout.all():
+        async for name, data in shared.redis.hscan_iter(streams.outbox, match=f"{GROUP}*", count=1000):
+            if alert_id.encode() not in data:
+                continue
+            try:
+                group = NotificationGroup.model_validate_json(data)
+            except ValidationError:  # the notifier reports it
+                continue
+            del name
+            if alert_id in group.members and group.told_ms is not None:
+                found[group.destination] = datetime.fromtimestamp(group.told_ms / 1000, UTC)
+    return found
+
+
+@router.get("/a/{alert_id:path}/dataset")
+async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response:
+    """Return the kept items that an alert names, as a data set of JSON lines."""
+    if not viewer.sees_texts:
+        raise HttpProblem(403, "texts are hidden from this user, so there is no data set: see web.texts")
+    try:
+        alert = await _found(shared, viewer, alert_id)
+        chosen = await chosen_of_alert(KeptSpecimens(shared.redis, shared.settings.layout), alert)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    headers = {
+        **HEADERS,
+        "Content-Type": "application/x-ndjson",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(f'{alert_id[:80]}.jsonl', safe='')}",
+    }
+    return Response(json_lines(rows(chosen.chosen)), headers=headers)
+
+
+@router.get("/a/{alert_id:path}")
+async def get_alert(request: Request, shared: Shared, viewer: Reader, alert_id: str) -> Response:
+    """Show one alert."""
+    return await _shown(request, shared, viewer, alert_id)
+
+
+@router.post("/a/{alert_id:path}/acknowledge", dependencies=[Depends(same_site)])
+async def post_acknowledge(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
+    """Acknowledge an alert: destinations are not told it again while it fires."""
+    return await _ordered(request, shared, viewer, alert_id, "acknowledge")
+
+
+@router.post("/a/{alert_id:path}/silence", dependencies=[Depends(same_site)])
+async def post_silence(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
+    """Silence the alerts of the rule, pipeline and metric of an alert for a while."""
+    return await _ordered(request, shared, viewer, alert_id, "silence")
+
+
+@router.post("/a/{alert_id:path}/replay", dependencies=[Depends(same_site)])
+async def post_replay(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
+    """Replay the rule of an alert over the recording; it changes nothing."""
+    return await _ordered(request, shared, viewer, alert_id, "replay")
+
+
+async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: str, action: str) -> Response:
+    fields = await form_of(request)
+    say = words(viewer.language).gettext
+    try:
+        alert = await _found(shared, viewer, alert_id)
+        if action == "replay":
+            done = await _begin_replay(shared, viewer, alert, fields.get("last", ""))
+        elif action == "silence":
+            done = await _silence(shared, viewer, alert, fields.get("for", ""), reason_in(fields))
+        else:
+            done = await _acknowledge(shared, viewer, alert, reason_in(fields))
+    except HttpProblem as problem:
+        if problem.status != 422:
+            raise
+        return await _shown(request, shared, viewer, alert_id, status=422, problem=problem.detail)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(say(done))}", 303, headers=HEADERS)
+
+
+async def _begin_replay(shared: Context, viewer: Viewer, alert: Alert, length: str) -> str:
+    if length not in REPLAYS:
+        raise HttpProblem(422, f"the length of the replay is {length[:20]!r}: take one of {', '.join(REPLAYS)}")
+    now = utc_now()
+    start, end = chart_range(alert, now)
+    settings, replays = shared.settings, shared.rule_replays
+    order = ReplayOrder(settings, alert, now - REPLAYS[length], start, end, replays.limit_s)
+    try:
+        replays.check()
+        await record_order(shared, viewer, action="replay", subject=f"alert {alert.alert_id}", details={"last": length})
+        replays.begin(order, viewer.name)
+    except ReplayIsRunningError as error:
+        raise HttpProblem(422, str(error)) from None
+    return "The replay of the rule has begun."
+
+
+async def _acknowledge(shared: Context, viewer: Viewer, alert: Alert, reason: str) -> str:
+    if alert.status == "resolved":
+        raise HttpProblem(422, "the alert is resolved, so there is nothing to acknowledge")
+    await record_order(shared, viewer, action="acknowledge", subject=f"alert {alert.alert_id}", reason=reason)
+    await acknowledge(shared.redis, shared.settings.prefix, alert.alert_id, viewer.name)
+    return "The alert is acknowledged."
+
+
+async def _silence(shared: Context, viewer: Viewer, alert: Alert, length: str, reason: str) -> str:
+    if length not in SILENCES:
+        raise HttpProblem(422, f"the length of the silence is {length[:20]!r}: take one of {', '.join(SILENCES)}")
+    now = utc_now()
+    try:
+        one = Silence(
+            id=new_silence_id(),
+            pipeline=_literal(alert.pipeline),
+            rule=_literal(alert.rule),
+            metric=_literal(alert.metric),
+            segment=None if alert.segment is None else _literal(alert.segment),
+            until=now + SILENCES[length],
+            by=viewer.name,
+            reason=reason,
+            created_at=now,
+        )
+    except ValidationError as error:
+        raise HttpProblem(422, describe(error)) from None
+    await record_order(
+        shared,
+        viewer,
+        action="silence",
+        subject=f"alert {alert.alert_id}",
+        reason=reason,
+        details={"silence": one.id, "for": length},
+    )
+    try:
+        await add_silence(shared.redis, shared.settings.prefix, one)
+    except ValueError as error:
+        raise HttpProblem(422, str(error)) from None
+    return "The alert is silenced."
+
+
+def _literal(name: str) -> str:
+    """Return a pattern that matches a name and nothing else."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)

@@ -1,0 +1,156 @@
+"""Alerts for a screen: their place in lists, their timeline, and their guarantee in words. No clock, no I/O."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+from math import log10
+from typing import Final, Literal
+
+from ragtide_consumers.notify.silences import Acknowledgement, Silence
+from ragtide_offline.replay.evidence_curve import EvidencePoint
+from ragtide_schemas import Alert
+
+from ..bands import HEIGHT, WIDTH
+
+PAGE: Final = 50
+"""Alerts on one page of the list."""
+
+SILENCES: Final = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days=1), "7d": timedelta(days=7)}
+"""Lengths of a silence that the screen offers."""
+
+REPLAYS: Final = {f"{days}d": timedelta(days=days) for days in (30, 90, 7, 1)}
+"""Lengths of a replay that the screen offers, the usual one first."""
+
+LEAST_SIDE: Final = timedelta(hours=1)
+"""Least time that the chart shows before the change began, and after it."""
+MOST_SIDE: Final = timedelta(days=7)
+"""Most of this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertList:
+    """A page of alerts."""
+
+    alerts: Sequence[Alert]
+    """Those that fire first, the newest first."""
+    firing: int
+    """Number of all alerts that fire."""
+    total: int
+    page: int
+    pages: int
+
+
+def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> AlertList:
+    """Return a page of alerts.
+
+    Args:
+        alerts: that the viewer may see, in their latest state.
+        state: `firing` or `resolved`; all unless given.
+        page: from 1; a page beyond the last is the last.
+    """
+    firing = [one for one in alerts if one.status != "resolved"]
+    resolved = [one for one in alerts if one.status == "resolved"]
+    chosen = {"firing": firing, "resolved": resolved}.get(state)
+    wanted = [
+        one
+        for part in ((firing, resolved) if chosen is None else (chosen,))
+        for one in sorted(part, key=lambda alert: alert.fired_at, reverse=True)
+    ]
+    pages = max(1, -(-len(wanted) // PAGE))
+    page = min(max(page, 1), pages)
+    return AlertList(wanted[(page - 1) * PAGE : page * PAGE], len(firing), len(wanted), page, pages)
+
+
+Moment = Literal["began", "fired", "explained", "acknowledged", "silenced", "told", "resolved"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One moment in the life of an alert."""
+
+    at: datetime
+    kind: Moment
+    by: str = ""
+    """User or destination."""
+    note: str = ""
+
+
+def timeline(
+    alert: Alert,
+    *,
+    acknowledged: Acknowledgement | None,
+    silences: Sequence[Silence],
+    told: Mapping[str, datetime],
+) -> list[TimelineEntry]:
+    """Return the life of an alert in the order of time.
+
+    Args:
+        alert: in its latest state.
+        acknowledged: its acknowledgement.
+        silences: that match it; those of the past are forgotten.
+        told: time of the last message by destination, as far as the outbox remembers.
+    """
+    own: tuple[tuple[Moment, datetime | None], ...] = (
+        ("began", alert.began_at),
+        ("fired", alert.fired_at),
+        ("explained", alert.explained_at),
+        ("resolved", alert.resolved_at),
+    )
+    found = [TimelineEntry(at, kind) for kind, at in own if at is not None]
+    if acknowledged is not None:
+        found.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
+    found += [TimelineEntry(one.created_at, "silenced", one.by, one.reason) for one in silences]
+    found += [TimelineEntry(at, "told", name) for name, at in told.items()]
+    return sorted(found, key=lambda entry: entry.at)
+
+
+def chart_range(alert: Alert, now: datetime) -> tuple[datetime, datetime]:
+    """Return the range of time that shows the change of an alert: as much before it as after it.
+
+    Args:
+        alert: the alert.
+        now: end of the range of an alert that fires.
+    """
+    change = alert.began_at or alert.fired_at
+    end = max(alert.resolved_at or now, alert.fired_at)
+    side = min(max((end - change) * 1.2, LEAST_SIDE), MOST_SIDE)
+    return change - side, min(max(change + side, alert.fired_at + LEAST_SIDE / 6), max(now, change + LEAST_SIDE))
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChart:
+    """Evidence over time, on a logarithmic scale, with the line at which the rule fires."""
+
+    points: Sequence[EvidencePoint]
+    start: datetime
+    end: datetime
+
+    @property
+    def highest(self) -> float:
+        """Decimal logarithm at the upper edge; the lower edge is 0, which is once in one value."""
+        values = [value for one in self.points for value in (one.once_in, one.run_length) if value]
+        return 1.1 * max((log10(max(value, 1.0)) for value in values), default=1.0) or 1.0
+
+    def x(self, at: datetime) -> float:
+        """Return the place of a time."""
+        share = (at - self.start) / ((self.end - self.start) or timedelta(seconds=1))
+        return round(WIDTH * min(max(share, 0.0), 1.0), 2)
+
+    def y(self, value: float) -> float:
+        """Return the place of a number of values."""
+        return round(HEIGHT * (1 - log10(max(value, 1.0)) / self.highest), 2)
+
+    def stretches(self) -> Iterator[list[EvidencePoint]]:
+        """Yield the points without gaps: a rule that learns or fires has no evidence."""
+        for known, points in groupby(self.points, key=lambda one: one.once_in is not None):
+            if known:
+                yield list(points)
+
+    def line(self, stretch: Sequence[EvidencePoint]) -> str:
+        """Return the evidence over a stretch, as points of a polyline."""
+        return " ".join(f"{self.x(one.at)},{self.y(one.once_in)}" for one in stretch if one.once_in is not None)
+
+    def limit(self, stretch: Sequence[EvidencePoint]) -> str:
+        """Return the line at which the rule fires, as points of a polyline."""
+        return " ".join(f"{self.x(one.at)},{self.y(one.run_length)}" for one in stretch if one.run_length is not None)

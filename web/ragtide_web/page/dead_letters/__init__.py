@@ -1,0 +1,1 @@
+"""The screens of dead letters: groups, and one letter with its orders."""

@@ -1,0 +1,301 @@
+"""`/dead`: dead letters, grouped by reason; retry of one or of a group; export."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from typing import Annotated, Final
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
+from pydantic_core import to_json
+
+from ragtide_aggregator.reading.dead_letters import StoredDeadLetter, read_dead_letters
+from ragtide_producers.publishing.retrying import Retrier
+from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_schemas import Reason
+
+from ...context import Context, Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..orders import form_of, reason_in, record_order
+from ..rendering import HEADERS, render
+from ..same_site import same_site
+from ..viewers import Operator, Reader, Viewer
+from ..words import words
+from .hiding import indented
+from .letter_index import LetterSummary, summary_of
+from .screen import (
+    LetterList,
+    ShownLetter,
+    failed_field,
+    letter_list,
+    may_see,
+    reason_groups,
+    shown_detail,
+    shown_letter,
+)
+
+router = APIRouter(include_in_schema=False)
+
+RETRY_S: Final = 30.0
+"""Seconds after which an order to retry a group stops; the rest stays, for a further order."""
+AT_ONCE: Final = 16
+"""Dead letters that are retried at the same time; each may have 4 MiB."""
+DETAIL_CHARS: Final = 600
+"""Most characters of a detail that are shown; it is cut after redaction."""
+SHOWN_CHARS: Final = 200_000
+"""Most characters of a payload on its page."""
+
+LETTER_ID: Final = r"^\d{1,19}-\d{1,19}$"
+ReasonName = Annotated[str, Query(max_length=40)]
+
+
+@router.get("/dead")
+async def get_dead_letters(
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    reason: ReasonName = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+) -> Response:
+    """Show the dead letters of a reason, or of all, the newest first."""
+    return await _listed(request, shared, viewer, reason, page)
+
+
+async def _listed(
+    request: Request, shared: Context, viewer: Viewer, reason: str, page: int, *, status: int = 200, problem: str = ""
+) -> Response:
+    try:
+        found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    return render(
+        request,
+        viewer,
+        "dead.html",
+        status=status,
+        found=found,
+        details=await _details(shared, viewer, found),
+        fields={(one.partition, one.letter_id): failed_field(one) for one in found.letters},
+        reason=reason,
+        problem=problem,
+    )
+
+
+async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[tuple[int, str], str]:
+    hiding = shared.hiding
+    texts = [shown_detail(one, sees_texts=viewer.sees_texts, hides=hiding.hides) for one in found.letters]
+    redacted = await hiding.texts(texts)
+    return {
+        (one.partition, one.letter_id): text[:DETAIL_CHARS]
+        for one, text in zip(found.letters, redacted or [""] * len(texts), strict=True)
+    }
+
+
+def _known(reason: str) -> str:
+    if reason and reason not in list(Reason):
+        raise HttpProblem(422, f"there is no reason {reason!r}: take one of {', '.join(Reason)}")
+    return reason
+
+
+@router.get("/dead/export")
+async def export(shared: Shared, viewer: Reader, reason: ReasonName = "") -> StreamingResponse:
+    """Stream dead letters as JSON lines, the oldest first; one page of them is in memory."""
+    wanted = _known(reason)
+
+    async def lines() -> AsyncGenerator[bytes]:
+        unreadable = Unreadable("dead letter")
+        async for stored in read_dead_letters(shared.redis, shared.settings.layout.all(), unreadable):
+            summary = summary_of(stored.letter_id, Streams(shared.settings.prefix, stored.partition), stored.letter)
+            if wanted in ("", summary.reason) and may_see(viewer, summary):
+                shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+                yield await asyncio.to_thread(_line, stored, shown)  # a payload may have 4 MiB
+
+    name = f"dead-letters{'-' + wanted if wanted else ''}.jsonl"
+    headers = {
+        **HEADERS,
+        "Content-Type": "application/x-ndjson",
+        "Content-Disposition": f'attachment; filename="{name}"',
+    }
+    return StreamingResponse(lines(), headers=headers)
+
+
+def _line(stored: StoredDeadLetter, shown: ShownLetter) -> bytes:
+    letter = stored.letter
+    fields = letter.model_dump(mode="json", exclude={"payload", "payload_encoding", "detail"}, exclude_none=True)
+    found = {"id": stored.letter_id, "partition": stored.partition, **fields, "detail": shown.detail}
+    if shown.payload is None:
+        found["payload_hidden"] = shown.hidden
+    else:
+        found["payload"], found["payload_encoding"] = letter.encode_payload(shown.payload)
+    return to_json(found) + b"\n"
+
+
+@router.get("/dead/{partition}/{letter_id}")
+async def get_dead_letter(request: Request, shared: Shared, viewer: Reader, partition: int, letter_id: str) -> Response:
+    """Show one dead letter."""
+    return await _one(request, shared, viewer, partition, letter_id)
+
+
+async def _one(
+    request: Request,
+    shared: Context,
+    viewer: Viewer,
+    partition: int,
+    letter_id: str,
+    *,
+    status: int = 200,
+    problem: str = "",
+) -> Response:
+    stored, summary = await _found(shared, viewer, partition, letter_id)
+    shown = await shown_letter(shared.hiding, stored.letter, summary, sees_texts=viewer.sees_texts)
+    payload = None
+    if shown.payload is not None:
+        payload = indented(shown.payload) or shown.payload.decode(errors="replace")
+    (group,) = reason_groups([summary])
+    return render(
+        request,
+        viewer,
+        "dead_letter.html",
+        status=status,
+        letter=summary,
+        meaning=group.meaning,
+        field=failed_field(summary),
+        detail=shown.detail[:DETAIL_CHARS],
+        payload=None if payload is None else payload[:SHOWN_CHARS],
+        cut=payload is not None and len(payload) > SHOWN_CHARS,
+        whole=not stored.letter.truncated,
+        cannot=viewer.sees_texts and payload is None,
+        redacts=shared.hiding.hides,
+        problem=problem,
+    )
+
+
+async def _found(
+    shared: Context, viewer: Viewer, partition: int, letter_id: str
+) -> tuple[StoredDeadLetter, LetterSummary]:
+    """Return a dead letter that the viewer may see.
+
+    Raises:
+        HttpProblem: 404, there is no such dead letter; 503, Redis does not answer.
+    """
+    missing = HttpProblem(404, f"there is no dead letter {letter_id[:50]!r}: it was published again, or trimmed")
+    wanted = [one for one in shared.settings.layout.all() if one.partition == partition]
+    if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
+        raise missing
+    try:
+        reading = read_dead_letters(shared.redis, wanted, Unreadable("dead letter"), ids=(letter_id,))
+        stored = await anext(reading, None)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    summary = None if stored is None else summary_of(stored.letter_id, wanted[0], stored.letter)
+    if stored is None or summary is None or not may_see(viewer, summary):
+        raise missing
+    return stored, summary
+
+
+@router.post("/dead/retry", dependencies=[Depends(same_site)])
+async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Response:
+    """Publish the dead letters of a reason again, up to the newest one that the page showed."""
+    fields = await form_of(request)
+    name, upto = _known(fields.get("of", "")[:40]), fields.get("upto", "")
+    if not name or re.fullmatch(LETTER_ID, upto) is None:
+        raise HttpProblem(422, "the form does not say which dead letters to retry: load the page again")
+    try:
+        reason = reason_in(fields)
+    except HttpProblem as problem:
+        return await _listed(request, shared, viewer, name, 1, status=422, problem=problem.detail)
+    try:
+        indexed = await shared.letters.read()
+        wanted = [
+            one
+            for one in reversed(indexed.letters)
+            if one.reason == name
+            and one.can_be_retried
+            and may_see(viewer, one)
+            and order(one.letter_id) <= order(upto)
+        ]
+        await record_order(
+            shared,
+            viewer,
+            action="retry",
+            subject=f"dead letters {name}",
+            reason=reason,
+            details={"count": len(wanted), "upto": upto},
+        )
+        tried, published = await _retried(shared, wanted)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    said = words(viewer.language)
+    done = said.ngettext("%(num)s published again", "%(num)s published again", published) % {"num": published}
+    if len(wanted) > tried:
+        left = len(wanted) - tried
+        done += "; " + said.ngettext("%(num)s is left: retry again", "%(num)s are left: retry again", left) % {
+            "num": left
+        }
+    return _seen_elsewhere(done)
+
+
+async def _retried(shared: Context, wanted: Sequence[LetterSummary]) -> tuple[int, int]:
+    """Publish dead letters again for a limited time, and return how many were tried and how many were published."""
+    loop = asyncio.get_running_loop()
+    ends, tried, published = loop.time() + RETRY_S, 0, 0
+    for start in range(0, len(wanted), AT_ONCE):
+        if loop.time() > ends:
+            break
+        some = wanted[start : start + AT_ONCE]
+        outcomes = await asyncio.gather(*(_retry(shared, one) for one in some))
+        tried, published = tried + len(some), published + sum(outcomes)
+        shared.letters.forget(one for one, outcome in zip(some, outcomes, strict=True) if outcome)
+    return tried, published
+
+
+async def _retry(shared: Context, one: LetterSummary) -> bool:
+    streams = Streams(shared.settings.prefix, one.partition)
+    reading = read_dead_letters(shared.redis, [streams], Unreadable("dead letter"), ids=(one.letter_id,))
+    stored = await anext(reading, None)
+    try:
+        return stored is not None and await Retrier(shared.redis).retry(streams, one.letter_id, stored.letter)
+    except ValueError:
+        return False
+
+
+@router.post("/dead/{partition}/{letter_id}/retry", dependencies=[Depends(same_site)])
+async def retry_one(request: Request, shared: Shared, viewer: Operator, partition: int, letter_id: str) -> Response:
+    """Publish one dead letter again."""
+    fields = await form_of(request)
+    stored, summary = await _found(shared, viewer, partition, letter_id)
+    try:
+        reason = reason_in(fields)
+    except HttpProblem as problem:
+        return await _one(request, shared, viewer, partition, letter_id, status=422, problem=problem.detail)
+    if not summary.can_be_retried:
+        raise HttpProblem(409, "only interactions and feedback that are stored whole can be published again")
+    try:
+        await record_order(
+            shared,
+            viewer,
+            action="retry",
+            subject=f"dead letter {letter_id}",
+            reason=reason,
+            details={"partition": partition, "why": stored.letter.reason},
+        )
+        published = await _retry(shared, summary)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    if not published:
+        raise HttpProblem(
+            409,
+            f"dead letter {letter_id} was not published again: it is gone, or its payload cannot be decoded",
+        )
+    shared.letters.forget((summary,))
+    return _seen_elsewhere(
+        words(viewer.language).ngettext("%(num)s published again", "%(num)s published again", 1) % {"num": 1}
+    )
+
+
+def _seen_elsewhere(done: str) -> RedirectResponse:
+    return RedirectResponse(f"/dead?{urlencode({'done': done})}", 303, headers=HEADERS)

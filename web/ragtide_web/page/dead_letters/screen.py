@@ -1,0 +1,184 @@
+"""Dead letters on the page: groups by reason, pages of a list, and the words of one. No clock, no I/O."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from ragtide_schemas import DeadLetter, Reason
+
+from ..viewers import Viewer
+from .hiding import TextHiding
+from .letter_index import IndexedLetters, LetterSummary
+
+PAGE_LETTERS: Final = 50
+"""Dead letters on one page of the list."""
+
+MEANINGS: Final[Mapping[Reason, str]] = {
+    Reason.MISSING_DATA_FIELD: "The stream entry has no field data: correct the program that writes the stream.",
+    Reason.NOT_JSON: "The entry is not UTF-8 JSON: correct the producer and publish again.",
+    Reason.TOO_LARGE: "The entry or one of its fields is too large: publish a smaller one.",
+    Reason.UNKNOWN_SCHEMA_VERSION: "A newer release wrote the entry: upgrade ragtide, then retry.",
+    Reason.INVALID: "A field is missing, unknown or out of its range: correct the producer and publish again.",
+    Reason.TRUNCATED: "The trace has cut attributes: raise the limits of its exporter.",
+    Reason.DUPLICATE: "An earlier entry has the same interaction id: nothing is lost if both are the same answer.",
+    Reason.DELETED: "The entry was deleted from its stream before it was labeled, so its payload is lost.",
+    Reason.LABELING_FAILED: "The labeler failed at every delivery: correct the cause, then retry.",
+    Reason.TOO_MANY_DELIVERIES: "No worker finished the entry, and it may crash workers: retry one alone first.",
+    Reason.UNKNOWN_INTERACTION: "The feedback is about an interaction that was not scored in time.",
+    Reason.NOT_AGGREGATABLE: "The state of the aggregator cannot take the entry.",
+    Reason.UNDELIVERABLE: "A destination of notifications was not told: look at the destination.",
+}
+"""Meaning and remedy of each reason."""
+
+QUOTED: Final = " (got "
+"""Text in a detail after which a value of the payload may be quoted."""
+FREE_DETAILS: Final = frozenset({Reason.LABELING_FAILED, Reason.NOT_AGGREGATABLE})
+"""Reasons whose detail is a message of a program, which may quote any text."""
+
+_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}(?:\.[A-Za-z0-9_-]{1,64}){0,8}(?= )")
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonGroup:
+    """The dead letters of one reason."""
+
+    reason: Reason
+    meaning: str
+    count: int
+    newest: datetime
+    retryable: int
+    """Dead letters that can be published again."""
+    upto: str
+    """Id of the newest of them: an order to retry the group means no later ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterList:
+    """One page of the list, and all groups."""
+
+    groups: Sequence[ReasonGroup]
+    """The largest first."""
+    letters: Sequence[LetterSummary]
+    chosen: int
+    """Dead letters with the chosen reason."""
+    page: int
+    pages: int
+    indexed: int
+    """Dead letters that are counted by reason."""
+    total: int
+    """Entries of the streams of dead letters; more than `indexed` if the oldest are not counted."""
+    unreadable: int
+
+
+def may_see(viewer: Viewer, letter: LetterSummary) -> bool:
+    """Return whether a viewer may see a dead letter; one without a pipeline is for viewers of all pipelines."""
+    return not viewer.patterns or (letter.pipeline is not None and viewer.may_use(letter.pipeline))
+
+
+def letter_list(indexed: IndexedLetters, viewer: Viewer, *, reason: str = "", page: int = 1) -> LetterList:
+    """Return a page of the dead letters that a viewer may see.
+
+    Args:
+        indexed: the newest dead letters of the deployment.
+        viewer: who looks.
+        reason: only this reason; all unless given.
+        page: number of the page, from 1; the last page if there are fewer.
+    """
+    visible = [one for one in indexed.letters if may_see(viewer, one)]
+    chosen = [one for one in visible if reason in ("", one.reason)]
+    pages = max(1, -(-len(chosen) // PAGE_LETTERS))
+    shown = min(max(page, 1), pages)
+    whole = not viewer.patterns
+    return LetterList(
+        reason_groups(visible),
+        chosen[(shown - 1) * PAGE_LETTERS : shown * PAGE_LETTERS],
+        len(chosen),
+        shown,
+        pages,
+        len(visible),
+        # Entries that were not read have no known pipeline, so their number is for viewers of all pipelines only.
+        indexed.total if whole else len(visible),
+        indexed.unreadable if whole else 0,
+    )
+
+
+def reason_groups(letters: Iterable[LetterSummary]) -> list[ReasonGroup]:
+    """Return dead letters grouped by reason, the largest group first."""
+    by_reason: defaultdict[Reason, list[LetterSummary]] = defaultdict(list)
+    for one in letters:
+        by_reason[one.reason].append(one)
+    groups = [
+        ReasonGroup(
+            reason,
+            MEANINGS[reason],
+            len(of),
+            max(one.failed_at for one in of),
+            sum(one.can_be_retried for one in of),
+            max(of, key=lambda one: one.place).letter_id,
+        )
+        for reason, of in by_reason.items()
+    ]
+    return sorted(groups, key=lambda group: (-group.count, group.reason))
+
+
+def shown_detail(letter: LetterSummary, *, sees_texts: bool, hides: bool) -> str:
+    """Return the detail of a dead letter without values that the viewer may not see; empty if nothing is left.
+
+    Args:
+        letter: the dead letter.
+        sees_texts: whether the viewer sees texts.
+        hides: whether redaction removes parts of texts: a quoted value may be cut within such a part, so that no
+            pattern would find it.
+    """
+    if sees_texts and not hides:
+        return letter.detail
+    if letter.reason in FREE_DETAILS and not sees_texts:
+        return ""
+    kept, quoted, _ = letter.detail.partition(QUOTED)
+    return f"{kept} …" if quoted else kept
+
+
+def failed_field(letter: LetterSummary) -> str | None:
+    """Return the first field that a detail names, such as `documents.0.text`; None if the reason is not about a field.
+
+    The detail of an invalid entry begins with the field.
+    """
+    if letter.reason not in (Reason.INVALID, Reason.TOO_LARGE, Reason.UNKNOWN_SCHEMA_VERSION):
+        return None
+    found = _FIELD.match(letter.detail)
+    return None if found is None or found[0] in ("the", "The", "a", "an") else found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLetter:
+    """The texts of a dead letter, without the parts that must not be shown."""
+
+    detail: str
+    payload: bytes | None
+    hidden: str
+    """Why there is no payload; empty if there is one."""
+
+
+async def shown_letter(
+    hiding: TextHiding, letter: DeadLetter, summary: LetterSummary, *, sees_texts: bool, payload: bool = True
+) -> ShownLetter:
+    """Return what is shown of a dead letter.
+
+    Args:
+        hiding: the redactions.
+        letter: the dead letter.
+        summary: its summary.
+        sees_texts: whether the user sees texts.
+        payload: whether the payload is wanted.
+    """
+    details = await hiding.texts([shown_detail(summary, sees_texts=sees_texts, hides=hiding.hides)])
+    detail = details[0] if details else ""
+    if not payload:
+        return ShownLetter(detail, None, "it was not asked for")
+    if not sees_texts:
+        return ShownLetter(detail, None, "texts are hidden from this user")
+    found = await hiding.payload(letter.payload_bytes())
+    return ShownLetter(detail, found, "it cannot be redacted" if found is None else "")

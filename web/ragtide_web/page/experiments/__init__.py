@@ -1,0 +1,1 @@
+"""The screens of experiments: the list of runs, and a run with its orders."""

@@ -1,0 +1,181 @@
+"""Reads experiments for the page, in a thread of its own: the race of many configs takes the processor for seconds."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from redis.asyncio import Redis
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_offline.experiments.commands import check_command, give_command
+from ragtide_offline.experiments.reader import ExperimentReader, streams_of
+from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.log import last_id
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import InvalidEntryError, Workspace, utc_now
+from ragtide_schemas.experiments import Command, LogEntry, decode_entry
+
+from ..background import ReadingThread
+from .screen import LOG_TAIL, ExperimentView, RunRow, experiment_view, run_row
+
+FOLLOWED_MAX: Final = 4
+"""Experiments whose results stay in memory; a further one is read again from its beginning."""
+FRESH_S: Final = 1.0
+"""Seconds for which a screen is shared by all viewers."""
+QUICK_S: Final = 0.05
+"""A list of experiments that is read in less time is read again for every viewer."""
+PAUSE: Final = 4
+"""A screen that takes long is shared for this many times its duration, so that it takes a fifth of a processor."""
+
+
+@dataclass(slots=True)
+class _FollowedExperiment:
+    """An experiment in memory."""
+
+    streams: Streams
+    reader: ExperimentReader
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    view: ExperimentView | None = None
+    fresh_until: float = 0.0
+
+
+class ExperimentsReading:
+    """Reads experiments, and gives commands to them.
+
+    Args:
+        url: of Redis.
+        settings: of the deployment.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._settings = settings
+        # A thread of its own: a large checkpoint in the thread of other reads must not hold an order up.
+        self._thread = ReadingThread(url, settings)
+        self._listing = asyncio.Lock()
+        self._listed: Sequence[Workspace] = ()
+        self._listed_until = float("-inf")
+        self._followed: OrderedDict[tuple[str, str], _FollowedExperiment] = OrderedDict()
+
+    async def view(self, workspace: Workspace) -> ExperimentView:
+        """Return the screen of an experiment, at most about a second old unless it takes long to compute.
+
+        Raises:
+            ConfigurationError: its log has no plan.
+            redis.RedisError: Redis failed.
+        """
+
+        async def viewed(redis: Redis, _: Deployment) -> ExperimentView:
+            one, loop = self._follow(redis, workspace), asyncio.get_running_loop()
+            async with one.lock:
+                if one.view is None or loop.time() >= one.fresh_until:
+                    await self._newest(redis, one)
+                    driven = bool(await redis.exists(one.streams.driver))
+                    began = loop.time()
+                    one.view = experiment_view(
+                        workspace, one.reader.state, seen=one.reader.last_entry, driven=driven, now=utc_now()
+                    )
+                    one.fresh_until = loop.time() + max(FRESH_S, PAUSE * (loop.time() - began))
+                return one.view
+
+        return await self._thread.run(viewed)
+
+    async def workspaces(self) -> Sequence[Workspace]:
+        """Return the replays and experiments, the oldest first.
+
+        All are read at once. A list that takes long to read is shared for `PAUSE` times that time.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+
+        async def listed(_: Redis, deployment: Deployment) -> Sequence[Workspace]:
+            return await deployment.workspaces()
+
+        loop = asyncio.get_running_loop()
+        async with self._listing:
+            if loop.time() >= self._listed_until:
+                began = loop.time()
+                self._listed = await self._thread.run(listed)
+                took = loop.time() - began
+                self._listed_until = loop.time() + (PAUSE * took if took > QUICK_S else 0.0)
+            return self._listed
+
+    async def check(self, workspace: Workspace, command: Command, seen: str) -> Command:
+        """Check a command as `check_command` does."""
+
+        async def checked(redis: Redis, _: Deployment) -> Command:
+            one = self._follow(redis, workspace)
+            async with one.lock:
+                await self._newest(redis, one)
+                return await check_command(redis, one.streams, one.reader, command, seen=seen)
+
+        return await self._thread.run(checked)
+
+    async def give(self, workspace: Workspace, command: Command, seen: str) -> bool:
+        """Give a command as `give_command` does; the next screen shows it."""
+
+        async def given(redis: Redis, _: Deployment) -> bool:
+            one = self._follow(redis, workspace)
+            async with one.lock:
+                one.view = None
+                await self._newest(redis, one)
+                return await give_command(redis, one.streams, one.reader, command, seen=seen)
+
+        return await self._thread.run(given)
+
+    async def aclose(self) -> None:
+        """End the thread."""
+        await self._thread.aclose()
+
+    def _follow(self, redis: Redis, workspace: Workspace) -> _FollowedExperiment:
+        key = workspace.run, workspace.created_at.isoformat()
+        one = self._followed.pop(key, None)
+        if one is None:
+            streams = streams_of(self._settings, workspace)
+            one = _FollowedExperiment(streams, ExperimentReader(redis, streams))
+        self._followed[key] = one
+        while len(self._followed) > FOLLOWED_MAX:
+            self._followed.popitem(last=False)
+        return one
+
+    async def _newest(self, redis: Redis, one: _FollowedExperiment) -> None:
+        """Bring an experiment to the end of its log; begin again if Redis lost that end, for example in a failover."""
+        last = await last_id(redis, one.streams.experiment)
+        if order(last) < order(one.reader.last_entry):
+            one.reader = ExperimentReader(redis, one.streams)
+        # Each read has a client of its own.
+        one.reader.redis = redis
+        await one.reader.read()
+
+
+async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Workspace]) -> list[RunRow]:
+    """Return a line for each replay and experiment, the newest first."""
+    experiments = [one for one in workspaces if one.kind == "experiment"]
+    async with redis.pipeline(transaction=False) as pipe:
+        for one in experiments:
+            streams = streams_of(settings, one)
+            pipe.xrevrange(streams.experiment, count=LOG_TAIL)
+            pipe.exists(streams.driver)
+        replies: list[Any] = await pipe.execute() if experiments else []
+    known = {
+        one.run: (_decoded(newest), bool(driven))
+        for one, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
+    }
+    rows = []
+    for one in sorted(workspaces, key=lambda one: one.created_at, reverse=True):
+        newest, driven = known.get(one.run, ([], False))
+        rows.append(run_row(one, newest, driven=driven))
+    return rows
+
+
+def _decoded(entries: Sequence[tuple[bytes, dict[bytes, bytes]]]) -> list[LogEntry]:
+    found = []
+    for _, fields in entries:
+        try:
+            found.append(decode_entry(fields.get(DATA_FIELD, b"")))
+        except InvalidEntryError:  # any process may write to the log
+            continue
+    return found

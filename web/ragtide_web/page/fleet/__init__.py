@@ -1,0 +1,1 @@
+"""The screen of all pipelines: state, trend and curve of each."""

@@ -1,0 +1,108 @@
+"""The last day of each pipeline in a small drawing, read at most once a minute for all viewers."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from ragtide_aggregator.errors import DamagedFieldError
+from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_schemas import utc_now
+
+from ..bands import BandChart
+
+DAY: Final = timedelta(days=1)
+HOUR: Final = timedelta(hours=1)
+POINTS: Final = 48
+"""Points of a drawing."""
+KEPT_S: Final = 60.0
+"""Seconds for which a drawing is used again."""
+MOST: Final = 200
+"""Pipelines that get a drawing: each takes a read."""
+AT_ONCE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The last day of one metric of a pipeline."""
+
+    metric: str
+    chart: BandChart
+    per_minute: float
+    """Scored interactions a minute in the last hour."""
+
+
+class Sparklines:
+    """The drawings of all pipelines.
+
+    Args:
+        deployment: read model.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, deployment: Deployment, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deployment = deployment
+        self._clock = clock
+        self._known: dict[tuple[str, str, str | None], tuple[float, Sparkline | None]] = {}
+        self._reading = asyncio.Lock()
+
+    async def read(self, wanted: Iterable[tuple[str, str, str]], segment: str | None = None) -> dict[str, Sparkline]:
+        """Return the drawings by pipeline; a pipeline without a history has none.
+
+        Args:
+            wanted: pipeline, metric and labeler of each drawing.
+            segment: segment value of the drawings; None for whole pipelines.
+        """
+        chosen = list(wanted)[:MOST]
+        limit = asyncio.Semaphore(AT_ONCE)
+        async with self._reading:
+            now = self._clock()
+            keys = {(pipeline, metric, segment) for pipeline, metric, _ in chosen}
+            self._known = {key: one for key, one in self._known.items() if one[0] > now or key in keys}
+            found = await asyncio.gather(*(self._one(*one, segment, limit) for one in chosen))
+        return {pipeline: one for (pipeline, _, _), one in zip(chosen, found, strict=True) if one is not None}
+
+    async def _one(
+        self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
+    ) -> Sparkline | None:
+        known = self._known.get((pipeline, metric, segment))
+        if known is not None and known[0] > self._clock():
+            return known[1]
+        end = utc_now()
+        async with limit:
+            try:
+                histories = await self._deployment.history(
+                    pipeline,
+                    metric,
+                    start=end - DAY,
+                    end=end,
+                    points_max=POINTS,
+                    segment=segment,
+                    labeler=labeler,
+                )
+            except DamagedFieldError:  # the screen of the pipeline tells it
+                histories = []
+        found = sparkline(metric, histories, end)
+        self._known[pipeline, metric, segment] = self._clock() + KEPT_S, found
+        return found
+
+
+def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Sparkline | None:
+    """Return the drawing of the newest of some histories; None without a point.
+
+    Args:
+        metric: name.
+        histories: of the last day, of one labeler in its versions.
+        end: of the day.
+    """
+    found = max((one for one in histories if one.points), key=lambda one: one.points[-1].start, default=None)
+    if found is None:
+        return None
+    lowest, highest = found.key.value_range
+    chart = BandChart(found.points, end - DAY, end, found.step, lowest, highest)
+    late = [one for one in found.points if one.end > end - HOUR]
+    minutes = (end - min((one.start for one in late), default=end - HOUR)) / timedelta(minutes=1)
+    return Sparkline(metric, chart, sum(one.n for one in late) / max(minutes, 1.0))

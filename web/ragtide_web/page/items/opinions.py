@@ -1,0 +1,128 @@
+"""`POST /i/PIPELINE/ID`: the opinion of a user about an item, whose scores the user has seen."""
+
+from collections.abc import Mapping
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.annotation.annotations import (
+    HIGHEST,
+    LOWEST,
+    REASON_CHARS,
+    Annotation,
+    NoRoomForAnnotationError,
+    StoredAnnotations,
+)
+from ragtide_schemas import utc_now
+from ragtide_schemas.printable import printable
+
+from ...context import Context, Shared
+from ...items import REDIS_ERRORS
+from ...problems import HttpProblem, redis_is_away
+from ..item_address import item_address, names_in
+from ..orders import form_of, record_order
+from ..rendering import HEADERS
+from ..same_site import same_site
+from ..viewers import Operator, Viewer
+from ..words import words
+from .route import Asked, ItemQuery
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.post("/i/{rest:path}", dependencies=[Depends(same_site)])
+async def post_opinion(request: Request, shared: Shared, viewer: Operator, asked: Asked) -> Response:
+    """Store, undo or remove the user's opinion about an item."""
+    pipeline, interaction_id = names_in(request.scope["raw_path"].decode("ascii", "replace")) or (None, "")
+    return await _changed(request, shared, viewer, asked, (pipeline or "", interaction_id))
+
+
+@router.post("/i", dependencies=[Depends(same_site)])
+async def post_opinion_by_query(request: Request, shared: Shared, viewer: Operator, asked: Asked) -> Response:
+    """Do the same for an item whose address cannot be a path."""
+    query = request.query_params
+    return await _changed(request, shared, viewer, asked, (query.get("pipeline", ""), query.get("id", "")))
+
+
+async def _changed(
+    request: Request, shared: Context, viewer: Viewer, asked: ItemQuery, item: tuple[str, str]
+) -> Response:
+    pipeline, interaction_id = item
+    if not viewer.sees_texts:
+        raise HttpProblem(403, "texts are hidden from this user, and an opinion is about texts: see web.texts")
+    fields = await form_of(request)
+    try:
+        kept = KeptSpecimens(shared.redis, shared.settings.layout)
+        if not viewer.may_use(pipeline) or not await kept.find(interaction_id, pipeline):
+            raise HttpProblem(404, "the item is not kept any more, so it takes no opinion")
+        done = await _carried_out(shared, viewer, kept, item, fields)
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    say = words(viewer.language).gettext
+    query = {**asked.choice.query, "marks": asked.labeler or "", "done": say(done)}
+    return RedirectResponse(f"{item_address(pipeline, interaction_id, query)}#opinion", 303, headers=HEADERS)
+
+
+async def _carried_out(
+    shared: Context, viewer: Viewer, kept: KeptSpecimens, item: tuple[str, str], fields: Mapping[str, str]
+) -> str:
+    """Carry an order of the form out, and return the sentence that tells it."""
+    stored = StoredAnnotations(shared.redis, shared.settings.prefix)
+    before = next((each for each in await stored.of(*item, saw_scores=True) if each.annotator == viewer.name), None)
+    wanted: Annotation | None = None
+    if "undo" in fields:
+        wanted = None if before is None else before.undone()
+    elif "remove" not in fields:
+        wanted = _of_form(viewer, item, fields, before)
+    if wanted is None and before is None:
+        return "You have no opinion about this item."
+    if wanted is not None and before is not None and "undo" not in fields and _same(wanted, before):
+        return "Your opinion is stored. It counts in no estimate."
+    await record_order(
+        shared,
+        viewer,
+        action="opinion",
+        subject=f"item {item[1]}",
+        details={"pipeline": item[0], "rating": None if wanted is None else wanted.rating},
+    )
+    if wanted is None:
+        if before is not None:
+            await stored.remove(before)
+        return "Your opinion is removed."
+    life = await kept.expires_in_s(*item)
+    try:
+        await stored.put(wanted, shared.settings.specimens.keep_s if life is None else life)
+    except NoRoomForAnnotationError as error:
+        raise HttpProblem(422, str(error)) from None
+    if "undo" in fields:
+        return "Your opinion before is back."
+    return "Your opinion is stored. It counts in no estimate."
+
+
+def _same(one: Annotation, other: Annotation) -> bool:
+    return (one.rating, one.reason) == (other.rating, other.reason)
+
+
+def _of_form(viewer: Viewer, item: tuple[str, str], fields: Mapping[str, str], before: Annotation | None) -> Annotation:
+    """Return the opinion in a form.
+
+    Raises:
+        HttpProblem: 422, there is no rating from 1 to 5, or the reason is too long.
+    """
+    rating, reason = fields.get("rating", ""), printable(fields.get("reason", ""))
+    if rating not in {str(number) for number in range(LOWEST, HIGHEST + 1)}:
+        raise HttpProblem(422, f"the opinion has no rating: choose one from {LOWEST} to {HIGHEST}")
+    if len(reason) > REASON_CHARS:
+        raise HttpProblem(422, f"the reason has {len(reason):,} characters: write at most {REASON_CHARS}")
+    return Annotation(
+        pipeline=item[0],
+        interaction_id=item[1],
+        annotator=viewer.name,
+        given_at=utc_now(),
+        saw_scores=True,
+        rating=int(rating),
+        reason=reason,
+        rating_before=None if before is None else before.rating,
+        reason_before="" if before is None else before.reason,
+    )

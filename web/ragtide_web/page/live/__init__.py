@@ -1,0 +1,1 @@
+"""Changes that open pages show without being loaded again."""

@@ -1,0 +1,186 @@
+"""The pipeline: its metrics with their bands over time, and its segments. No clock, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, MetricDefinition
+
+from ..bands import BandChart, Mark
+from ..fleet.screen import Cell, FleetRow, importance, newness
+from .ranges import TimeSpan
+
+CellOf = Callable[[Estimate], Cell | None]
+
+SEGMENT_ROWS: Final = 60
+"""Segment values that the screen shows, those with the most values first."""
+DEPLOYS: Final = 20
+"""Marks of first values of `version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPanel:
+    """One metric of the pipeline."""
+
+    metric: str
+    cell: Cell
+    chart: BandChart
+    meaning: str
+    does_not_tell: str
+    bands: tuple[float, float, float] | None
+    """Where the bands acceptable, good and excellent begin; None without bands."""
+    higher_is_better: bool | None
+    key: EstimateKey | None = None
+    """Of the chart; None without a history."""
+    since: tuple[str, datetime] | None = None
+    """`falling` or `rising`, and the probable beginning: of the alert that fires, or of the evidence of a rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """One segment value."""
+
+    value: str
+    n: int
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The facts that the panels of a pipeline share."""
+
+    span: TimeSpan
+    """The shown range."""
+    alerts: Sequence[Alert] = ()
+    """Alerts of the pipeline, the newest first."""
+    rules: Sequence[AlertRule] = ()
+    """Rules on the whole pipeline."""
+    deploys: Sequence[Mark] = ()
+    """First values of `version`."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Range of each metric."""
+
+
+def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Surroundings) -> list[MetricPanel]:
+    """Return the panels of the metrics of a pipeline, the most important first.
+
+    A metric without bands and without a history has no panel: it is among the numbers.
+
+    Args:
+        row: of the fleet.
+        histories: of each metric.
+        known: range, alerts, rules and versions.
+    """
+    found = [_panel(row.cells[name], histories.get(name, ()), known) for name in sorted(row.cells, key=importance)]
+    return [one for one in found if one.bands is not None or one.chart.points]
+
+
+def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
+    span, limits = known.span, known.ranges.get(cell.metric, (0.0, 1.0))
+    mine = [one for one in known.alerts if one.metric == cell.metric and one.segment is None]
+    # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its newest version.
+    found = [one for one in histories if one.key.labeler == cell.labeler and one.points]
+    chosen = max(found, key=lambda one: one.points[-1].start, default=None)
+    definition = METRICS.get(cell.metric)
+    bands = None if definition is None else definition.bands
+    chart = BandChart(
+        points=() if chosen is None else chosen.points,
+        start=span.start,
+        end=span.end,
+        step=_step(chosen, span),
+        lowest=limits[0],
+        highest=limits[1],
+        target=_target(known.rules, cell.metric),
+        baseline=next((one.baseline for one in mine if one.baseline_source in ("learned", "given", "window")), None),
+        marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
+    )
+    return MetricPanel(
+        metric=cell.metric,
+        cell=cell,
+        chart=chart,
+        meaning="" if definition is None else definition.meaning,
+        does_not_tell="" if definition is None else definition.does_not_tell,
+        bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
+        higher_is_better=_higher(definition),
+        key=None if chosen is None else chosen.key,
+        since=_since(cell, mine),
+    )
+
+
+def _since(cell: Cell, alerts: Sequence[Alert]) -> tuple[str, datetime] | None:
+    words = {"fall": "falling", "rise": "rising"}
+    for one in alerts:
+        if one.status != "resolved" and one.began_at is not None and one.direction in words:
+            return words[one.direction], one.began_at
+    found = cell.suspicion
+    if found is None or found.began_at is None or found.direction not in words:
+        return None
+    return words[found.direction], found.began_at
+
+
+def _higher(definition: MetricDefinition | None) -> bool | None:
+    if definition is None or definition.direction is Direction.NEITHER:
+        return None
+    return definition.direction is Direction.HIGHER
+
+
+def _step(history: History | None, span: TimeSpan) -> timedelta:
+    return (span.end - span.start) / 100 if history is None else history.step
+
+
+def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
+    return next((rule.target for rule in rules if rule.metric == metric and rule.target is not None), None)
+
+
+def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
+    found = []
+    for one in alerts:
+        for kind, at in (("began", one.began_at), ("fired", one.fired_at)):
+            if at is not None and span.start <= at < span.end:
+                found.append(Mark(at, kind, one.rule))
+    return found
+
+
+def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mark]:
+    """Return marks at the first values of versions within the range.
+
+    Args:
+        first_seen: start of the first pane of each value of the segment `version`.
+        span: the shown range. A version that was there at its start has no mark.
+    """
+    found = [Mark(at, "deploy", value) for value, at in first_seen.items() if span.start < at < span.end]
+    return sorted(found, key=lambda mark: mark.at)[-DEPLOYS:]
+
+
+def segment_rows(found: Iterable[Estimate], cell_of: CellOf, metrics: Sequence[str]) -> dict[str, list[SegmentRow]]:
+    """Return the segment values of a pipeline by the name of their segment, the most values first.
+
+    Args:
+        found: estimates of all time of the pipeline.
+        cell_of: makes a cell of an estimate; None without an interval.
+        metrics: that have a column.
+    """
+    by_value: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
+    for one in found:
+        if one.segment is None or one.run is not None or one.estimator != "mean" or one.metric not in metrics:
+            continue
+        known = by_value[one.segment].get(one.metric)
+        if known is None or newness(one) > newness(known):
+            by_value[one.segment][one.metric] = one
+    rows = [
+        SegmentRow(
+            value,
+            max(one.n for one in of.values()),
+            {name: cell for name, one in of.items() if (cell := cell_of(one)) is not None},
+        )
+        for value, of in by_value.items()
+    ]
+    rows.sort(key=lambda row: (-row.n, row.value))
+    groups: defaultdict[str, list[SegmentRow]] = defaultdict(list)
+    for row in rows[:SEGMENT_ROWS]:
+        groups[row.value.partition("=")[0]].append(row)
+    return dict(groups)

@@ -1,0 +1,54 @@
+"""The files beside the code of the screens: templates, style sheets and scripts, each in the folder of its screen."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
+
+from ragtide_offline.look.files import PACKAGE, STYLE_SHEET, style_sheet
+
+PAGE: Final = "ragtide_web.page"
+FOLDERS: Final = (
+    "frame",
+    "login",
+    "live",
+    "fleet",
+    "pipeline",
+    "alerts",
+    "items",
+    "experiments",
+    "label",
+    "judge",
+    "dead_letters",
+    "system",
+)
+"""Folders of the page, one a screen."""
+TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+"""Content types of the files that a browser loads, by ending: no other file is served."""
+
+
+def template_loader() -> BaseLoader:
+    """Return the loader of all templates by their name: those of the screens, and those that reports share."""
+    return ChoiceLoader([*(PackageLoader(PAGE, folder) for folder in FOLDERS), PackageLoader(PACKAGE)])
+
+
+def ending_of(name: str) -> str:
+    """Return the ending of the name of a file, with its dot."""
+    return name[name.rfind(".") :]
+
+
+@cache
+def static_files() -> dict[str, bytes]:
+    """Return every file that a browser may load, by its path below `/static`; no other path can be asked for."""
+    found = {STYLE_SHEET: style_sheet().encode()}
+    for folder in FOLDERS:
+        found |= {file.name: file.read_bytes() for file in _served(files(PAGE).joinpath(folder))}
+    vendor = files(PAGE).joinpath("frame", "vendor")
+    return found | {f"vendor/{file.name}": file.read_bytes() for file in _served(vendor)}
+
+
+def _served(folder: Traversable) -> Iterator[Traversable]:
+    return (file for file in folder.iterdir() if file.is_file() and ending_of(file.name) in TYPES)

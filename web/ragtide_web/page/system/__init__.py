@@ -1,0 +1,1 @@
+"""The screens of the system: Redis, roles, partitions, settings and orders."""

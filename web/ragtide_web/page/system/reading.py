@@ -1,0 +1,202 @@
+"""Reads the system from Redis: processes, leases, streams and servers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from redis import ResponseError
+from redis.asyncio import Redis
+
+from ragtide_roles.doctor.server import servers
+from ragtide_runtime.redis.backlog import Backlog, read_backlogs
+from ragtide_runtime.redis.failures import is_missing
+from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, RESCUER, Streams
+from ragtide_runtime.settings.model import Settings
+
+from .outbox import ToldDestination, read_outboxes, told_destinations
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHolder:
+    """A process that owns a partition for a role."""
+
+    name: str
+    renewed_s: float | None
+    """Seconds since the lease was renewed; None if the lease has another length than the settings say."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOwners:
+    """The owners of one partition by role; None without an owner."""
+
+    partition: int
+    backlog: Backlog
+    aggregator: LeaseHolder | None
+    recorder: LeaseHolder | None
+    notifier: LeaseHolder | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWorker:
+    """A worker in the consumer groups."""
+
+    name: str
+    idle_s: float
+    """Seconds since its last read."""
+    pending: int
+    """Interactions that it has taken and not finished."""
+    partitions: int
+    """Partitions from which it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAggregator:
+    """An aggregator that said that it runs."""
+
+    name: str
+    partitions: int
+    """Partitions that it owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisServer:
+    """A server that takes writes."""
+
+    name: str
+    """Name in a cluster; empty for a single server."""
+    version: str
+    uptime_s: float
+    used_bytes: int
+    max_bytes: int
+    """Limit of its memory; 0 without a limit."""
+    policy: str
+    append_only: bool
+    append_works: bool
+    snapshot_s: float | None
+    """Seconds since the last snapshot; None if there was none since the server started."""
+    changes: int
+    """Changes since the last snapshot."""
+    clients: int
+    replicas: int
+    commands_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SystemFacts:
+    """The system at one moment."""
+
+    partitions: Sequence[PartitionOwners]
+    workers: Sequence[SeenWorker]
+    aggregators: Sequence[RunningAggregator]
+    servers: Sequence[RedisServer]
+    destinations: Sequence[ToldDestination]
+    outboxes_too_large: int
+    """Outboxes with so many fields that they were not read."""
+
+
+async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
+    """Return the state of the system.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    partitions = settings.layout.all()
+    stored, too_large = await read_outboxes(redis, partitions)
+    return SystemFacts(
+        await _owners(redis, partitions, settings.lease_s),
+        await _workers(redis, partitions),
+        await _aggregators(redis, settings),
+        await _servers(redis),
+        told_destinations(stored, settings),
+        too_large,
+    )
+
+
+async def _servers(redis: Redis) -> list[RedisServer]:
+    try:
+        return [redis_server(name, info) for name, info in await servers(redis)]
+    except ResponseError:  # an ACL, or a service, forbids INFO
+        return []
+
+
+async def _owners(redis: Redis, partitions: Sequence[Streams], lease_s: float) -> list[PartitionOwners]:
+    backlogs = await read_backlogs(redis, partitions)
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            for key in (streams.lease, streams.recorder_lease, streams.notifier_lease):
+                pipe.get(key)
+                pipe.pttl(key)
+        replies: list[Any] = await pipe.execute()
+    found = []
+    for place, (streams, backlog) in enumerate(zip(partitions, backlogs, strict=True)):
+        of = replies[6 * place : 6 * place + 6]
+        holders = [_holder(of[2 * role], of[2 * role + 1], lease_s) for role in range(3)]
+        found.append(PartitionOwners(streams.partition, backlog, *holders))
+    return found
+
+
+def _holder(token: bytes | None, left_ms: int, lease_s: float) -> LeaseHolder | None:
+    if token is None:
+        return None
+    # A token is a rising number, the name of the process, and random letters.
+    name = token.decode(errors="replace")
+    renewed_s = lease_s - left_ms / 1000
+    return LeaseHolder(name, renewed_s if left_ms >= 0 and renewed_s >= -0.5 else None)
+
+
+async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWorker]:
+    found: dict[str, SeenWorker] = {}
+    async with redis.pipeline(transaction=False) as pipe:
+        for streams in partitions:
+            pipe.xinfo_consumers(streams.interactions, LABEL_GROUP)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+    for consumers in replies:
+        if isinstance(consumers, ResponseError) and is_missing(consumers):  # no stream or no group yet
+            continue
+        if isinstance(consumers, Exception):
+            raise consumers
+        for one in consumers:
+            if one["name"] in (AWAITING.encode(), RESCUER.encode()):  # they hold entries, and are no workers
+                continue
+            name, idle_s = one["name"].decode(errors="replace"), one["idle"] / 1000
+            known = found.get(name, SeenWorker(name, idle_s, 0, 0))
+            found[name] = SeenWorker(
+                name, min(known.idle_s, idle_s), known.pending + one["pending"], known.partitions + 1
+            )
+    return sorted(found.values(), key=lambda one: (one.idle_s >= 60, one.name))
+
+
+async def _aggregators(redis: Redis, settings: Settings) -> list[RunningAggregator]:
+    members = cast("dict[bytes, bytes]", await redis.hgetall(Streams(settings.prefix, 0).aggregators))
+    time: Any = await redis.time()
+    times = list(time.values()) if isinstance(time, dict) else [time]
+    now_ms = max(int(seconds) * 1000 for seconds, _ in times)
+    found = []
+    for name, data in sorted(members.items()):
+        try:
+            until_ms, count = (int(part) for part in data.split())
+        except ValueError:  # any client may write to Redis
+            continue
+        if until_ms >= now_ms:
+            found.append(RunningAggregator(name.decode(errors="replace"), count))
+    return found
+
+
+def redis_server(name: str, info: Mapping[str, Any]) -> RedisServer:
+    """Return the facts in a reply to INFO; fields that a service leaves out are 0."""
+    saved, now = int(info.get("rdb_last_save_time", 0)), int(info.get("server_time_usec", 0)) // 1_000_000
+    return RedisServer(
+        name=name.removesuffix(": "),
+        version=str(info.get("valkey_version", info.get("redis_version", "?"))),
+        uptime_s=float(info.get("uptime_in_seconds", 0)),
+        used_bytes=int(info.get("used_memory", 0)),
+        max_bytes=int(info.get("maxmemory", 0)),
+        policy=str(info.get("maxmemory_policy", "?")),
+        append_only=bool(info.get("aof_enabled")),
+        append_works=info.get("aof_last_write_status", "ok") == "ok",
+        snapshot_s=max(0.0, float(now - saved)) if saved and now else None,
+        changes=int(info.get("rdb_changes_since_last_save", 0)),
+        clients=int(info.get("connected_clients", 0)),
+        replicas=int(info.get("connected_slaves", 0)),
+        commands_per_s=float(info.get("instantaneous_ops_per_sec", 0)),
+    )

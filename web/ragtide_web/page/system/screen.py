@@ -1,0 +1,130 @@
+"""The system on the page: how full streams are, which processes run, and what was lost. No clock, no I/O."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS
+from ragtide_runtime.settings.model import Settings
+
+from .reading import PartitionOwners, RedisServer, SeenWorker, SystemFacts
+
+PARTITIONS_SHOWN: Final = 64
+"""Most partitions in the table; those with the oldest waiting entries."""
+WORKERS_SHOWN: Final = 100
+FULL: Final = 0.8
+"""Share of its cap above which a stream, or Redis's memory, is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFill:
+    """How full a stream is."""
+
+    name: str
+    entries: int
+    """Entries in all partitions."""
+    largest: int
+    """Entries in the fullest partition."""
+    cap: int | None
+    """Most entries of a partition; None for a stream without a setting."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the cap that the fullest partition has; at most 1 is drawn."""
+        return None if self.cap is None else self.largest / self.cap
+
+    @property
+    def drawn(self) -> float:
+        """Length of the bar from 0 to 100."""
+        return round(100 * min(self.share or 0.0, 1.0), 1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the stream is near its cap."""
+        return (self.share or 0.0) >= FULL
+
+
+@dataclass(frozen=True, slots=True)
+class SystemView:
+    """The numbers and words of the screen."""
+
+    facts: SystemFacts
+    waiting: int
+    oldest_s: float
+    events_waiting: int
+    events_at_least: bool
+    """Whether there are more metric events than were counted."""
+    events_oldest_s: float
+    present: int
+    """Workers that have read within the last minute."""
+    workers: Sequence[SeenWorker]
+    partitions: Sequence[PartitionOwners]
+    owned: int
+    """Partitions with an aggregator."""
+    fills: Sequence[StreamFill]
+    dropped: Sequence[tuple[str, int]]
+    """Number of dropped entries by reason, the largest first."""
+
+
+def system_view(facts: SystemFacts, settings: Settings) -> SystemView:
+    """Return the numbers of the screen."""
+    backlogs = [one.backlog for one in facts.partitions]
+    dropped: Counter[str] = Counter()
+    for one in backlogs:
+        dropped.update(one.dropped)
+    oldest_first = sorted(
+        facts.partitions,
+        key=lambda one: (-max(one.backlog.oldest_s, one.backlog.events_oldest_s), one.partition),
+    )
+    return SystemView(
+        facts=facts,
+        waiting=sum(one.waiting for one in backlogs),
+        oldest_s=max((one.oldest_s for one in backlogs), default=0.0),
+        events_waiting=sum(one.events_waiting for one in backlogs),
+        events_at_least=any(one.events_waiting >= COUNT_CAP for one in backlogs),
+        events_oldest_s=max((one.events_oldest_s for one in backlogs), default=0.0),
+        present=sum(is_present(one) for one in facts.workers),
+        workers=facts.workers[:WORKERS_SHOWN],
+        partitions=sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda one: one.partition),
+        owned=sum(one.aggregator is not None for one in facts.partitions),
+        fills=_fills(facts, settings),
+        dropped=sorted(dropped.items(), key=lambda item: (-item[1], item[0])),
+    )
+
+
+def is_present(worker: SeenWorker) -> bool:
+    """Return whether a worker has read within the last minute."""
+    return worker.idle_s * 1000 < SEEN_MS
+
+
+def _fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
+    caps = {
+        "interactions": settings.interactions_cap,
+        # Workers pause at this number of events that wait; aggregated events that are kept come on top.
+        "metrics": settings.events_cap + settings.events_keep,
+        "feedback": None,
+        "estimates": settings.estimates_cap,
+        "alerts": settings.alert_cap,
+        "dead_letters": settings.dead_letters_cap,
+    }
+    lengths = {name: [one.backlog.lengths[name] for one in facts.partitions] for name in caps}
+    return [StreamFill(name, sum(of), max(of, default=0), caps[name]) for name, of in lengths.items()]
+
+
+def memory_share(server: RedisServer) -> float | None:
+    """Return the share of its memory limit that a server uses; None without a limit."""
+    return server.used_bytes / server.max_bytes if server.max_bytes else None
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in a readable unit.
+
+    >>> in_bytes(512), in_bytes(1_536), in_bytes(3 * 1024**3)
+    ('512 B', '1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"
