@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ragtide import Alert, ConfigurationError
 from ragtide.cli.app import cli
-from ragtide.cli.repair import sentences
+from ragtide.cli.doctor import sentences
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import LATENCY, EstimateKey

@@ -10,7 +10,7 @@ from tests.support.metric_events import event as metric_event
 from tests.support.owners import owners
 
 from ragtide import AlertRule, ConfigurationError, Deployment
-from ragtide.cli.given_options import Given
+from ragtide.cli.common import Given
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

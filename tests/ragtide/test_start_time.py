@@ -99,7 +99,13 @@ def test_no_command_imports_a_slow_library_before_it_begins() -> None:
         (("--help",), "Usage: ragtide", UNPARSED),
         (("--version",), "", UNPARSED),
         ((), "Usage: ragtide", UNPARSED),
-        (("estimate",), "did you mean 'estimates'?", UNUSED),
+        (("estimate",), "did you mean 'estimates'?", UNPARSED),
+        (("score", "--help"), "Usage: ragtide score", UNPARSED),
+        (("experiment", "run", "--help"), "Usage: ragtide experiment run", UNUSED),
+        (("score", "--fil", "x"), "No such option: --fil", UNUSED),
+        (("estimates", "--confidence", "2"), "--confidence", UNUSED),
+        (("experiment", "run"), "Missing argument 'file'", UNUSED),
+        (("experiment", "shw"), "did you mean 'show'?", UNUSED),
     ],
 )
 def test_what_needs_no_command_imports_none(arguments: tuple[str, ...], words: str, unused: set[str]) -> None:

@@ -28,8 +28,8 @@ from ragtide_schemas.suggestions import unknown
 from .annotate_views import HELP, WIDEST, item_to_annotate, question_line
 from .common import PipelineOption, given
 from .console import err, out, warn
+from .keyboard import typed_keys
 from .silence import user_name
-from .typed_keys import typed_keys
 from .with_redis import with_redis
 
 SKIP: Final = "s"

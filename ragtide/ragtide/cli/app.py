@@ -16,9 +16,9 @@ from ragtide_runtime.version import __version__
 
 from .command_groups import SETTINGS, CommandGroup, write_help
 from .command_list import COMMANDS, GROUPS
+from .common import Given
 from .console import err
 from .declarations import declared, load_command
-from .given_options import Given
 from .help_page import Rows
 
 
@@ -27,6 +27,14 @@ class Commands(CommandGroup):
 
     before_command: Callable[[], None] | None = None
     """Called before a command is imported."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options before a command."""
+        found = super().get_params(ctx)
+        for option in found:
+            if not isinstance(option.process_value, partial):
+                option.process_value = partial(_unless_absent, option.process_value)  # type: ignore[method-assign]
+        return found
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""
@@ -105,6 +113,14 @@ def main() -> None:
         sentence = str(error) if isinstance(error, RagtideError) else redis.explained(error)
         err.print(f"ragtide: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
+
+
+def _unless_absent(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """Return the value of an option; None at once if it is not given, because Typer imports pydantic to convert None.
+
+    No callback of an option before the command does anything without a value.
+    """
+    return None if value is None else process(context, value)
 
 
 def _version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""The options of every command as data, so that a help or a completion imports no command.
+"""The options of every command as data, so that a help, a completion or a mistake imports no command.
 
 `declarations.json` beside this module has them, with defaults and help texts. `make schemas` writes it from the
 commands themselves, and a test compares it with them. A command that runs is imported, and parses its options itself.
@@ -27,9 +27,6 @@ TYPES: Final[Mapping[str, Any]] = {"str": str, "int": int, "float": float, "bool
 
 REQUIRED: Final = inspect.Parameter.empty
 
-MISTAKE: Final[Any] = typer.BadParameter.__base__
-"""Base of Typer's errors about arguments, which Typer does not export by a name of its own."""
-
 # As values, because these types are made while the program runs.
 _ANNOTATED: Final[Any] = Annotated
 _LIST: Final[Any] = list
@@ -44,11 +41,11 @@ def declarations() -> Mapping[str, Any]:
 
 
 def declared(name: str, load: Callable[[], Any]) -> Any:
-    """Return a command that answers help and completions from its declaration; None without a declaration.
+    """Return a command that answers help, completions and mistakes from its declaration; None without a declaration.
 
     Args:
         name: of the command.
-        load: returns the command itself, which parses and does everything else.
+        load: returns the command itself, which parses its arguments again and does the work.
     """
     declaration = declarations().get(name)
     if declaration is None:
@@ -59,12 +56,9 @@ def declared(name: str, load: Callable[[], Any]) -> Any:
     def make_context(info_name: str, args: list[str], parent: Any = None, **extra: Any) -> Any:
         if extra.get("resilient_parsing"):
             return check(info_name, args, parent=parent, **extra)
-        if not set(SETTINGS["help_option_names"]).isdisjoint(args):
-            try:  # the functions of a declaration do nothing, so that this ends with a page of help or does nothing
-                with check(info_name, list(args), parent=parent, **extra) as context:
-                    command.invoke(context)
-            except MISTAKE:  # the command itself tells it
-                pass
+        # The functions of a declaration do nothing: this shows a page of help, reports a mistake, or does nothing.
+        with check(info_name, list(args), parent=parent, **extra) as context:
+            command.invoke(context)
         return load().make_context(info_name, args, parent=parent, **extra)
 
     command.make_context = make_context

@@ -2,7 +2,8 @@
 
 import socket
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
 import typer
 from redis.asyncio import Redis
@@ -10,15 +11,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.maintenance.damaged_field import DroppedField
 from ragtide_aggregator.maintenance.repair import repair as repair_field
 from ragtide_roles.doctor.examination import examine, examine_role
 from ragtide_roles.doctor.finding import Finding
+from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.url import RedisHandle
 
 from .common import JsonOption, Role, given
 from .console import out, print_json
-from .repair import print_repairs
 from .with_redis import with_redis
+
+_TIMES: Final = ("updated_at", "since")
 
 
 def doctor(
@@ -66,3 +70,43 @@ def findings_table(findings: Sequence[Finding]) -> RenderableType:
         advice = Text(f" → {finding.advice}" if finding.advice else "", "yellow")
         table.add_row(marks[finding.level], finding.subject, Text.assemble(finding.found, advice))
     return table
+
+
+def print_repairs(repairs: list[tuple[Streams, DroppedField]], *, as_json: bool) -> None:
+    """Print the dropped fields and their losses."""
+    if as_json:
+        print_json([_fields(streams, dropped) for streams, dropped in repairs])
+        return
+    for streams, dropped in repairs:
+        for line in sentences(streams, dropped):
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fields(streams: Streams, dropped: DroppedField) -> dict[str, Any]:
+    times = {name: None if at is None else at.isoformat() for name, at in asdict(dropped).items() if name in _TIMES}
+    return {
+        "partition": streams.partition,
+        "fields": list(dropped.fields),
+        "n": dropped.n,
+        "mean": dropped.mean,
+        **times,
+        "resolved": [alert.alert_id for alert in dropped.resolved],
+    }
+
+
+def sentences(streams: Streams, dropped: DroppedField) -> list[str]:
+    """Return sentences about the dropped fields and their losses."""
+    field, more = dropped.fields[0], len(dropped.fields) - 1
+    lines = [
+        f"partition {streams.partition}: dropped {field}" + (f" and {more} fields that belong to it" if more else "")
+    ]
+    if field.startswith(CheckpointField.ESTIMATE):
+        values = "an unreadable number of values" if dropped.n is None else f"{dropped.n:,} values"
+        mean = "" if dropped.mean is None else f" with mean {dropped.mean:.6g}"
+        newest = "" if dropped.updated_at is None else f", the newest of {dropped.updated_at:%Y-%m-%d %H:%M:%S} UTC"
+        lines.append(f"lost: {values}{mean}{newest}")
+    if dropped.since is not None:
+        since = f"{dropped.since:%Y-%m-%d %H:%M:%S} UTC"
+        lines.append(f"The field now counts metric events scored after {since}.")
+    lines += [f"resolved: alert {alert.alert_id}; its rule starts again" for alert in dropped.resolved]
+    return lines

@@ -1,9 +1,10 @@
-"""Keys of a terminal, read beside other tasks of the event loop. The terminal is as before afterwards."""
+"""Keys that a person types, beside other tasks or one after another. The terminal is as before afterwards."""
 
 import asyncio
 import codecs
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
@@ -15,6 +16,9 @@ except ImportError:  # Windows has no terminal settings
     termios = tty = None  # type: ignore[assignment]
 
 READ_BYTES: Final = 1024
+
+END: Final = b"\x04"
+"""Ctrl-D, which ends the input of a terminal."""
 
 NAMES: Final = {
     "\r": "enter",
@@ -82,3 +86,40 @@ def keyboard(stream: TextIO, on_key: Callable[[str], None]) -> Iterator[bool]:
     finally:
         loop.remove_reader(file)
         termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def typed_keys(stream: TextIO) -> Iterator[Callable[[], str | None]]:
+    """Yield a function that waits for the next key and returns it, or None at the end of the input.
+
+    A terminal is as before afterwards. Of other input, white space is left out.
+
+    Args:
+        stream: standard input.
+    """
+    if termios is None or not stream.isatty():
+        yield lambda: _next_character(stream)
+        return
+    file, decoder, keys = stream.fileno(), KeyDecoder(), deque[str | None]()
+
+    def next_key() -> str | None:
+        while not keys:
+            data, end, _ = os.read(file, READ_BYTES).partition(END)
+            keys.extend(decoder.feed(data))
+            if end or not data:
+                keys.append(None)
+        return keys.popleft()
+
+    before = termios.tcgetattr(file)
+    try:
+        tty.setcbreak(file)  # keys come at once and are not echoed; Ctrl-C is still a signal
+        yield next_key
+    finally:
+        termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+def _next_character(stream: TextIO) -> str | None:
+    while character := stream.read(1):
+        if not character.isspace():
+            return character
+    return None
