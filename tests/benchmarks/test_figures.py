@@ -142,7 +142,7 @@ def test_docs_quote_the_measured_share_of_continued_clusters() -> None:
     (rows,) = tables((MEASURED / "continued_clusters.md").read_text(encoding="utf-8")).values()
     found = {row["quiet_s"]: float(row["clusters that go on"].removesuffix("%")) for row in rows}
     said = " ".join(CLUSTERS.split())
-    assert f"{found['120']:.0f}% of their clusters went on with a closed cluster" in said
+    assert f"{found['120']:.0f}% of their clusters continued a closed cluster" in said
     assert f"This share is {found['600']:.0f}% with 600 seconds, and {found['1800']:.1f}% with 1800" in said
     for row in rows:
         assert row["run length"].partition("±")[0] in said
