@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from fit_local_labeler import fit, labeled, read
 from fitted_proxy import head, line
+from labeled_rows import labeled, read
+from local_labeler_model import fit
 
 from ragtide_aggregator.statistics.agreement import auroc
 from ragtide_consumers.labelers.local.correction import columns_of

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from fit_local_labeler import Labeled, fit, labeled, read
+from labeled_rows import Labeled, labeled, read
+from local_labeler_model import fit
 from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.moments import MomentTable
