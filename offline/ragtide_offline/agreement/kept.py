@@ -58,10 +58,10 @@ def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
         specimens: that chance drew for both labelers with the same probability (`KeptSpecimens.judged`).
     """
     groups: defaultdict[tuple[str, str, str], list[Specimen]] = defaultdict(list)
-    for one in specimens:
-        if len(one.labelings) == 2:
-            first, second = one.labelings
-            groups[one.interaction.pipeline, first.labeler, second.labeler].append(one)
+    for specimen in specimens:
+        if len(specimen.labelings) == 2:
+            first, second = specimen.labelings
+            groups[specimen.interaction.pipeline, first.labeler, second.labeler].append(specimen)
     found = []
     for (pipeline, labeler, reference), group in sorted(groups.items()):
         newest = _versions(max(group, key=lambda one: one.labeled_at))

@@ -36,12 +36,12 @@ def double_annotations(annotations: Iterable[Annotation]) -> DoubleAnnotations:
     """
     answers: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     items: set[tuple[str, str]] = set()
-    for one in annotations:
-        if one.skipped:
+    for annotation in annotations:
+        if annotation.skipped:
             continue
-        items.add((one.pipeline, one.interaction_id))
-        if ADHERENCE in one.gold_scores:
-            answers[one.pipeline, one.interaction_id].append(one.gold_scores[ADHERENCE])
+        items.add((annotation.pipeline, annotation.interaction_id))
+        if ADHERENCE in annotation.gold_scores:
+            answers[annotation.pipeline, annotation.interaction_id].append(annotation.gold_scores[ADHERENCE])
     pairs = [(found[0], found[1]) for found in answers.values() if len(found) > 1]
     n = len(pairs)
     if not n:

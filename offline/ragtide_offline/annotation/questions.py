@@ -48,7 +48,7 @@ def questions(specimen: Specimen, rated: Sequence[str] = ()) -> list[ItemQuestio
         rated: metrics of `RATINGS`.
     """
     found = []
-    if any(ADHERENCE in one.scores for one in specimen.labelings):
+    if any(ADHERENCE in labeling.scores for labeling in specimen.labelings):
         sentences = specimen.interaction.response_sentences
         named = {WHOLE: specimen.interaction.response}
         if sentences:
@@ -62,8 +62,10 @@ def questions(specimen: Specimen, rated: Sequence[str] = ()) -> list[ItemQuestio
 def answered_metrics(specimen: Specimen, rated: Sequence[str] = ()) -> set[str]:
     """Return the metrics that get a gold score from the answers to all questions about an item."""
     asked = questions(specimen, rated)
-    sentences = {one.name: True for one in asked if one.name not in RATINGS}
-    return set(gold_scores(specimen, sentences, {one.name: HIGHEST for one in asked if one.name in RATINGS}))
+    sentences = {question.name: True for question in asked if question.name not in RATINGS}
+    return set(
+        gold_scores(specimen, sentences, {question.name: HIGHEST for question in asked if question.name in RATINGS})
+    )
 
 
 def gold_scores(specimen: Specimen, supported: Mapping[str, bool], ratings: Mapping[str, int]) -> dict[str, float]:
@@ -75,11 +77,11 @@ def gold_scores(specimen: Specimen, supported: Mapping[str, bool], ratings: Mapp
     found: dict[str, float] = {}
     if supported:
         found[ADHERENCE] = float(all(supported.values()))
-        if WHOLE not in supported and any(SUPPORTED in one.scores for one in specimen.labelings):
+        if WHOLE not in supported and any(SUPPORTED in labeling.scores for labeling in specimen.labelings):
             found[SUPPORTED] = sum(supported.values()) / len(supported)
     return found | {metric: (rating - 1) / (HIGHEST - 1) for metric, rating in ratings.items()}
 
 
 def _is_share(specimen: Specimen, metric: str) -> bool:
-    scored = [one for one in specimen.labelings if metric in one.scores]
+    scored = [labeling for labeling in specimen.labelings if metric in labeling.scores]
     return bool(scored) and all(one.profile in SHARES_OF_TEXT for one in scored)

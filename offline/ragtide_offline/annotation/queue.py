@@ -106,8 +106,12 @@ async def queue_of(kept: KeptSpecimens, pipelines: Iterable[str], options: Queue
 
 def left(queue: Sequence[ItemToAnnotate], annotations: Iterable[Annotation], annotator: str) -> list[ItemToAnnotate]:
     """Return the items that an annotator has neither annotated nor skipped."""
-    done = {(one.pipeline, one.interaction_id) for one in annotations if one.annotator == annotator}
-    return [one for one in queue if _id(one.specimen) not in done]
+    done = {
+        (annotation.pipeline, annotation.interaction_id)
+        for annotation in annotations
+        if annotation.annotator == annotator
+    }
+    return [item for item in queue if _id(item.specimen) not in done]
 
 
 def _can_count(specimen: Specimen, options: QueueOptions) -> bool:
@@ -132,7 +136,9 @@ async def _selected(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -
 
 def difference(specimen: Specimen, metrics: Collection[str]) -> float:
     """Return the largest difference of two labelers' scores of a metric; 0 if no two labelers have a score."""
-    scores = [[one.scores[metric] for one in specimen.labelings if metric in one.scores] for metric in metrics]
+    scores = [
+        [labeling.scores[metric] for labeling in specimen.labelings if metric in labeling.scores] for metric in metrics
+    ]
     return max((max(of) - min(of) for of in scores if of), default=0.0)
 
 

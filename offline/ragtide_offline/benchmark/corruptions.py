@@ -340,9 +340,10 @@ class CorruptionRun:
             "cost_usd": self.cost_usd,
             "tokens": self.tokens,
             "corruptions": [
-                {"corruption": one.name, "meaning": one.meaning, "harmless": one.harmless} for one in self.corruptions
+                {"corruption": corruption.name, "meaning": corruption.meaning, "harmless": corruption.harmless}
+                for corruption in self.corruptions
             ],
-            "figures": [asdict(one) for one in figures],
+            "figures": [asdict(figure) for figure in figures],
         }
 
 

@@ -100,7 +100,7 @@ def _expertqa(row: Fields) -> Fields:
         "question": row["question"],
         "documents": row["contexts"],
         "response": row["response"],
-        "gold_scores": {ADHERENCE: float(all(one == COMPLETE for one in judged))} if judged else {},
+        "gold_scores": {ADHERENCE: float(all(support == COMPLETE for support in judged))} if judged else {},
         "segments": {"dataset": "expertqa, people"},
     }
 

@@ -76,7 +76,7 @@ def opinions_of(fields: Mapping[str, Any]) -> Opinions:
         ValueError: an opinion is no number from -2 to 2, or an aspect has none.
     """
     found = {name: [float(one) for one in fields["human"][key]] for name, key in ASPECTS.items()}
-    if not all(values and all(abs(one) <= LARGEST for one in values) for values in found.values()):
+    if not all(values and all(abs(value) <= LARGEST for value in values) for values in found.values()):
         raise ValueError("human")
     return found
 
@@ -122,7 +122,7 @@ class PreferencePairs:
             figures = [
                 figure_of(name, spearman, {"people": _scores(pairs, name)}, confidence, seed) for name in ASPECTS
             ]
-            if any(one.mean.lower is not None for one in figures):
+            if any(figure.mean.lower is not None for figure in figures):
                 found.append(PreferenceFigures(metric, len(pairs.differences), figures))
         return found
 

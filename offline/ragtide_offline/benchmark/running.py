@@ -275,7 +275,7 @@ class BenchmarkRun:
             "cost_usd": self.cost_usd,
             "tokens": self.tokens,
             "absent": {f"{metric}: {reason}": count for (metric, reason), count in sorted(self.absent.items())},
-            "metrics": [asdict(one) for one in figures],
+            "metrics": [asdict(figure) for figure in figures],
             "preferences": [asdict(one) for one in preferences],
             "unsupported_spans": None if spans is None else asdict(spans),
         }

@@ -48,9 +48,9 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
         "segment": alert.segment,
     }
     chosen = [
-        ChosenSpecimen(one, [{**reason, "score": score_of(one, alert.metric, alert.labeler)}])
+        ChosenSpecimen(specimen, [{**reason, "score": score_of(specimen, alert.metric, alert.labeler)}])
         for specimens in found.values()
-        for one in specimens
+        for specimen in specimens
     ]
     return ChosenSpecimens(chosen[:limit], [one for one, specimens in found.items() if not specimens])
 
@@ -132,7 +132,7 @@ def is_worst_of(name: str, metric: str | None = None, labeler: str | None = None
 
 def score_of(specimen: Specimen, metric: str, labeler: str | None = None) -> float | None:
     """Return the score of a metric, by a labeler or by the first one that has it; None without one."""
-    tables = [one.scores for one in specimen.labelings if labeler in (None, one.labeler)]
+    tables = [labeling.scores for labeling in specimen.labelings if labeler in (None, labeling.labeler)]
     return next((scores[metric] for scores in tables if metric in scores), None)
 
 

@@ -156,11 +156,11 @@ class Board:
         columns = ("#", "config", "status", self.metric, "lower", "upper", "items", "failed", "cost $", "p50 s")
         rows = [
             (
-                one.number, one.name, one.status, found.estimate, found.lower, found.upper, one.n_items, one.n_failed,
-                one.cost_usd, one.latency_quantiles_s.get("p50"),
+                row.number, row.name, row.status, found.estimate, found.lower, found.upper, row.n_items, row.n_failed,
+                row.cost_usd, row.latency_quantiles_s.get("p50"),
             )
-            for one in self.rows
-            if (found := one.estimates[self.metric])
+            for row in self.rows
+            if (found := row.estimates[self.metric])
         ]  # fmt: skip
         done = "complete" if self.completed else self.paused or "not complete"
         return html_table(columns, rows, caption=f"{self.run}: {self.compared:,} of {self.population_size:,}, {done}")
@@ -314,8 +314,10 @@ def _row(
 ) -> BoardRow:
     config = status.config
     results = [one for one in state.results.by_config[config.name].values() if one.execution is not None]
-    executions = [one.execution for one in results if one.execution is not None]
-    latencies = [one.latency_s for one in executions if one.failure is None and one.copied_from is None]
+    executions = [result.execution for result in results if result.execution is not None]
+    latencies = [
+        execution.latency_s for execution in executions if execution.failure is None and execution.copied_from is None
+    ]
     quantiles = np.quantile(latencies, LATENCIES).tolist() if latencies else []
     command = None if status.running else status.last
     return BoardRow(
@@ -329,8 +331,8 @@ def _row(
         n_unlabeled=sum(one.outcome == "unlabeled" for one in counted),
         n_executed=len(results),
         estimates=estimates,
-        cost_usd=sum(one.cost_usd for one in results),
-        tokens=sum(one.tokens for one in results),
+        cost_usd=sum(result.cost_usd for result in results),
+        tokens=sum(result.tokens for result in results),
         latency_s=float(np.mean(latencies)) if latencies else None,
         latency_quantiles_s={
             f"p{round(100 * level)}": value for level, value in zip(LATENCIES, quantiles, strict=False)

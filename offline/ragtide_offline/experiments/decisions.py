@@ -14,7 +14,7 @@ E_VALUE_MAX: Final = 1e300
 
 def race_decision(state: ExperimentState) -> list[LogEntry]:
     """Return the next comparison point with the stops of the race, or the end; empty while results are missing."""
-    running = [one.config.name for one in state.running]
+    running = [status.config.name for status in state.running]
     if state.completed or not running:
         return []
     first, last = (0 if state.all_compared else state.compared), state.next_look()

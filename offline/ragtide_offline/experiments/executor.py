@@ -181,7 +181,7 @@ class Executor:
 
 
 def _twins(state: ExperimentState, status: ConfigStatus) -> Iterator[str]:
-    return (one.config.name for one in state.configs.values() if one.fingerprint == status.fingerprint)
+    return (other.config.name for other in state.configs.values() if other.fingerprint == status.fingerprint)
 
 
 def _answered(state: ExperimentState, name: str, index: int) -> bool:

@@ -70,7 +70,7 @@ class Experiment:
         if isinstance(configs, Mapping):
             fields["configs"] = [{"name": one, "parameters": dict(parameters)} for one, parameters in configs.items()]
         else:
-            fields["configs"] = [one.model_dump() for one in configs]
+            fields["configs"] = [config.model_dump() for config in configs]
         fields["grid"] = {parameter: list(values) for parameter, values in (grid or {}).items()}
         fields["metrics"] = dict(metrics or {})
         if isinstance(measure, str):

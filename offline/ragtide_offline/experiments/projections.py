@@ -90,8 +90,8 @@ def _of_counts(
     lowest, width = value_range[0], value_range[1] - value_range[0]
     moments = MomentTable()
     rows = np.array([moments.add_row() for _ in scores], dtype=np.intp)
-    scaled = (np.array([value for one in scores for value in one], dtype=np.float64) - lowest) / width
-    moments.update(np.repeat(rows, [len(one) for one in scores]), np.clip(scaled, 0.0, 1.0))
+    scaled = (np.array([value for score in scores for value in score], dtype=np.float64) - lowest) / width
+    moments.update(np.repeat(rows, [len(score) for score in scores]), np.clip(scaled, 0.0, 1.0))
     found = moments.read(rows)
     population = np.array(sizes, dtype=np.float64) if options.use_fpc else None
     ends = moments_interval(AUTO, found, confidence=options.confidence, population=population, counts=True)

@@ -86,7 +86,7 @@ class RaceRunner:
         state = self.reader.state
         if state.completed or self._executor is None or state.paused is None:
             return state.completed
-        return not self._executor.calling and all(one.outcome != "waiting" for one in state.results.executed())
+        return not self._executor.calling and all(result.outcome != "waiting" for result in state.results.executed())
 
     async def _write(self, entries: list[LogEntry]) -> None:
         encoded = [entry.encode() for entry in entries]

@@ -48,11 +48,11 @@ class Schedule:
             return None
         running = state.running
         best: tuple[int, int, str] | None = None
-        for one in running:
-            name = one.config.name
+        for status in running:
+            name = status.config.name
             if plan.concurrency_per_config is not None and self._going[name] >= plan.concurrency_per_config:
                 continue
-            item = self._first_missing(one, state, len(running))
+            item = self._first_missing(status, state, len(running))
             # For equal items take the config with the fewest calls in flight.
             if item is not None and (best is None or (item, self._going[name]) < best[:2]):
                 best = (item, self._going[name], name)

@@ -110,12 +110,12 @@ class ExperimentState:
     @property
     def running(self) -> list[ConfigStatus]:
         """Configs that run, in the order in which they were added."""
-        return [one for one in self.configs.values() if one.running]
+        return [status for status in self.configs.values() if status.running]
 
     @property
     def shown(self) -> list[ConfigStatus]:
         """Configs that were not deleted, in the order in which they were added."""
-        return [one for one in self.configs.values() if one.status != "deleted"]
+        return [status for status in self.configs.values() if status.status != "deleted"]
 
     @property
     def all_compared(self) -> bool:
@@ -141,7 +141,7 @@ class ExperimentState:
 
     def scores_of(self, items: range) -> Iterator[dict[str, float]]:
         """Yield for each item the scores of running configs in the race's metric; nan for a missing score."""
-        running = [(one.config.name, self.results.by_config[one.config.name]) for one in self.running]
+        running = [(status.config.name, self.results.by_config[status.config.name]) for status in self.running]
         for item in items:
             found = ((name, of_config.get(item)) for name, of_config in running)
             yield {name: nan if result is None else result.score(self.plan.metric) for name, result in found}
@@ -202,7 +202,7 @@ class ExperimentState:
 
         Such a command is refused when a user gives it, but is followed when it is in the log.
         """
-        known = {name for one in self.configs.values() for name in one.config.parameters}
+        known = {name for status in self.configs.values() for name in status.config.parameters}
         return _unknown_parameter(command, known) if known else None
 
     def _follow(self, command: Command) -> int | None:

@@ -95,8 +95,8 @@ def decide_gate(
     """
     if not conditions:
         raise ValueError("a gate without a condition decides nothing: give at least one, such as trace.adherence < 0.8")
-    names = {one.metric for one in measurements} | set(known)
-    found = [_condition(one, measurements, names, undecided) for one in conditions]
+    names = {measurement.metric for measurement in measurements} | set(known)
+    found = [_condition(condition, measurements, names, undecided) for condition in conditions]
     return GateResult(_worst(one.outcome for one in found), found)
 
 
@@ -105,10 +105,10 @@ def _condition(
 ) -> ConditionOutcome:
     metric, field = split_name(condition.name, known, certain=bool(measurements))
     _check_field(metric, field, measurements)
-    here = [one for one in measurements if one.metric == metric]
+    here = [measurement for measurement in measurements if measurement.metric == metric]
     found = [_scope(condition, field, one) for one in here]
     # A pipeline without the metric may be as bad as can be, so the others do not speak for it.
-    expected = dict.fromkeys(one.subject for one in measurements) if here else {"": None}
+    expected = dict.fromkeys(measurement.subject for measurement in measurements) if here else {"": None}
     measured = {one.subject for one in here}
     why = f"{metric} was not measured" if measurements else "there are no scored interactions"
     found += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
@@ -118,7 +118,7 @@ def _condition(
 
 def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
     """Raise ValueError if the command never measures the quantity of a field."""
-    if not measurements or any(one.estimate is not None for one in measurements):
+    if not measurements or any(measurement.estimate is not None for measurement in measurements):
         return
     # The absences of two sides are not one number.
     if _quantity_of(field) == ESTIMATE or field in ("n_absent", "coverage"):

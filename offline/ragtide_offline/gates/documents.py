@@ -25,9 +25,9 @@ _PUNCTUATION: Final = re.compile(r"[!-/:-@\[-`{-~]")
 def gate_lines(result: GateResult) -> list[str]:
     """Return the result as lines of plain text."""
     lines = [f"gate: {result.outcome}"]
-    for one in result.conditions:
-        lines.append(f"  {one.outcome}: {one.condition}")
-        lines += [f"    {sentence}" for sentence in _sentences(one)]
+    for condition in result.conditions:
+        lines.append(f"  {condition.outcome}: {condition.condition}")
+        lines += [f"    {sentence}" for sentence in _sentences(condition)]
     return lines
 
 
@@ -38,7 +38,7 @@ def junit_xml(result: GateResult, suite: str) -> bytes:
         result: of the gate.
         suite: name of the test suite, such as `ragtide score`.
     """
-    count = {outcome: sum(one.outcome is outcome for one in result.conditions) for outcome in GateOutcome}
+    count = {outcome: sum(condition.outcome is outcome for condition in result.conditions) for outcome in GateOutcome}
     numbers = {
         "tests": str(len(result.conditions)),
         "failures": str(count[GateOutcome.FAILED]),
@@ -47,11 +47,11 @@ def junit_xml(result: GateResult, suite: str) -> bytes:
     }
     root = Element("testsuites", numbers)
     parent = SubElement(root, "testsuite", {"name": _xml(suite), **numbers})
-    for one in result.conditions:
-        names = {"classname": _xml(suite.replace(" ", ".")), "name": _xml(one.condition)}
+    for condition in result.conditions:
+        names = {"classname": _xml(suite.replace(" ", ".")), "name": _xml(condition.condition)}
         case = SubElement(parent, "testcase", names)
-        text = "\n".join(_xml(sentence) for sentence in _sentences(one))
-        tag = {GateOutcome.FAILED: "failure", GateOutcome.UNDECIDED: "skipped"}.get(one.outcome)
+        text = "\n".join(_xml(sentence) for sentence in _sentences(condition))
+        tag = {GateOutcome.FAILED: "failure", GateOutcome.UNDECIDED: "skipped"}.get(condition.outcome)
         if tag is None:
             SubElement(case, "system-out").text = text
         else:
@@ -69,12 +69,12 @@ def markdown_summary(result: GateResult, title: str) -> str:
         title: of the section, such as `ragtide score`.
     """
     lines = [f"### {_plain(title)}: {_MARKS[result.outcome]}", "", "| | condition | scope | |", "|---|---|---|---|"]
-    for one in result.conditions:
-        for found in _shown(one):
-            cells = (_MARKS[found.outcome], _code(one.condition), _code(found.scope), _plain(found.sentence))
+    for condition in result.conditions:
+        for found in _shown(condition):
+            cells = (_MARKS[found.outcome], _code(condition.condition), _code(found.scope), _plain(found.sentence))
             lines.append(f"| {' | '.join(cells)} |")
-        if len(one.scopes) > SHOWN:
-            lines.append(f"| | {_code(one.condition)} | {len(one.scopes) - SHOWN:,} more | |")
+        if len(condition.scopes) > SHOWN:
+            lines.append(f"| | {_code(condition.condition)} | {len(condition.scopes) - SHOWN:,} more | |")
     return "\n".join(lines) + "\n\n"
 
 

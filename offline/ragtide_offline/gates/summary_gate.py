@@ -36,7 +36,7 @@ def gate(
             raise TypeError(f"{name} is of type {type(value).__name__}: give a summary, such as ragtide.score(...)")
     if undecided not in [*UndecidedPolicy]:
         raise ValueError(f"undecided: {unknown('choice', undecided, [one.value for one in UndecidedPolicy])}")
-    level = next((one.confidence for one in summary.estimates), CONFIDENCE)
+    level = next((estimate.confidence for estimate in summary.estimates), CONFIDENCE)
     gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
     parsed = [parse_condition(text) for text in conditions]
     measured = of_estimates(summary.estimates, gaps)

@@ -91,14 +91,14 @@ class FitResult:
             "confidence": self.confidence,
             "spoilt": self.spoilt,
             "scores": {
-                one.score: {
-                    "fitted": one.is_fitted,
-                    "reason": one.reason,
-                    "similarity": one.reads_similarity,
-                    "cross_validated": None if one.cross_validated is None else asdict(one.cross_validated),
-                    "separation": None if one.separation is None else asdict(one.separation),
+                score.score: {
+                    "fitted": score.is_fitted,
+                    "reason": score.reason,
+                    "similarity": score.reads_similarity,
+                    "cross_validated": None if score.cross_validated is None else asdict(score.cross_validated),
+                    "separation": None if score.separation is None else asdict(score.separation),
                 }
-                for one in self.scores
+                for score in self.scores
             },
         }
 

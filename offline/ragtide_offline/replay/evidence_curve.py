@@ -129,6 +129,9 @@ def nearest_to_alarm(curves: Sequence[EvidenceCurve]) -> list[EvidencePoint]:
     """Return the points of the curve that came nearest to its line: a split pipeline has one in each partition."""
 
     def nearness(curve: EvidenceCurve) -> float:
-        return max((one.once_in / one.run_length for one in curve.points if one.once_in and one.run_length), default=-1)
+        return max(
+            (point.once_in / point.run_length for point in curve.points if point.once_in and point.run_length),
+            default=-1,
+        )
 
     return max(curves, key=nearness).points if curves else []

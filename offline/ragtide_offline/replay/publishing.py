@@ -87,7 +87,7 @@ class ReplayPublisher:
             )
             for item in items
         ]
-        feedback = [one for item in items for one in item.feedback]
+        feedback = [given for item in items for given in item.feedback]
         batch = Batch(self._position, items[-1].position, interactions, feedback)
         if not await run_script(self._redis, publish_replay(self._streams, batch, self._window_ms)):
             raise ReplayError(
@@ -112,7 +112,7 @@ def publish_replay(streams: Streams, batch: Batch, dedupe_ms: int) -> ScriptCall
     arguments: list[Argument] = [batch.before, batch.after, dedupe_ms, len(identities)]
     for identity, interaction in zip(identities, batch.interactions, strict=True):
         arguments += [known_digest(*identity), interaction.encode()]
-    arguments += [one.encode() for one in batch.feedback]
+    arguments += [given.encode() for given in batch.feedback]
     return ScriptCall(PUBLISH, (streams.replay, streams.interactions, streams.feedback, *owners), arguments, _is_there)
 
 

@@ -38,9 +38,9 @@ class RecordedEntries:
     def expected(self, partition: int, position: str) -> Counter[str]:
         """Return for each interaction the number of feedback entries after a position."""
         return Counter(
-            interaction_digest(one.model.pipeline, one.model.interaction_id)
-            for one in self.entries(EntryKind.FEEDBACK, partition, position)
-            if isinstance(one.model, Feedback)
+            interaction_digest(entry.model.pipeline, entry.model.interaction_id)
+            for entry in self.entries(EntryKind.FEEDBACK, partition, position)
+            if isinstance(entry.model, Feedback)
         )
 
     def in_time(self, partition: int, at: ReplayPosition) -> Iterator[RecordedEntry]:

@@ -244,10 +244,10 @@ class RuleTest:
         )
         rules = by_rule(self._rules, alerts, recorded_alerts(self._recording, self._selection))
         valued = {
-            one.metric
+            estimate.metric
             for part in parts
-            for one in estimates(part.state, strategy=AUTO, confidence=self._settings.confidence, windows=False)
-            if one.n
+            for estimate in estimates(part.state, strategy=AUTO, confidence=self._settings.confidence, windows=False)
+            if estimate.n
         }
         curves = [one.curve for one in self._partitions if one.curve is not None]
         unfired = list(without_values(self._rules, valued))

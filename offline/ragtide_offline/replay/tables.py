@@ -21,7 +21,9 @@ def selected(table: Any, selection: Selection) -> Any:
         table = table.filter(pc.less(table["occurred_at"], _scalar(selection.until)))
     if selection.segments:
         segments = table["segments"].to_pylist()
-        table = table.filter(pa.array([selection.takes_segments(dict(one or ())) for one in segments], pa.bool_()))
+        table = table.filter(
+            pa.array([selection.takes_segments(dict(segment or ())) for segment in segments], pa.bool_())
+        )
     return table
 
 

@@ -97,7 +97,7 @@ def _looks(state: ExperimentState, board: Board) -> list[str]:
 
 
 def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
-    names = dict.fromkeys(one.split(" ", 1)[0] for one in labelers)
+    names = dict.fromkeys(labeler.split(" ", 1)[0] for labeler in labelers)
     found = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
     said = [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]
     return said + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]

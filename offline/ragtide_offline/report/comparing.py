@@ -123,7 +123,7 @@ def compare_experiments(
     for metric in metrics:
         definition = mine.results.definition(mine.plan, metric)
         scores = [_shared_scores(mine, theirs, _ComparedMetric(*pair, metric, definition)) for pair in names]
-        paired = [one for one in scores if one.pairs]
+        paired = [score for score in scores if score.pairs]
         ends = mean_differences(
             [[a - b for a, b in one.pairs] for one in paired],
             scores[0].metric.value_range,

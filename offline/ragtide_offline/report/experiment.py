@@ -64,7 +64,7 @@ def experiment_report(
     pairs = pairs_of(state, leaderboard)
     leaderboard = as_in_pairs(leaderboard, pairs)
     labelers = labeler_ids(state)
-    ends = [one.execution.at for one in state.results.executed() if one.execution is not None]
+    ends = [result.execution.at for result in state.results.executed() if result.execution is not None]
     return ExperimentReport(
         info=read.info,
         plan=state.plan,

@@ -83,7 +83,7 @@ def view(state: ExperimentState, item: ScoredItem, texts: Texts, names: Sequence
     said = [texts[name, item.index] for name in names if (name, item.index) in texts]
     first: RagInteraction | None = said[0] if said else None
     results = (state.results.by_config[name].get(item.index) for name in names)
-    item_id = next((one.execution.item_id for one in results if one and one.execution), str(item.index))
+    item_id = next((result.execution.item_id for result in results if result and result.execution), str(item.index))
     return ItemView(
         place=item.index,
         item_id=item_id,

@@ -151,13 +151,13 @@ async def read_scores(
     if needs_recording(info):
         if recording is None:
             return None
-        for one in streams:
-            stored = cast("bytes | None", await redis.hget(one.checkpoint, CheckpointField.POSITION))
+        for stream in streams:
+            stored = cast("bytes | None", await redis.hget(stream.checkpoint, CheckpointField.POSITION))
             _add_recorded(
                 scores,
                 pipeline,
                 info,
-                recording.entries(EntryKind.METRICS, pipelines=frozenset({pipeline}), partitions=[one.partition]),
+                recording.entries(EntryKind.METRICS, pipelines=frozenset({pipeline}), partitions=[stream.partition]),
                 stored,
             )
         return scores
@@ -172,8 +172,8 @@ def needs_recording(info: Workspace) -> bool:
 async def read_kept(redis: Redis, streams: Sequence[Streams], pipeline: str, *, by: str | None = None) -> Scores:
     """Return the scores of the interactions whose metric events are still on the streams."""
     scores = Scores(by=by)
-    for one in streams:
-        async for entry in read_all(redis, one.metrics):
+    for stream in streams:
+        async for entry in read_all(redis, stream.metrics):
             try:
                 event = MetricEvent.decode(entry.fields.get(DATA_FIELD, b""))
             except InvalidEntryError:  # the aggregator made it a dead letter

@@ -117,7 +117,7 @@ async def read_comparison(
     # A replay has items of live traffic, so only two live pipelines certainly have different interactions.
     separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
-    unmatched = [one for one in means if (one.metric, one.metric_version, one.profile, one.segment) not in known]
+    unmatched = [mean for mean in means if (mean.metric, mean.metric_version, mean.profile, mean.segment) not in known]
     return sorted(by_id + unmatched, key=reading_order)
 
 

@@ -73,14 +73,14 @@ _Event = tuple[tuple[int, int, int], MetricEvent]
 
 
 async def _kept(redis: Redis, streams: Sequence[Streams], pipelines: tuple[str, str]) -> AsyncIterator[_Event]:
-    for one in streams:
-        async for entry in read_all(redis, one.metrics):
+    for stream in streams:
+        async for entry in read_all(redis, stream.metrics):
             try:
                 event = MetricEvent.decode(entry.fields.get(DATA_FIELD, b""))
             except InvalidEntryError:  # the aggregator made it a dead letter
                 continue
             if event.pipeline in pipelines and event.run is None:
-                yield (*order(entry.entry_id), one.partition), event
+                yield (*order(entry.entry_id), stream.partition), event
 
 
 def _recorded(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Event]:
@@ -92,11 +92,11 @@ def _recorded(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Eve
 
 async def _trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
     """Return whether events that may belong to the split are not on the streams any more."""
-    for one in streams:
-        first = await read_range(redis, one.metrics, count=1)
+    for stream in streams:
+        first = await read_range(redis, stream.metrics, count=1)
         if not first or (since is not None and order(first[0].entry_id)[0] < to_milliseconds(since)):
             continue
-        about = await redis.xinfo_stream(one.metrics)
+        about = await redis.xinfo_stream(stream.metrics)
         if int(about.get("entries-added") or 0) > int(about["length"]):
             return True
     return False
@@ -141,7 +141,7 @@ def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None
     if split.unit == "interaction" or by is None:
         return found
     # The coin of a session was thrown at its first answer.
-    before = {cluster_name(one.event, by) for one in answers[:begin]} - {None}
+    before = {cluster_name(answer.event, by) for answer in answers[:begin]} - {None}
     return [one for one in found if cluster_name(one.event, by) not in before]
 
 

@@ -91,12 +91,12 @@ class _Traffic:
     ) -> None:
         self._answers, self._settings, self._split, self._cautions = answers, settings, split, cautions
         self._first = np.zeros(0, dtype=np.intp)
-        self._to_first = np.array([one.to_first for one in answers], dtype=bool)
+        self._to_first = np.array([answer.to_first for answer in answers], dtype=bool)
         by = clustered_by(settings)
-        names = (None if by is None else cluster_name(one.event, by) for one in answers)
+        names = (None if by is None else cluster_name(answer.event, by) for answer in answers)
         self._clusters = cluster_codes(names)
         self._checks = 1
-        self._times_ms = np.array([to_milliseconds(one.event.occurred_at) for one in answers], dtype=np.int64)
+        self._times_ms = np.array([to_milliseconds(answer.event.occurred_at) for answer in answers], dtype=np.int64)
 
     def compared(self, confidence: float) -> list[Compared]:
         """Return the differences, none where the data contradict the split; the cautions say why."""

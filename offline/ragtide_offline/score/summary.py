@@ -50,17 +50,21 @@ class Summary:
         Raises:
             ConfigurationError: neither is installed.
         """
-        return frame_of([one.model_dump(mode="json") for one in self.estimates], COLUMNS, library)
+        return frame_of([estimate.model_dump(mode="json") for estimate in self.estimates], COLUMNS, library)
 
     def __repr__(self) -> str:
         """Return the first means with their intervals, as text of bounded length."""
         telling = self._telling(_SCOPE)
         lines = [
-            f"  {_scope_name(one, telling)}{one.metric_name}: {one.estimate:.3f}"
-            + (f" ({one.lower:.3f} to {one.upper:.3f})" if one.lower is not None and one.upper is not None else "")
-            + f", n {one.n:,}"
-            for one in self.estimates
-            if one.estimate is not None
+            f"  {_scope_name(estimate, telling)}{estimate.metric_name}: {estimate.estimate:.3f}"
+            + (
+                f" ({estimate.lower:.3f} to {estimate.upper:.3f})"
+                if estimate.lower is not None and estimate.upper is not None
+                else ""
+            )
+            + f", n {estimate.n:,}"
+            for estimate in self.estimates
+            if estimate.estimate is not None
         ]
         more = [f"  and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
         bad = [f"  {len(self.problems):,} problems: see .problems"] if self.problems else []
@@ -73,22 +77,23 @@ class Summary:
         columns = (*scope, "metric", "mean", "lower", "upper", "n", "absent", "band")
         rows = [
             (
-                *(getattr(one, name) for name in scope),
-                one.metric_name, one.estimate, one.lower, one.upper, one.n, one.n_absent, one.band,
+                *(getattr(estimate, name) for name in scope),
+                estimate.metric_name, estimate.estimate, estimate.lower, estimate.upper, estimate.n, estimate.n_absent,
+                estimate.band,
             )
-            for one in self.estimates
+            for estimate in self.estimates
         ]  # fmt: skip
         caption = f"{len(self.problems):,} problems" if self.problems else ""
         return html_table(columns, rows, caption=caption)
 
     def _telling(self, names: Iterable[str]) -> list[str]:
         """Return the fields that differ between estimates."""
-        return [name for name in names if len({getattr(one, name) for one in self.estimates}) > 1]
+        return [name for name in names if len({getattr(estimate, name) for estimate in self.estimates}) > 1]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as values that JSON can hold."""
         return {
-            "estimates": [one.model_dump(mode="json") for one in self.estimates],
+            "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
             "diagnoses": [
                 {"scope": scope, "pattern": one.pattern.name, "sentence": one.sentence()}
                 for scope, one in self.diagnoses
