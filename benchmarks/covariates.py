@@ -21,12 +21,13 @@ of words between the question and a document, and the subset as segment. Printed
 """
 
 import argparse
+import gzip
+import json
 import re
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from labeled_rows import read
 from numpy.typing import NDArray
 
 from ragtide_aggregator.statistics.assignment import AssignmentTable
@@ -69,9 +70,15 @@ def covariates(row: dict[str, Any]) -> list[float]:
     return [min(len(question) / 40, 1), min(np.log1p(sentences) / 6, 1), 1 / max(sentences, 1), overlap]
 
 
-def read_covariates(path: Path) -> tuple[dict[str, Floats], dict[str, Floats]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def read(path: Path) -> tuple[dict[str, Floats], dict[str, Floats]]:
     """Return covariates by name, shape (rows, features), and scores by metric."""
-    rows = read(path)
+    rows = read_rows(path)
     subsets = sorted({row["subset"] for row in rows})
     known = np.array([covariates(row) for row in rows])
     segment = np.array([[row["subset"] == name for name in subsets[1:]] for row in rows], dtype=np.float64)
@@ -198,7 +205,7 @@ def one_at_a_time(rows: list[dict[str, Any]], scores: dict[str, Floats], runs: i
 
 def print_one_at_a_time(path: Path, runs: int) -> None:
     """Print the gain from each covariate."""
-    rows, scores = read(path), read_covariates(path)[1]
+    rows, scores = read_rows(path), read(path)[1]
     print("\n## One covariate at a time\n")
     print(
         f"{runs} draws. Each cell: R²; width of the mean's interval, adjusted / plain; of the difference's, by coin.\n"
