@@ -13,7 +13,7 @@ from ragtide_aggregator.service.quality import PartitionQuality
 from ragtide_aggregator.service.telemetry import QualityCollector
 from ragtide_runtime.settings.serve import ServeSettings
 from ragtide_runtime.telemetry.quality_metrics import ALERT_FIRING
-from ragtide_web.access import TokenBucket
+from ragtide_web.access import Allowance
 from ragtide_web.guard import foreign_site
 
 QUALITY = PartitionQuality(
@@ -97,14 +97,14 @@ async def test_limits_of_requests_and_of_bytes(async_redis: Any, redis_url: str)
 
 def test_a_bucket_fills_again() -> None:
     now = 0.0
-    bucket = TokenBucket(10.0, clock=lambda: now)
+    bucket = Allowance(10.0, clock=lambda: now)
     bucket.take(20)
     assert bucket.wait_s() == pytest.approx(0.1)
     now = 0.1
     assert bucket.wait_s() == 0
     bucket.take(10**9)  # one huge body does not lock its client out for hours
     assert bucket.wait_s() < 31
-    assert TokenBucket(None).wait_s() == 0
+    assert Allowance(None).wait_s() == 0
 
 
 def test_without_tokens_only_this_machine_is_served() -> None:

@@ -23,7 +23,7 @@ ANYBODY: Final = "anybody"
 """Name and key of every client of a service without tokens."""
 
 
-class TokenBucket:
+class Allowance:
     """A limit of a rate, with a burst.
 
     Args:
@@ -73,8 +73,8 @@ class Client:
     access: tuple[Access, ...]
     pipelines: tuple[str, ...]
     """Patterns of the pipelines that it may read and write; `*` for all."""
-    requests: TokenBucket
-    bytes: TokenBucket
+    requests: Allowance
+    bytes: Allowance
     key: str
     """Identifies the client among the requests that are answered now."""
 
@@ -106,8 +106,8 @@ class Clients:
             ANYBODY,
             ("read", "write"),
             ALL,
-            TokenBucket(settings.requests_per_s),
-            TokenBucket(settings.bytes_per_s),
+            Allowance(settings.requests_per_s),
+            Allowance(settings.bytes_per_s),
             ANYBODY,
         )
 
@@ -229,8 +229,8 @@ def _client(token: TokenSettings, settings: ServeSettings) -> Client:
         token.name,
         token.access,
         token.pipelines,
-        TokenBucket(token.requests_per_s or settings.requests_per_s),
-        TokenBucket(token.bytes_per_s or settings.bytes_per_s),
+        Allowance(token.requests_per_s or settings.requests_per_s),
+        Allowance(token.bytes_per_s or settings.bytes_per_s),
         token.digest.hex(),
     )
 

@@ -133,7 +133,9 @@ def _declared(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]
 
 
 def _column(table: Any, name: str, kind: Any) -> Any:
-    """Return a column as one array."""
+    """Return a column as one array; nulls if the replay has left it out, as it does with population sizes."""
+    if name not in table.column_names:
+        return pa.nulls(table.num_rows, kind)
     chunks = table[name].unify_dictionaries().chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, kind)
 
