@@ -252,7 +252,7 @@ def test_a_row_of_another_version_is_refused_by_name() -> None:
     (name,) = (name for name in fields if name.startswith(CheckpointField.ESTIMATE) and ADHERENCE in name)
     data = bytearray(fields[name])
     data[-177] = 9
-    with pytest.raises(DamagedFieldError, match="sampling weights have version 09"):
+    with pytest.raises(DamagedFieldError, match="version 09"):
         AggregatorState.from_fields(OPTIONS, {**fields, name: bytes(data)})
 
 

@@ -107,7 +107,7 @@ def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetim
     try:
         rows.add(EstimateKey.decode(field.removeprefix(CheckpointField.ESTIMATE)))
         rows.load(row, data)
-        moments.load(row, data[ROW_SIZE : ROW_SIZE + MomentTable.ROW_SIZE])
+        moments.load(row, data[ROW_SIZE : ROW_SIZE + MomentTable.SIZE])
     except (ValueError, TypeError, struct.error):
         return None, None, None
     n, mean = moments.n(row), float(moments.read([row]).mean[0])

@@ -18,7 +18,7 @@ from ..estimates.whole_means import WholeMean, whole_means
 from ..state.options import NO_WINDOWS
 from ..state.state import AggregatorState, StateOptions
 from ..statistics.strategies import AUTO
-from .states import PartitionStates, Selection
+from .states import FieldSelection, PartitionStates
 
 _Number = TypeVar("_Number", Estimate, WholeMean)
 _Known = tuple[list[int], list[_Number]]
@@ -90,7 +90,7 @@ class Overview:
         return loads, await asyncio.to_thread(lambda: [number for state in states for number in compute(state)])
 
 
-def live_keys(segment: str | None) -> Selection:
+def live_keys(segment: str | None) -> FieldSelection:
     """Return the fields of a segment value of live pipelines; None for whole pipelines."""
     # A key is a JSON list that begins with pipeline, run and segment: in these fields the run is null.
     text = re.sub(r"([\\\[\]*?])", r"\\\1", json.dumps(segment, ensure_ascii=False))
@@ -111,4 +111,4 @@ def live_keys(segment: str | None) -> Selection:
             return True  # its load tells which field is damaged
         return run is None and value == segment
 
-    return Selection(patterns, wanted)
+    return FieldSelection(patterns, wanted)

@@ -32,7 +32,7 @@ LISTING_PART: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class FieldSelection:
     """Fields of a checkpoint."""
 
     patterns: tuple[str, ...]
@@ -79,7 +79,7 @@ class PartitionStates:
         options: StateOptions,
         *,
         split: bool,
-        select: Selection | None = None,
+        select: FieldSelection | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._redis = redis
@@ -156,7 +156,7 @@ class PartitionStates:
         pause_s = SOON_S if known.length != length else LISTED_S
         return self._clock() - known.listed_at >= max(pause_s, LISTING_PART * known.listing_s)
 
-    async def _list(self, streams: Streams, known: _Loaded | None, length: int, select: Selection) -> _Loaded:
+    async def _list(self, streams: Streams, known: _Loaded | None, length: int, select: FieldSelection) -> _Loaded:
         """List the names of the fields. If fields are gone, begin anew: no number of them may stay."""
         began = self._clock()
         names = await self._names(streams, frozenset() if known is None else frozenset(known.names), select)
@@ -166,7 +166,7 @@ class PartitionStates:
         known.listed_at, known.listing_s = began, self._clock() - began
         return known
 
-    async def _names(self, streams: Streams, known: Collection[str], select: Selection) -> list[str]:
+    async def _names(self, streams: Streams, known: Collection[str], select: FieldSelection) -> list[str]:
         found: set[bytes] = set()
         for pattern in select.patterns:
             async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):

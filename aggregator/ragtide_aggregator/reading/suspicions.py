@@ -15,9 +15,9 @@ from ragtide_schemas.alert_rule import Movement
 from ..events.keys import HIDDEN
 from ..state.options import NO_WINDOWS
 from ..state.state import AggregatorState, StateOptions
-from .states import PartitionStates, Selection
+from .states import FieldSelection, PartitionStates
 
-_RULES: Final = Selection(
+_RULES: Final = FieldSelection(
     (
         f'{CheckpointField.ESTIMATE}\\["*",null,null,*',
         f'{CheckpointField.RULE_STATE}\\["*","*","*",null,null,*',

@@ -17,7 +17,7 @@ from .checking import check_numbers
 from .rows import SIZE as ROW_SIZE
 from .table import StateTable
 
-_END: Final = ROW_SIZE + MomentTable.ROW_SIZE
+_END: Final = ROW_SIZE + MomentTable.SIZE
 """Bytes of counts and moments of an estimate; the bytes of its weights follow."""
 
 

@@ -19,7 +19,7 @@ from .closed_clusters import ClosedClusters
 from .weight_rows import add_clusters, add_values
 
 _COUNT: Final = struct.Struct("<q")
-_PLAIN: Final = np.dtype([("absent", "<i8"), ("moments", f"V{MomentTable.ROW_SIZE}")])
+_PLAIN: Final = np.dtype([("absent", "<i8"), ("moments", f"V{MomentTable.SIZE}")])
 """A pane without clusters and sampled values."""
 
 
@@ -219,7 +219,7 @@ class PaneRows:
         """
         place = self._place(row, pane)
         (self._n_absent[place],) = _COUNT.unpack_from(data)
-        end = _COUNT.size + MomentTable.ROW_SIZE
+        end = _COUNT.size + MomentTable.SIZE
         self._moments.load(place, data[_COUNT.size : end])
         rest = data[end:]
         if _tells_clusters(data):

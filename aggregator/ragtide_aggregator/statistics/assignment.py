@@ -24,8 +24,7 @@ Sources: Robins, Rotnitzky, Zhao (1994), Journal of the American Statistical Ass
 Lindon, Tingley (2022), "Design-based confidence sequences", arXiv:2210.08639; Howard et al. (2021), Theorem 4.
 """
 
-import struct
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +32,9 @@ from numpy.typing import NDArray
 from . import sums
 from .batches import Floats, Rows, grouped
 from .covariates import CovariateTable
+from .row_table import RowColumn, RowTable
 from .running import boundary
-from .tables import check_confidence, checked, doubled
-
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_HEAD = struct.Struct("<BdqI")
-_CAPACITY = 16
+from .tables import check_confidence, checked
 
 
 class AssignedDifferences(NamedTuple):
@@ -52,7 +46,7 @@ class AssignedDifferences(NamedTuple):
     upper: Floats
 
 
-class AssignmentTable:
+class AssignmentTable(RowTable, version=2, what="assignments", capacity=16):
     """Differences of the mean scores of pipelines a and b to which items were assigned by a coin; one row a comparison.
 
     The result does not depend on how items were cut into batches, to the bit. State is one pair of rows of a
@@ -72,25 +66,24 @@ class AssignmentTable:
     True
     """
 
+    _bounds = RowColumn(np.float64)
+    _counts = RowColumn(np.int64)
+    # Sums of d_i + c + 1, which is never negative, and of r_i squared.
+    _sums = RowColumn(np.int64, (3, 2))
+
     def __init__(self, features: int, *, least_share: float = 0.5) -> None:
         if not 0 < least_share <= 0.5:
             raise ValueError(f"least_share is {least_share}: give the smaller of the two shares, such as 0.1")
-        self._predictions = CovariateTable(features)
         self._bound = 1 / least_share
-        self._counts = np.zeros(_CAPACITY, dtype=np.int64)
-        # Sums of d_i + c + 1, which is never negative, and of r_i squared.
-        self._sums = np.zeros((3, 2, _CAPACITY), dtype=np.int64)
-
-    def __len__(self) -> int:
-        return len(self._predictions) // 2
+        super().__init__()
+        self._predictions = CovariateTable(features)
 
     def add_row(self) -> int:
         """Add a row without items and return its index."""
-        row = len(self)
-        if row == self._counts.size:
-            self._counts, self._sums = doubled(self._counts), doubled(self._sums, axis=-1)
         self._predictions.add_row()
         self._predictions.add_row()
+        row = super().add_row()
+        self._bounds[row] = self._bound
         return row
 
     def update(self, rows: Rows, to_a: NDArray[np.bool_], shares: Floats, values: Floats, features: Floats) -> None:
@@ -138,20 +131,21 @@ class AssignmentTable:
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        first, second = (self._predictions.to_bytes(2 * row + number) for number in range(2))
-        head = _HEAD.pack(VERSION, self._bound, int(self._counts[row]), len(first))
-        return head + self._sums[:, :, row].astype("<i8").tobytes() + first + second
+        of_pipelines = (self._predictions.to_bytes(2 * row + number) for number in range(2))
+        return super().to_bytes(row) + b"".join(of_pipelines)
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version, or with other features or another least share.
         """
-        at = _HEAD.size + 48
-        if len(data) < at or data[0] != VERSION or _HEAD.unpack_from(data)[1] != self._bound:
-            raise ValueError(f"an assignment has version {data[:1].hex() or 'none'}, {len(data)} bytes or other shares")
-        _, _, count, length = _HEAD.unpack_from(data)
-        self._predictions.load(2 * row, data[at : at + length])
-        self._predictions.load(2 * row + 1, data[at + length :])
-        self._counts[row] = count
-        self._sums[:, :, row] = np.frombuffer(data, "<i8", 6, _HEAD.size).reshape(3, 2)
+        at, bound = self.size, self._bounds[row]
+        super().load(row, data[:at])
+        if self._bounds[row] != bound:
+            raise ValueError(f"an assignment has the least share {1 / self._bounds[row]:g} instead of {1 / bound:g}")
+        for number in range(2):
+            end = at + self._predictions.size
+            self._predictions.load(2 * row + number, data[at:end])
+            at = end
+        if at != len(data):
+            raise ValueError(f"an assignment has {len(data)} bytes instead of {at}: it has other features")

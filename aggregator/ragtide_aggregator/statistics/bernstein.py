@@ -4,52 +4,50 @@ Source: Waudby-Smith, Ramdas (2024), "Estimating means of bounded random variabl
 and section 3.2 for the predictable plug-in bets.
 """
 
-import struct
 from math import log
-from typing import Final
 
 import numpy as np
 
 from .batches import Floats, Grouped, Rows, grouped
-from .tables import checked, doubled
-
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_CAPACITY = 16
+from .row_table import RowColumn, RowTable
+from .tables import checked
 
 
-class PlugInBets:
+class PlugInBets(RowTable, capacity=16):
     """The bets sqrt(2 ln(2 / alpha) / (variance t ln(1 + t))), with the variance of the values before.
 
     An imagined first value of 1/2 with variance 1/4 is included. Arrays have one element per row.
+
+    Args:
+        confidence: level in (0, 1).
     """
 
-    def __init__(self, log_level: float) -> None:
-        self._log_level = log_level
-        # Number of values, their sum, and their squared deviations from the means with the imagined value.
-        self.state = np.zeros((3, _CAPACITY))
-        self.state[2] = 0.25
+    # Number of values, their sum, and their squared deviations from the means with the imagined value.
+    _seen = RowColumn(np.float64, (3,), fill=(0.0, 0.0, 0.25))
 
-    def grow(self) -> None:
-        """Double the number of rows."""
-        self.state = doubled(self.state, axis=1)
-        self.state[2, self.state.shape[1] // 2 :] = 0.25
+    def __init__(self, confidence: float) -> None:
+        super().__init__()
+        self._log_level = log(2 / (1 - confidence))
 
-    def next(self, rows: Rows) -> Floats:
+    def _next_bets(self, rows: Rows) -> Floats:
         """Return the bets on the next value of rows, without any limit."""
-        n, _, spread = self.state[:, rows]
+        n, _, spread = self._seen[:, rows]
         t = n + 1
         return np.asarray(np.sqrt(2 * self._log_level / (spread / t * t * np.log1p(t))))
 
-    def add(self, rows: Rows, x: Floats) -> None:
+    def _see(self, rows: Rows, x: Floats) -> None:
         """Add one value to each of some distinct rows."""
-        n, total, spread = self.state[:, rows]
+        n, total, spread = self._seen[:, rows]
         n, total = n + 1, total + x
-        self.state[:, rows] = n, total, spread + (x - (0.5 + total) / (n + 1)) ** 2
+        self._seen[:, rows] = n, total, spread + (x - (0.5 + total) / (n + 1)) ** 2
+
+    def estimate(self, rows: Rows) -> Floats:
+        """Return the means; nan without values."""
+        n, total, _ = self._seen[:, rows]
+        return np.where(n > 0, total / np.maximum(n, 1), np.nan)
 
 
-class BernsteinTable:
+class BernsteinTable(PlugInBets, version=1, what="empirical_bernstein"):
     """Empirical-Bernstein confidence sequences, one row each.
 
     The bets depend on the confidence level and on the order of the values, so the level is fixed at the start and two
@@ -59,24 +57,13 @@ class BernsteinTable:
         confidence: level in (0, 1).
     """
 
-    def __init__(self, confidence: float) -> None:
-        self._log_level = log(2 / (1 - confidence))
-        self._used = 0
-        self._bets = PlugInBets(self._log_level)
-        # Sums of the bets, of bet times value, and of the costs of deviations below and above.
-        self._sums = np.zeros((4, _CAPACITY))
-
-    def __len__(self) -> int:
-        return self._used
+    # Sums of the bets, of bet times value, and of the costs of deviations below and above.
+    _sums = RowColumn(np.float64, (4,))
 
     def add_row(self, population: int | None = None) -> int:
         """Add a row and return its index; the population is ignored."""
         del population
-        if self._used == self._sums.shape[1]:
-            self._sums = doubled(self._sums, axis=1)
-            self._bets.grow()
-        self._used += 1
-        return self._used - 1
+        return super().add_row()
 
     def update(self, rows: Rows, values: Floats) -> None:
         """Add values in [0, 1] to rows, in order; a row may occur more than once.
@@ -90,20 +77,15 @@ class BernsteinTable:
             self._add(batch.rows[: here.stop - here.start], x[here])
 
     def _add(self, rows: Rows, x: Floats) -> None:
-        n, total, _ = self._bets.state[:, rows]
-        bet = np.minimum(self._bets.next(rows), 0.5)
+        n, total, _ = self._seen[:, rows]
+        bet = np.minimum(self._next_bets(rows), 0.5)
         # Deviations are from the plain mean of the values before, 0 before the first value. The theorem allows any
         # prediction made in advance; the reference values use this one. For the upper end all is mirrored.
         before = total / np.maximum(n, 1)
         above = np.where(n > 0, x - before, 1 - x)
         price = -np.log1p(-bet) - bet
         self._sums[:, rows] += bet, bet * x, (x - before) ** 2 * price, above**2 * price
-        self._bets.add(rows, x)
-
-    def estimate(self, rows: Rows) -> Floats:
-        """Return the means; nan without values."""
-        n, total, _ = self._bets.state[:, rows]
-        return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+        self._see(rows, x)
 
     def interval(self, rows: Rows) -> tuple[Floats, Floats]:
         """Return lower and upper ends, within [0, 1]."""
@@ -112,20 +94,6 @@ class BernsteinTable:
         lower = (weighted - self._log_level - below) / some
         upper = (weighted + self._log_level + above) / some
         return np.where(bets > 0, np.clip(lower, 0, 1), 0.0), np.where(bets > 0, np.clip(upper, 0, 1), 1.0)
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        return struct.pack("<B7d", VERSION, *self._bets.state[:, row].tolist(), *self._sums[:, row].tolist())
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
-        if len(data) != 57 or data[0] != VERSION:
-            raise ValueError(f"an empirical_bernstein row has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, *parts = struct.unpack("<B7d", data)
-        self._bets.state[:, row], self._sums[:, row] = parts[:3], parts[3:]
 
 
 def bernstein_path(x: Floats, confidence: float) -> Floats:

@@ -31,9 +31,8 @@ Sarndal, Swensson, Wretman (1992), Model Assisted Survey Sampling, sections 4.2 
 linearized ratio.
 """
 
-import struct
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +42,8 @@ from .batches import Floats, Rows
 from .moments import Moments
 from .pair_estimates import LEAST_CLUSTERS, Powered
 from .prediction_powered import PairTable
-from .tables import doubled
+from .row_table import ADD, RowColumn, RowTable
 
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_SUMS: Final = 19
-_ROW = struct.Struct(f"<B{_SUMS}d")
-_CAPACITY = 16
 _ALL, _WITH_ITEMS, _LATE = slice(1, 7), slice(7, 13), slice(13, 19)
 
 
@@ -74,19 +67,20 @@ class PairsOfClusters:
     """Sum of these scores, shape (c,)."""
 
 
-class ClusteredPairs:
+class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16):
     """Sums over closed clusters of pairs, one row per key; rows are merged by addition."""
 
+    # Number of clusters with pairs; sums of products of w, w y, w f (6), of these with n, F (6), of late ones (6).
+    _sums = RowColumn(np.float64, (19,), merge=ADD, least=0.0)
+
     def __init__(self) -> None:
+        super().__init__()
         self._pairs = PairTable()
-        # Number of clusters with pairs; sums of products of w, w y, w f (6), of these with n, F (6), of late ones (6).
-        self._sums = np.zeros((_SUMS, _CAPACITY))
 
     def add_row(self) -> int:
         """Add a row without clusters and return its index."""
-        if len(self._pairs) == self._sums.shape[1]:
-            self._sums = doubled(self._sums, axis=1)
-        return self._pairs.add_row()
+        self._pairs.add_row()
+        return super().add_row()
 
     def begin(self, row: int, pairs: PairTable, other_row: int) -> None:
         """Set a row to pairs of another table; each is a cluster of its own."""
@@ -115,10 +109,10 @@ class ClusteredPairs:
         for quantity, added in zip(self._sums, terms, strict=True):
             np.add.at(quantity, pairs.cluster_rows, added)
 
-    def merge(self, row: int, other: "ClusteredPairs", other_row: int) -> None:
+    def merge(self, row: int, other: Self, other_row: int) -> None:
         """Add the clusters of a row of another table to a row."""
         self._pairs.merge(row, other._pairs, other_row)
-        self._sums[:, row] += other._sums[:, other_row]
+        super().merge(row, other, other_row)
 
     def read(self, rows: Rows, everything: Moments | None, *, confidence: float) -> Powered:
         """Return the estimates of rows, over closed clusters.
@@ -163,22 +157,19 @@ class ClusteredPairs:
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
         """Return for each row whether a number is negative or not finite; same shape."""
-        sums = self._sums[:, rows]
-        return np.asarray(self._pairs.impossible(rows) | ~(np.isfinite(sums) & (sums >= 0)).all(axis=0))
+        return np.asarray(self._pairs.impossible(rows) | super().impossible(rows))
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        return _ROW.pack(VERSION, *self._sums[:, row].tolist()) + self._pairs.to_bytes(row)
+        return super().to_bytes(row) + self._pairs.to_bytes(row)
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version.
         """
-        if len(data) < _ROW.size or data[0] != VERSION:
-            raise ValueError(f"a row of pairs of clusters has version {data[:1].hex() or 'none'}, {len(data)} bytes")
-        self._pairs.load(row, data[_ROW.size :])
-        self._sums[:, row] = _ROW.unpack_from(data)[1:]
+        super().load(row, data[: self.size])
+        self._pairs.load(row, data[self.size :])
 
 
 def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:

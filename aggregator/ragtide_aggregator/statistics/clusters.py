@@ -1,6 +1,5 @@
 """Running sums over closed clusters of dependent values, many keys at once: one row of arrays per key."""
 
-import struct
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
@@ -10,17 +9,12 @@ from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Rows, grouped
+from .row_table import ADD, MOST, RowColumn, RowTable, add_exactly
 from .running import FIRST_GUESS
-from .tables import doubled
-
-VERSION: Final = 1
-"""Version of the bytes of one row."""
 
 LARGEST_CLUSTER: Final = 1_024
 """Most values of a cluster."""
 
-_ROW = struct.Struct("<B3q12q2d")
-_CAPACITY = 64
 _COUNT, _N, _SIZES = 0, 1, 2
 _SUM, _SQUARES, _BELOW, _ABOVE = 0, 1, 2, 3
 
@@ -98,36 +92,16 @@ def summed(values: Floats, clusters: Sequence[Hashable]) -> ClusterSums:
     return table.read([row])
 
 
-class ClusterTable:
+class ClusterTable(RowTable, version=1, what="clusters"):
     """Sums over closed clusters, one row per key.
 
     The result does not depend on how clusters were cut into batches, to the bit. Merging adds sums. That is exact but
     for the predictions, which then are those of each part: as valid, not the same.
     """
 
-    def __init__(self) -> None:
-        self._used = 0
-        self._counts = np.zeros((3, _CAPACITY), dtype=np.int64)
-        self._sums = np.zeros((4, 3, _CAPACITY), dtype=np.int64)
-        self._largest = np.zeros((2, _CAPACITY))
-
-    def __len__(self) -> int:
-        return self._used
-
-    SIZE: Final = _ROW.size
-    """Bytes of a row."""
-
-    def add_row(self) -> int:
-        """Add a row without clusters and return its index."""
-        if self._used == self._counts.shape[-1]:
-            self._counts = doubled(self._counts, axis=-1)
-            self._sums, self._largest = doubled(self._sums, axis=-1), doubled(self._largest, axis=-1)
-        self._used += 1
-        return self._used - 1
-
-    def clear(self, row: int) -> None:
-        """Take all clusters from a row."""
-        self._counts[:, row], self._sums[:, :, row], self._largest[:, row] = 0, 0, 0.0
+    _counts = RowColumn(np.int64, (3,), merge=ADD)
+    _sums = RowColumn(np.int64, (4, 3), merge=add_exactly(1))
+    _largest = RowColumn(np.float64, (2,), merge=MOST)
 
     def begin(self, row: int, n: int, total: sums.Limbs, squares: sums.Limbs) -> None:
         """Set a row to the single values that came before the first cluster.
@@ -175,13 +149,6 @@ class ClusterTable:
         largest = np.maximum.reduceat(self._largest[:, rows], starts, axis=1)
         return ClusterSums(count, n, sizes, totals[_SUM] / np.maximum(n, 1), *totals[_SQUARES:], *largest)
 
-    def merge(self, row: int, other: "ClusterTable", other_row: int) -> None:
-        """Add the clusters of a row of another table, or of this one, to a row."""
-        self._counts[:, row] += other._counts[:, other_row]
-        for mine, theirs in zip(self._sums, other._sums, strict=True):
-            mine[:, row] = sums.carried(mine[:, row] + theirs[:, other_row])
-        self._largest[:, row] = np.maximum(self._largest[:, row], other._largest[:, other_row])
-
     def update(self, rows: Rows, sizes: NDArray[np.int64], totals: Floats) -> None:
         """Add closed clusters to rows, in order; a row may occur repeatedly.
 
@@ -228,20 +195,3 @@ class ClusterTable:
         wrong |= (parts[:, 1:] >= sums.UNIT).any(axis=(0, 1)) | (sums.totals(self._sums[_SUM], rows) > n)
         wrong |= ~((below >= 0) & (below <= LARGEST_CLUSTER) & (above >= 0) & (above <= LARGEST_CLUSTER))
         return np.asarray(wrong | ((count == 0) & ((n != 0) | (parts != 0).any(axis=(0, 1)))))
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        counts, parts = self._counts[:, row].tolist(), self._sums[:, :, row].ravel().tolist()
-        return _ROW.pack(VERSION, *counts, *parts, *self._largest[:, row].tolist())
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
-        if len(data) != _ROW.size or data[0] != VERSION:
-            raise ValueError(f"a row of clusters has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, *numbers = _ROW.unpack(data)
-        self._counts[:, row] = numbers[:3]
-        self._sums[:, :, row] = np.array(numbers[3:15], dtype=np.int64).reshape(4, 3)
-        self._largest[:, row] = numbers[15:]

@@ -31,16 +31,16 @@ adjusted causal inference in randomized experiments", arXiv:2210.08589; Hoerl, K
 Technometrics 12: 55-67.
 """
 
-import struct
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Grouped, Rows, grouped
+from .row_table import ADD, RowColumn, RowTable, add_exactly
 from .running import FIRST_GUESS, running_interval
-from .tables import checked, doubled
+from .tables import checked
 
 MOST_FEATURES: Final = 8
 """Most features of one table."""
@@ -48,11 +48,6 @@ MOST_FEATURES: Final = 8
 RIDGE: Final = 1.0
 """Ridge penalty, added to the centered squares of each feature in [0, 1]: the weight of a few uninformative values."""
 
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_HEAD = struct.Struct("<BBq")
-_CAPACITY = 16
 _ERRORS: Final = 3
 _PLAIN, _FITTED, _USED = -3, -2, -1
 """Sums of squared errors: of plain means, with the slopes fitted last, and of the predictions that were made."""
@@ -69,7 +64,7 @@ REFITS: Final = _refits()
 """Numbers of values at which a row's slopes are fitted."""
 
 
-class CovariateTable:
+class CovariateTable(RowTable, version=2, what="covariates", capacity=16):
     """Means of values in [0, 1], their predictions from features in [0, 1], and intrinsic times; one row per key.
 
     Args:
@@ -84,29 +79,19 @@ class CovariateTable:
     ([0.5, 0.2], [0.2, 0.8])
     """
 
+    _counts = RowColumn(np.int64, merge=ADD)
+    # Value, features, products of features, products with the value, errors.
+    _sums = RowColumn(np.int64, (3, "_width"), merge=add_exactly(0))
+    # Slopes fitted last, and those in use: the same, or 0.
+    _slopes = RowColumn(np.float64, (2, "features"))
+
     def __init__(self, features: int) -> None:
         if not 0 <= features <= MOST_FEATURES:
             raise ValueError(f"features is {features}: give at most {MOST_FEATURES} numbers a value")
         self.features = features
-        self._used = 0
         self._pairs = np.triu_indices(features)
-        # Value, features, products of features, products with the value, errors.
-        width = 1 + 2 * features + self._pairs[0].size + _ERRORS
-        self._counts = np.zeros(_CAPACITY, dtype=np.int64)
-        self._sums = np.zeros((3, width, _CAPACITY), dtype=np.int64)
-        # Slopes fitted last, and those in use: the same, or 0.
-        self._slopes = np.zeros((2, features, _CAPACITY))
-
-    def __len__(self) -> int:
-        return self._used
-
-    def add_row(self) -> int:
-        """Add a row without values and return its index."""
-        if self._used == self._counts.size:
-            self._counts, self._sums = doubled(self._counts), doubled(self._sums, axis=-1)
-            self._slopes = doubled(self._slopes, axis=-1)
-        self._used += 1
-        return self._used - 1
+        self._width = 1 + 2 * features + self._pairs[0].size + _ERRORS
+        super().__init__()
 
     def counts(self, rows: Rows) -> NDArray[np.int64]:
         """Return the numbers of values of rows."""
@@ -208,33 +193,11 @@ class CovariateTable:
         self._slopes[0][:, rows] = fitted
         self._slopes[1][:, rows] = np.where(totals[_FITTED] < totals[_PLAIN], fitted, 0.0)
 
-    def merge(self, row: int, other: "CovariateTable", other_row: int) -> None:
+    def merge(self, row: int, other: Self, other_row: int) -> None:
         """Add the values of a row of another table of the same features, or of this one, to a row."""
-        self._counts[row] += other._counts[other_row]
-        self._sums[:, :, row] = sums.carried(self._sums[:, :, row] + other._sums[:, :, other_row])
+        super().merge(row, other, other_row)
         if self._counts[row] >= REFITS[0]:
             self._refit(np.array([row]))
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        head = _HEAD.pack(VERSION, self.features, int(self._counts[row]))
-        return head + self._sums[:, :, row].astype("<i8").tobytes() + self._slopes[:, :, row].astype("<f8").tobytes()
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version, or for another number of features.
-        """
-        held = 3 * self._sums.shape[1]
-        size = _HEAD.size + 8 * (held + 2 * self.features)
-        if len(data) != size or (data[0], data[1]) != (VERSION, self.features):
-            raise ValueError(
-                f"covariates have version {data[:1].hex() or 'none'} and {len(data)} bytes: "
-                f"{self.features} features have version {VERSION} and {size}"
-            )
-        self._counts[row] = _HEAD.unpack_from(data)[2]
-        self._sums[:, :, row] = np.frombuffer(data, "<i8", held, _HEAD.size).reshape(3, -1)
-        self._slopes[:, :, row] = np.frombuffer(data, "<f8", offset=_HEAD.size + 8 * held).reshape(2, -1)
 
 
 def solved(squares: Floats, products: Floats) -> Floats:

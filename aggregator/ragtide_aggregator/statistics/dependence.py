@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from . import sums
 from .batches import Floats, Grouped, Rows, grouped
 from .moments import Moments
-from .tables import doubled
+from .row_table import ADD, RowColumn, RowTable, add_exactly
 
 BLOCKS: Final = (4, 16, 64, 256, 1024)
 """Lengths of blocks that are measured."""
@@ -37,7 +37,6 @@ VERSION: Final = 1
 """Version of the bytes of one row."""
 
 _HEAD_SIZE, _LEVEL_SIZE = 1 + 8 * 4, 8 * 7
-_CAPACITY = 64
 _LEVELS = len(BLOCKS)
 _LONG = BLOCKS.index(256)
 
@@ -64,29 +63,18 @@ class Moved:
     mean: Floats
 
 
-class DependenceTable:
-    """Sums of squared block sums, one row per key; exact, so independent of how values were cut into batches."""
+class DependenceTable(RowTable):
+    """Sums of squared block sums, one row per key; exact, so independent of how values were cut into batches.
 
-    def __init__(self) -> None:
-        self._used = 0
-        self._n = np.zeros(_CAPACITY, dtype=np.int64)
-        self._total = np.zeros((3, _CAPACITY), dtype=np.int64)
-        # Per level: number of full blocks, sum of all values up to the last full block, sum of squared block sums.
-        self._counts = np.zeros((_LEVELS, _CAPACITY), dtype=np.int64)
-        self._ends = np.zeros((_LEVELS, 3, _CAPACITY), dtype=np.int64)
-        self._squares = np.zeros((_LEVELS, 3, _CAPACITY), dtype=np.int64)
+    A merged row is only read: no values are added to it.
+    """
 
-    def __len__(self) -> int:
-        return self._used
-
-    def add_row(self) -> int:
-        """Add a row without values and return its index."""
-        if self._used == self._n.size:
-            self._n = doubled(self._n)
-            for name in ("_total", "_counts", "_ends", "_squares"):
-                setattr(self, name, doubled(getattr(self, name), axis=-1))
-        self._used += 1
-        return self._used - 1
+    _n = RowColumn(np.int64, least=0)
+    _total = RowColumn(np.int64, (3,), least=0)
+    # Per level: number of full blocks, sum of all values up to the last full block, sum of squared block sums.
+    _counts = RowColumn(np.int64, (_LEVELS,), merge=ADD, least=0)
+    _ends = RowColumn(np.int64, (_LEVELS, 3), merge=add_exactly(1), least=0)
+    _squares = RowColumn(np.int64, (_LEVELS, 3), merge=add_exactly(1), least=0)
 
     def update(self, rows: Rows, values: Floats) -> None:
         """Add values in [0, 1] to rows, in order; a row may occur more than once. Both have shape (n,)."""
@@ -142,20 +130,6 @@ class DependenceTable:
             effects[level] = np.where(known, variance / (length * np.where(known, spread, 1.0)), np.nan)
             errors[level] = np.where(known, np.sqrt(2 / some), np.nan)
         return _dependence(effects, errors)
-
-    def merge(self, row: int, other: "DependenceTable", other_row: int) -> None:
-        """Add the blocks of a row of another table; the merged row is only read."""
-        self._counts[:, row] += other._counts[:, other_row]
-        for mine, theirs in ((self._ends, other._ends), (self._squares, other._squares)):
-            for level in range(_LEVELS):
-                mine[level, :, row] = sums.carried(mine[level, :, row] + theirs[level, :, other_row])
-
-    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return which rows hold a negative number; same shape."""
-        wrong = (self._n[rows] < 0) | (self._total[:, rows] < 0).any(axis=0) | (self._counts[:, rows] < 0).any(axis=0)
-        for part in (self._ends, self._squares):
-            wrong |= (part[:, :, rows] < 0).any(axis=(0, 1))
-        return np.asarray(wrong)
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""

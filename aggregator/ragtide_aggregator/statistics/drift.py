@@ -15,27 +15,19 @@ Source: Shin, Ramdas, Rinaldo (2024), "E-detectors: a nonparametric framework fo
 The New England Journal of Statistics in Data Science 2(2), section 4; docs/drift.md.
 """
 
-import struct
 from dataclasses import dataclass
 from math import inf, isfinite, log
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .batches import Floats, Grouped, Rows, grouped
 from .evidence import BETS, running_sums, stakes_of, walk
-from .tables import checked, doubled
+from .row_table import RowColumn, RowTable
+from .tables import checked
 
 Direction = Literal["fall", "rise"]
-
-VERSION: Final = 3
-"""Version of the bytes of one row."""
-
-_HEAD = struct.Struct("<B7d")
-_FLOATS = 6 * BETS
-_SIZE = _HEAD.size + (_FLOATS + BETS) * 8
-_CAPACITY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ class _Clusters(NamedTuple):
         )
 
 
-class DetectorTable:
+class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
     """E-detectors, one row each, updated together.
 
     A row stores M / A per bet, so that it alarms at 1 and each value adds 1 / A: the cost of the value in false alarms.
@@ -104,32 +96,19 @@ class DetectorTable:
     are the most unlikely under the claim. Source: Lorden (1971), Annals of Mathematical Statistics 42: 1897-1908.
     """
 
-    def __init__(self) -> None:
-        self._used = 0
-        # Per row: whether it detects a rise, the limit (mirrored, so that every row detects a fall), and 1 / A.
-        self._rising = np.zeros(_CAPACITY, dtype=bool)
-        self._limit = np.zeros(_CAPACITY)
-        self._cost = np.zeros(_CAPACITY)
-        # Per row and bet: M / A; CUSUM; number, sum, sum of squares of the values before its start, and of their
-        # clusters; the start's tag.
-        self._m = np.zeros((_CAPACITY, BETS))
-        self._cusum = np.zeros((_CAPACITY, BETS))
-        self._start = np.zeros((_CAPACITY, BETS, 4))
-        self._tag = np.zeros((_CAPACITY, BETS), dtype=np.int64)
-        # Per row: number, sum and sum of squares of its values, and number of their clusters. A cluster counts with n
-        # times the square of its mean.
-        self._totals = np.zeros((_CAPACITY, 4))
-
-    def __len__(self) -> int:
-        return self._used
-
-    def add_row(self) -> int:
-        """Add a row and return its index; `configure` or `load` it before it is updated."""
-        if self._used == self._limit.size:
-            for name in ("_rising", "_limit", "_cost", "_m", "_cusum", "_start", "_tag", "_totals"):
-                setattr(self, name, doubled(getattr(self, name)))
-        self._used += 1
-        return self._used - 1
+    # Per row: whether it detects a rise, the limit (mirrored, so that every row detects a fall), and 1 / A.
+    _rising = RowColumn(np.bool_)
+    _limit = RowColumn(np.float64, least=-np.inf)
+    _cost = RowColumn(np.float64, least=-np.inf)
+    # Per row: number, sum and sum of squares of its values, and number of their clusters. A cluster counts with n times
+    # the square of its mean.
+    _totals = RowColumn(np.float64, (4,), least=-np.inf, axis=0)
+    # Per row and bet: M / A; CUSUM; number, sum, sum of squares of the values before its start, and of their clusters;
+    # the start's tag.
+    _m = RowColumn(np.float64, (BETS,), least=-np.inf, axis=0)
+    _cusum = RowColumn(np.float64, (BETS,), least=-np.inf, axis=0)
+    _start = RowColumn(np.float64, (BETS, 4), least=-np.inf, axis=0)
+    _tag = RowColumn(np.int64, (BETS,), axis=0)
 
     def configure(self, row: int, *, limit: float, direction: Direction, run_length: float) -> None:
         """Let a row detect a mean beyond a limit, from now on.
@@ -300,31 +279,9 @@ class DetectorTable:
 
         Raises: ValueError if a number of the row is not finite.
         """
-        self._check_finite(row)
-        head = (float(self._rising[row]), float(self._limit[row]), float(self._cost[row]), *self._totals[row].tolist())
-        arrays = (self._m, self._cusum, self._start)
-        parts = [_HEAD.pack(VERSION, *head), *(array[row].astype("<f8").tobytes() for array in arrays)]
-        return b"".join([*parts, self._tag[row].astype("<i8").tobytes()])
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version, or a number is not finite.
-        """
-        if len(data) != _SIZE or data[0] != VERSION:
-            raise ValueError(f"a drift detector has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, rising, self._limit[row], self._cost[row], *totals = _HEAD.unpack_from(data)
-        self._rising[row], self._totals[row] = bool(rising), totals
-        floats = np.frombuffer(data, "<f8", _FLOATS, _HEAD.size)
-        self._m[row], self._cusum[row] = floats[:BETS], floats[BETS : 2 * BETS]
-        self._start[row] = floats[2 * BETS :].reshape(BETS, 4)
-        self._tag[row] = np.frombuffer(data, "<i8", BETS, _HEAD.size + _FLOATS * 8)
-        self._check_finite(row)
-
-    def _check_finite(self, row: int) -> None:
-        parts = (self._limit[row], self._cost[row], self._totals[row], self._m[row], self._cusum[row], self._start[row])
-        if not all(np.isfinite(part).all() for part in parts):
+        if self.impossible(np.array([row]))[0]:
             raise ValueError("a number of a drift detector is not finite")
+        return super().to_bytes(row)
 
 
 class _Path:

@@ -1,8 +1,6 @@
 """Running moments (count, mean, spread, extremes) of many keys at once, with one row of arrays per key."""
 
-import struct
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +9,12 @@ from . import sums
 from .batches import Floats, Grouped, Rows, grouped
 from .clusters import ClusterSums
 from .recent import weighted
+from .row_table import RowColumn, RowTable
 from .running import FIRST_GUESS
 from .sampling_weights import SampledSums
-from .tables import checked, doubled
+from .tables import checked
 from .weighted_means import WeightedMeans, weighted_means
 
-VERSION: Final = 2
-"""Version of the bytes of one row."""
-
-_ROW = struct.Struct("<B10q3d")
-_ROWS = np.dtype([("version", "u1"), ("count", "<i8"), ("sums", "<i8", (9,)), ("rest", "<f8", (3,))])
-_CAPACITY = 64
 _SUM, _M2, _V = 0, 1, 2
 
 
@@ -73,7 +66,7 @@ def with_weights(moments: Moments, sampled: SampledSums | None) -> Moments:
     )
 
 
-class MomentTable:
+class MomentTable(RowTable, version=2, what="moments"):
     """Count, mean, spread, intrinsic time, recent mean and extremes of values in [0, 1], one row per key.
 
     The result does not depend on how the values were cut into batches, to the bit; count, mean and extremes do not
@@ -86,35 +79,16 @@ class MomentTable:
     Source: Welford (1962), Technometrics 4: 419-420; Chan, Golub, LeVeque (1983), American Statistician 37: 242-247.
     """
 
-    ROW_SIZE: Final = _ROW.size
-    """Bytes of a row."""
+    _counts = RowColumn(np.int64)
+    # Sum, sum of squared deviations and intrinsic time, each exact.
+    _sums = RowColumn(np.int64, (3, 3))
+    _recent = RowColumn(np.float64)
+    _minimum = RowColumn(np.float64, fill=np.inf)
+    _maximum = RowColumn(np.float64, fill=-np.inf)
 
     def __init__(self, *, bounded: bool = True) -> None:
+        super().__init__()
         self._highest = 1.0 if bounded else np.inf
-        self._used = 0
-        self._counts = np.zeros(_CAPACITY, dtype=np.int64)
-        # Sum, sum of squared deviations and intrinsic time, each exact.
-        self._sums = np.zeros((3, 3, _CAPACITY), dtype=np.int64)
-        self._recent = np.zeros(_CAPACITY)
-        self._minimum = np.full(_CAPACITY, np.inf)
-        self._maximum = np.full(_CAPACITY, -np.inf)
-
-    def __len__(self) -> int:
-        return self._used
-
-    def add_row(self) -> int:
-        """Add a row without values and return its index."""
-        if self._used == self._counts.size:
-            self._counts, self._sums = doubled(self._counts), doubled(self._sums, axis=-1)
-            self._recent = doubled(self._recent)
-            self._minimum, self._maximum = doubled(self._minimum, np.inf), doubled(self._maximum, -np.inf)
-        self._used += 1
-        return self._used - 1
-
-    def clear(self, row: int) -> None:
-        """Remove all values from a row."""
-        self._counts[row], self._sums[:, :, row], self._recent[row] = 0, 0, 0.0
-        self._minimum[row], self._maximum[row] = np.inf, -np.inf
 
     def n(self, row: int) -> int:
         """Return the number of values of a row."""
@@ -246,40 +220,3 @@ class MomentTable:
         inside = (lowest >= 0) & (lowest - room <= mean) & (mean <= highest + room) & (highest <= self._highest)
         inside &= np.isfinite(highest) & (lowest - room <= recent) & (recent <= highest + room)
         return np.asarray(wrong | (some & ~inside))
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        return _ROW.pack(
-            VERSION,
-            int(self._counts[row]),
-            *self._sums[:, :, row].ravel().tolist(),
-            float(self._recent[row]),
-            float(self._minimum[row]),
-            float(self._maximum[row]),
-        )
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
-        if len(data) != _ROW.size or data[0] != VERSION:
-            raise ValueError(f"a row of moments has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        _, count, *parts = _ROW.unpack(data)
-        self._counts[row] = count
-        self._sums[:, :, row] = np.array(parts[:9], dtype=np.int64).reshape(3, 3)
-        self._recent[row], self._minimum[row], self._maximum[row] = parts[9:]
-
-    def load_rows(self, rows: Rows, data: bytes) -> None:
-        """Set rows to what `to_bytes` returned for each, joined; much faster than one by one.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
-        if len(data) != rows.size * _ROW.size:
-            raise ValueError(f"{rows.size:,} rows of moments have {len(data):,} bytes")
-        found = np.frombuffer(data, dtype=_ROWS)
-        if (found["version"] != VERSION).any():
-            raise ValueError(f"a row of moments has a version other than {VERSION}")
-        self._counts[rows] = found["count"]
-        self._sums[:, :, rows] = found["sums"].T.reshape(3, 3, -1)
-        self._recent[rows], self._minimum[rows], self._maximum[rows] = found["rest"].T

@@ -17,45 +17,21 @@ There the N items do not include the n; with N + n for their N, its k / (1 + n /
 Weighted: Hajek's ratio estimate, Sarndal, Swensson, Wretman (1992), Model Assisted Survey Sampling, sections 5.7, 6.4.
 """
 
-import struct
-from typing import Final
-
 import numpy as np
-from numpy.typing import NDArray
 
 from .asymptotic import enough
 from .batches import Floats, Rows
 from .moments import Moments
 from .pair_estimates import Fitted, Powered, fitted
-from .tables import checked, doubled
-
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_ROW = struct.Struct("<B13d")
-_CAPACITY = 16
+from .row_table import ADD, RowColumn, RowTable
+from .tables import checked
 
 
-class PairTable:
+class PairTable(RowTable, version=1, what="pairs", capacity=16):
     """Weighted sums of pairs of a reference and a proxy score, one row per key; rows are merged by addition."""
 
-    def __init__(self) -> None:
-        self._used = 0
-        # Number of pairs, sums of w and w^2; with w and with w^2: sums of y, f, y^2, f^2, y f.
-        self._sums = np.zeros((13, _CAPACITY))
-
-    def __len__(self) -> int:
-        return self._used
-
-    SIZE: Final = _ROW.size
-    """Bytes of a row."""
-
-    def add_row(self) -> int:
-        """Add a row without pairs and return its index."""
-        if self._used == self._sums.shape[1]:
-            self._sums = doubled(self._sums, axis=1)
-        self._used += 1
-        return self._used - 1
+    # Number of pairs, sums of w and w^2; with w and with w^2: sums of y, f, y^2, f^2, y f.
+    _sums = RowColumn(np.float64, (13,), merge=ADD, least=0.0)
 
     def update(self, rows: Rows, reference: Floats, proxy: Floats, probability: Floats) -> None:
         """Add pairs to rows, in order; a row may occur more than once.
@@ -78,10 +54,6 @@ class PairTable:
         # Added in order within a row, so that the sums do not depend on how pairs were cut into batches.
         for quantity, added in zip(self._sums, terms, strict=True):
             np.add.at(quantity, rows, added)
-
-    def merge(self, row: int, other: "PairTable", other_row: int) -> None:
-        """Add the pairs of a row of another table to a row."""
-        self._sums[:, row] += other._sums[:, other_row]
 
     def n(self, row: int) -> int:
         """Return the number of pairs of a row."""
@@ -113,25 +85,3 @@ class PairTable:
     def sums(self, row: int) -> Floats:
         """Return the sums of a row: number of pairs, w, w^2; with w and with w^2: y, f, y^2, f^2, y f; shape (13,)."""
         return self._sums[:, row]
-
-    def clear(self, row: int) -> None:
-        """Remove all pairs from a row."""
-        self._sums[:, row] = 0.0
-
-    def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return for each row whether a number is negative or not finite; same shape."""
-        sums = self._sums[:, rows]
-        return np.asarray(~(np.isfinite(sums) & (sums >= 0)).all(axis=0))
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        return _ROW.pack(VERSION, *self._sums[:, row].tolist())
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
-        if len(data) != _ROW.size or data[0] != VERSION:
-            raise ValueError(f"a row of pairs has version {data[:1].hex() or 'none'} and {len(data)} bytes")
-        self._sums[:, row] = _ROW.unpack(data)[1:]

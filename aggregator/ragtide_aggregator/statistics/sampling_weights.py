@@ -1,24 +1,20 @@
 """Running sums over values that were kept from the traffic with a probability below 1, for the keys that have any."""
 
-import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .batches import Floats, Rows
-from .tables import doubled
-
-VERSION: Final = 1
-"""Version of the bytes of one row."""
+from .row_table import RowColumn, RowTable
 
 _ITEMS: Final = slice(0, 9)
 _CLUSTERS: Final = slice(9, 20)
 _LEAST, _MOST = 20, 21
 _SIZE: Final = 22
-_ROW: Final = struct.Struct(f"<B{_SIZE}d")
-_CAPACITY: Final = 16
+_NOTHING: Final = (*[0.0] * _LEAST, np.inf, 0.0)
+"""The sums of a row without values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +50,20 @@ class SampledSums:
         return np.asarray(np.asarray(n) - self.n + self.items[1])
 
 
-class SamplingWeights:
+class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16):
     """Sums over sampled values and over clusters with sampled values, for the rows that have any.
 
     Rows without a sampled value take no memory and no time. Sums are added in order, so they do not depend on how
     values were cut into batches. Rows are merged by addition.
     """
 
-    SIZE: Final = _ROW.size
-    """Bytes of a row."""
+    # Sums over items, and over clusters; least and largest weight.
+    _sums = RowColumn(np.float64, (_SIZE,), fill=_NOTHING)
 
     def __init__(self) -> None:
+        super().__init__()
         self._places: dict[int, int] = {}
         self._free: list[int] = []
-        self._sums = np.zeros((_SIZE, _CAPACITY))
 
     def __bool__(self) -> bool:
         """Return whether any row has a sampled value."""
@@ -127,7 +123,7 @@ class SamplingWeights:
         n, w, w2, wx, w2x, _, w2xx, x, xx = self._sums[_ITEMS, place]
         self._sums[_CLUSTERS, place] = (n, w, wx, w2, w2x, w2xx, n, x, n, x, xx)
 
-    def merge(self, row: int, other: "SamplingWeights", other_row: int) -> None:
+    def merge(self, row: int, other: Self, other_row: int) -> None:
         """Add the values of a row of another table to a row."""
         theirs = other._places.get(other_row)
         if theirs is None:
@@ -178,19 +174,15 @@ class SamplingWeights:
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly; no bytes for a row without a sampled value."""
         place = self._places.get(row)
-        return b"" if place is None else _ROW.pack(VERSION, *self._sums[:, place].tolist())
+        return b"" if place is None else super().to_bytes(place)
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
         Raises: ValueError if the bytes were written by another version.
         """
-        if not data:
-            return
-        if len(data) != _ROW.size or data[0] != VERSION:
-            raise ValueError(f"sampling weights have version {data[:1].hex()} and {len(data)} bytes")
-        place = self._place(row)  # may make room in `_sums`
-        self._sums[:, place] = _ROW.unpack(data)[1:]
+        if data:
+            super().load(self._place(row), data)
 
     def _at(self, rows: Rows) -> Rows:
         """Return the place of each row; a new row gets a place."""
@@ -200,10 +192,6 @@ class SamplingWeights:
     def _place(self, row: int) -> int:
         place = self._places.get(row)
         if place is None:
-            place = self._free.pop() if self._free else len(self._places)
-            if place == self._sums.shape[1]:
-                self._sums = doubled(self._sums, axis=1)
-            self._sums[:, place] = 0.0
-            self._sums[_LEAST, place] = np.inf
-            self._places[row] = place
+            place = self._places[row] = self._free.pop() if self._free else self.add_row()
+            super().clear(place)
         return place

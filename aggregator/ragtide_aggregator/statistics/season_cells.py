@@ -3,7 +3,6 @@
 Sums are exact, so values may come one by one or many at once without changing a bit.
 """
 
-import struct
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -13,16 +12,12 @@ from numpy.typing import NDArray
 
 from . import sums
 from .batches import Floats, Rows, distinct, grouped
-from .tables import doubled
+from .row_table import RowColumn, RowTable
 
 NEVER: Final = np.iinfo(np.int64).min
 """Hour of a row without values."""
 
-_CAPACITY = 16
 _QUANTITIES: Final = 3
-_ROW = struct.Struct(f"<qqd{3 * _QUANTITIES}q")
-SIZE: Final = _ROW.size
-"""Bytes of one row."""
 
 
 class CellSums(NamedTuple):
@@ -37,7 +32,7 @@ class CellSums(NamedTuple):
     """Sum of n (Y - n p)^2."""
 
 
-class OpenCells:
+class OpenCells(RowTable, what="open hours", capacity=16):
     """The open cell of each row: its hour, the prediction of its values, and their sums.
 
     Attributes:
@@ -46,24 +41,17 @@ class OpenCells:
         n: number of values.
     """
 
-    def __init__(self) -> None:
-        self.hour = np.full(_CAPACITY, NEVER)
-        self.guess = np.zeros(_CAPACITY)
-        self.n = np.zeros(_CAPACITY, dtype=np.int64)
-        # Sums of values, V and weighted V, as exact sums.
-        self._sums = np.zeros((_QUANTITIES, 3, _CAPACITY), dtype=np.int64)
-
-    def reserve(self, rows: int) -> None:
-        """Make room for a number of rows."""
-        while self.hour.size < rows:
-            self.hour, self.guess, self.n = doubled(self.hour, NEVER), doubled(self.guess), doubled(self.n)
-            self._sums = doubled(self._sums, axis=-1)
+    hour = RowColumn(np.int64, fill=NEVER)
+    n = RowColumn(np.int64, least=0)
+    guess = RowColumn(np.float64, least=-np.inf)
+    # Sums of values, V and weighted V, as exact sums.
+    _sums = RowColumn(np.int64, (_QUANTITIES, 3), least=0)
 
     def begin(self, rows: Rows, hours: NDArray[np.int64], guess: Floats) -> None:
         """Begin the cells of distinct rows, whose cells before are empty."""
         self.hour[rows], self.guess[rows] = hours, guess
 
-    def clear(self, rows: Rows) -> None:
+    def empty(self, rows: Rows) -> None:
         """Take all values from the cells of rows."""
         self.n[rows] = 0
         self._sums[:, :, rows] = 0
@@ -78,22 +66,6 @@ class OpenCells:
     def read(self, rows: Rows) -> CellSums:
         """Return the sums of rows."""
         return CellSums(self.n[rows].astype(np.float64), *(sums.totals(state, rows) for state in self._sums))
-
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        limbs = self._sums[:, :, row].ravel().tolist()
-        return _ROW.pack(int(self.hour[row]), int(self.n[row]), float(self.guess[row]), *limbs)
-
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned.
-
-        Raises: ValueError if a number is not finite or below 0.
-        """
-        hour, n, guess, *limbs = _ROW.unpack(data)
-        if not (np.isfinite(guess) and n >= 0 and min(limbs) >= 0):
-            raise ValueError("the open hour of a season holds a number that is not finite, or below 0")
-        self.hour[row], self.n[row], self.guess[row] = hour, n, guess
-        self._sums[:, :, row] = np.reshape(limbs, (_QUANTITIES, 3))
 
 
 def in_turns(rows: Rows, hours: NDArray[np.int64]) -> Iterator[Rows]:

@@ -38,7 +38,6 @@ Source: docs/drift.md; Shin, Ramdas, Rinaldo (2024), "E-detectors" (factors that
 past); Howard, Ramdas, McAuliffe, Sekhon (2021), Annals of Statistics 49(2).
 """
 
-import struct
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
@@ -49,10 +48,10 @@ from .batches import Floats, Rows
 from .clustered_interval import clustered_boundary
 from .clusters import LARGEST_CLUSTER
 from .drift import Direction
+from .row_table import RowColumn, RowTable
 from .running import FIRST_GUESS, boundary
-from .season_cells import SIZE as CELL_SIZE
 from .season_cells import OpenCells, in_turns
-from .tables import check_confidence, checked, doubled
+from .tables import check_confidence, checked
 
 HOUR_MS: Final = 3_600_000
 
@@ -62,11 +61,6 @@ Unit = Literal["value", "cycle"]
 SLOTS: Final[dict[Season, int]] = {"day": 24, "week": 168}
 """Number of slots of a season."""
 
-VERSION: Final = 1
-"""Version of the bytes of one row."""
-
-_HEAD = struct.Struct("<BHd")
-_CAPACITY = 16
 _N, _SUM, _V, _WEIGHTED, _CYCLES, _MEANS, _SQUARES, _V_CYCLES = _HELD = range(8)
 
 
@@ -81,7 +75,7 @@ class Swings(NamedTuple):
     """Share of the squares of the slots' deviations that luck does not explain, 0 to 1."""
 
 
-class SeasonTable:
+class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
     """Sums of values in [0, 1] by hour of the day or of the week, one row per key.
 
     Values come as pane sums, one by one, or as closed clusters. The result does not depend on how they were cut into
@@ -104,6 +98,12 @@ class SeasonTable:
     [0.0]
     """
 
+    # Of closed cells, per slot and quantity: number, sum, V and weighted V of values; number, sum, sum of squares and V
+    # of the cells' means.
+    _sums = RowColumn(np.float64, (len(_HELD), "slots"), least=-np.inf, axis=1)
+    # Size of each row's largest cluster.
+    _largest = RowColumn(np.float64, fill=1, least=-np.inf)
+
     def __init__(self, season: Season, *, offset_ms: int = 0, least_cycles: int = 4) -> None:
         if season not in SLOTS:
             raise ValueError(f"season is {season!r}: use day or week")
@@ -111,24 +111,13 @@ class SeasonTable:
             raise ValueError(f"least_cycles is {least_cycles}: give 1 or more")
         self.slots = SLOTS[season]
         self._offset_ms, self._least_cycles = offset_ms, least_cycles
-        self._used = 0
-        # Of closed cells, per quantity, row and slot: number, sum, V and weighted V of values; number, sum, sum of
-        # squares and V of the cells' means.
-        self._sums = np.zeros((len(_HELD), _CAPACITY, self.slots))
-        # Size of each row's largest cluster.
-        self._largest = np.ones(_CAPACITY)
+        super().__init__()
         self._cells = OpenCells()
-
-    def __len__(self) -> int:
-        return self._used
 
     def add_row(self) -> int:
         """Add a row without values and return its index."""
-        if self._used == self._largest.size:
-            self._sums, self._largest = doubled(self._sums, axis=1), doubled(self._largest, 1)
-        self._used += 1
-        self._cells.reserve(self._used)
-        return self._used - 1
+        self._cells.add_row()
+        return super().add_row()
 
     def slot(self, time_ms: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """Return the slots of event times."""
@@ -244,7 +233,7 @@ class SeasonTable:
         of_means = np.where(held[_CYCLES] > 0, held[_MEANS] / np.maximum(held[_CYCLES], 1), self._elsewhere(rows))
         gained = np.stack([n, total, v, weighted, np.ones(rows.size), mean, mean**2, (mean - of_means) ** 2])
         self._sums[:, rows, slot] = held + gained
-        self._cells.clear(rows)
+        self._cells.empty(rows)
 
     def values(self, rows: Rows) -> Floats:
         """Return the numbers of values in closed cells, shape (rows, slots)."""
@@ -343,8 +332,7 @@ class SeasonTable:
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        head = _HEAD.pack(VERSION, self.slots, float(self._largest[row]))
-        return head + self._cells.to_bytes(row) + self._sums[:, row].astype("<f8").tobytes()
+        return super().to_bytes(row) + self._cells.to_bytes(row)
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
@@ -352,14 +340,5 @@ class SeasonTable:
         Raises: ValueError if the bytes were written by another version or of another season, or hold a number that is
             not finite.
         """
-        closed = _HEAD.size + CELL_SIZE
-        if len(data) != closed + 8 * len(_HELD) * self.slots or data[0] != VERSION:
-            raise ValueError(
-                f"a season of {self.slots} slots has version {data[:1].hex() or 'none'}, {len(data)} bytes"
-            )
-        _, _, largest = _HEAD.unpack_from(data)
-        held = np.frombuffer(data, "<f8", offset=closed).reshape(len(_HELD), self.slots)
-        if not (np.isfinite(held).all() and np.isfinite(largest)):
-            raise ValueError("a season holds a number that is not finite")
-        self._cells.load(row, data[_HEAD.size : closed])
-        self._sums[:, row], self._largest[row] = held, largest
+        super().load(row, data[: self.size])
+        self._cells.load(row, data[self.size :])

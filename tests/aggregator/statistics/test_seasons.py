@@ -201,10 +201,10 @@ def test_what_is_unknown_is_refused() -> None:
         table.intervals(np.array([0]), confidence=1.0)
     data = table.to_bytes(0)
     for wrong in (b"", b"\x09" + data[1:], data + b"\0", SeasonTable("week").to_bytes(0)):
-        with pytest.raises(ValueError, match="version"):
+        with pytest.raises(ValueError, match=r"bytes|version"):
             table.load(0, wrong)
     with pytest.raises(ValueError, match="finite"):
-        table.load(0, data[:-8] + np.array([np.inf]).tobytes())
+        table.load(0, data[:1] + np.array([np.inf]).tobytes() + data[9:])
 
 
 def hours(rng: np.random.Generator, days: int, per_hour: int, means: Array) -> SeasonTable:
