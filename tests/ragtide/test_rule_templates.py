@@ -29,12 +29,12 @@ def test_a_template_can_be_checked_and_fire(template: str, tmp_path: Path, capsy
 @given(st.text(min_size=1, max_size=80))
 def test_any_name_of_a_pipeline_is_quoted(pipeline: str) -> None:
     try:
-        AlertRule(name="a", kind="drift", metric="trace.adherence", pipeline=pipeline)
+        given = AlertRule(name="a", kind="drift", metric="trace.adherence", pipeline=pipeline)
     except ValidationError:
         return
     for template in TEMPLATES:
         rules = [AlertRule.model_validate(one) for one in tomllib.loads(filled(template, pipeline))["alerts"]]
-        assert {rule.pipeline for rule in rules} == {pipeline}
+        assert {rule.pipeline for rule in rules} == {given.pipeline}
         assert len({rule.name for rule in rules}) == len(rules)
 
 
