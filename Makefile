@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
 
-.PHONY: help demo house test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -84,6 +84,9 @@ schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and
 	$(BIN)/python -m ragtide.cli.declarations ragtide/ragtide/cli/declarations.json
 	$(BIN)/python -m ragtide.cli.commands_page docs
 	$(BIN)/python -m ragtide_runtime.redis.asyncapi docs/asyncapi.yaml
+
+recorded-day: .venv/.dev ## replay a recorded day and write its estimates and alerts: two commits must write the same bytes
+	$(BIN)/python tools/recorded_day.py $(or $(FILE),build/recorded_day.jsonl)
 
 house: .venv/.dev ## measure the house: lines, files, imports, one interaction, tests; write the table of docs/architecture.md
 	$(BIN)/python -m tools.house --write docs/architecture.md $(ARGS)
