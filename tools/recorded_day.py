@@ -39,7 +39,7 @@ SESSIONS = SETTINGS.model_copy(update={"clusters": Settings(clusters={"by": "ses
 
 def lines_of(name: str, found: Iterable[Alert | Estimate]) -> list[str]:
     """Return alerts or estimates as lines, without ids of alerts."""
-    dumped = (one.model_dump(mode="json", exclude={"alert_id"}) for one in found)
+    dumped = (number.model_dump(mode="json", exclude={"alert_id"}) for number in found)
     return [json.dumps([name, fields], sort_keys=True) for fields in dumped]
 
 

@@ -108,7 +108,7 @@ def live_keys(segment: str | None) -> FieldSelection:
         try:
             _, run, value, *_ = json.loads(key)
         except ValueError:
-            return True  # its load tells which field is damaged
+            return True  # loading the field reports the damage
         return run is None and value == segment
 
     return FieldSelection(patterns, wanted)

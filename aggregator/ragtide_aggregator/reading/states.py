@@ -43,7 +43,7 @@ class FieldSelection:
 
 @dataclass(slots=True)
 class _Loaded:
-    """What is known of a partition."""
+    """The loaded state of a partition, and the fields from which it was loaded."""
 
     state: AggregatorState
     names: list[str] = field(default_factory=list)
@@ -135,7 +135,7 @@ class PartitionStates:
         """Load a partition if its checkpoint changed, or may have new fields."""
         known = self._loaded.get(streams)
         if self._select is None or version not in (None, CHECKPOINT_VERSION):
-            # Loading the whole checkpoint also tells why another version cannot be read.
+            # Loading the whole checkpoint also reports why another version cannot be read.
             if known is None or known.revision != revision:
                 checkpoint = await load_checkpoint(self._redis, streams, self._options)
                 known = self._loaded[streams] = _Loaded(checkpoint.state)

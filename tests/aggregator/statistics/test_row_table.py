@@ -1,4 +1,4 @@
-"""What a table declares, it keeps: numbers survive growth and bytes, merge as declared, and are checked."""
+"""The numbers of a row table survive growth and bytes, merge as declared, and are checked."""
 
 import numpy as np
 import pytest

@@ -97,7 +97,7 @@ class AdaptiveLimit:
 
 
 class TokenBucket:
-    """Allows a burst, and after it a constant rate. Who waits longest is allowed first.
+    """Allows a burst, and after it a constant rate. Calls are served in the order of their arrival.
 
     Args:
         burst: most tokens in the bucket, which is full at first.
