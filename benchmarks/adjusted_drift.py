@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
-from ragtide_aggregator.statistics.adjusted_drift import CommonScale
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.drift import DetectorTable
-from ragtide_aggregator.statistics.running import running_interval
+from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
+from ragtide_aggregator.statistics.intervals.running import running_interval
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 SHARES: Final = np.array([0.15, 0.65, 0.2])
 MEANS: Final = np.array([0.5, 0.92, 0.9])

@@ -19,9 +19,9 @@ from typing import Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 PROBABILITY: Final = 0.06
 SENTENCES: Final = 4

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from traffic.luck import beta_luck
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ragtide_aggregator.statistics.clusters import ClusterTable
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.pair_estimates import Powered
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 MEAN: Final = 0.85
 CHUNK: Final = 50

@@ -30,16 +30,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.assignment import AssignmentTable
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.comparing import difference
-from ragtide_aggregator.statistics.covariates import CovariateTable
-from ragtide_aggregator.statistics.known_features import of_numbers, of_values
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable
-from ragtide_aggregator.statistics.running import running_half_width, running_interval
-from ragtide_aggregator.statistics.split_traffic import split_difference
-from ragtide_aggregator.statistics.two_streams import stream_difference
+from ragtide_aggregator.statistics.comparisons.assignment import AssignmentTable
+from ragtide_aggregator.statistics.comparisons.comparing import difference
+from ragtide_aggregator.statistics.comparisons.covariates import CovariateTable
+from ragtide_aggregator.statistics.comparisons.known_features import of_numbers, of_values
+from ragtide_aggregator.statistics.comparisons.split_traffic import split_difference
+from ragtide_aggregator.statistics.comparisons.two_streams import stream_difference
+from ragtide_aggregator.statistics.intervals.running import running_half_width, running_interval
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_consumers.text.covariates import COMPUTED
 
 METRICS: Final = ("adherence", "completeness", "relevance", "utilization")

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.intervals.intervals import fixed_interval, normal_half_width
 
-from ragtide_aggregator.statistics.asymptotic import asymptotic_interval
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.bernstein import BernsteinTable
-from ragtide_aggregator.statistics.betting import BettingTable
-from ragtide_aggregator.statistics.intervals import fixed_interval, normal_half_width
-from ragtide_aggregator.statistics.running import running_interval
+from ragtide_aggregator.statistics.intervals.asymptotic import asymptotic_interval
+from ragtide_aggregator.statistics.intervals.bernstein import BernsteinTable
+from ragtide_aggregator.statistics.intervals.betting import BettingTable
+from ragtide_aggregator.statistics.intervals.running import running_interval
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 Generator = np.random.Generator
 ANYTIME: Final = ("running", "empirical_bernstein", "betting", "asymptotic")

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from river import drift
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.drift import DetectorTable
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 MEAN: Final = 0.85
 FALLS: Final = (0.8, 0.75, 0.65, 0.5)

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.budget import Budget
-from ragtide_aggregator.statistics.evidence import BETS, LARGEST_BET, SMALLEST_BET
-from ragtide_aggregator.statistics.false_discovery import AlarmLevel, rejected
+from ragtide_aggregator.statistics.drift.budget import Budget
+from ragtide_aggregator.statistics.drift.evidence import BETS, LARGEST_BET, SMALLEST_BET
+from ragtide_aggregator.statistics.drift.false_discovery import AlarmLevel, rejected
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 PIPELINES, SEGMENTS, METRICS = 50, 4, 4
 WATCHES: Final = PIPELINES * (SEGMENTS + 1) * METRICS

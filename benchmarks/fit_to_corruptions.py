@@ -17,7 +17,7 @@ from fitted_proxy import head, line
 from labeled_rows import labeled, read
 from local_labeler_model import fit
 
-from ragtide_aggregator.statistics.agreement import auroc
+from ragtide_aggregator.statistics.comparisons.agreement import auroc
 from ragtide_consumers.labelers.local.correction import columns_of
 from ragtide_consumers.labelers.local.model import LocalModel
 from ragtide_consumers.metrics.trace import TRACE

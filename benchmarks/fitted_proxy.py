@@ -19,9 +19,9 @@ from labeled_rows import Labeled, labeled, read
 from local_labeler_model import fit
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.pair_estimates import Powered
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 from ragtide_consumers.labelers.local.correction import CORRECTED, columns_of, scores_of, summary_of
 from ragtide_consumers.labelers.local.model import LocalModel
 from ragtide_offline.local_fit import regression

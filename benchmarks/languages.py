@@ -22,8 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide_aggregator.statistics.agreement import auroc
-from ragtide_aggregator.statistics.bootstrap import Measured
+from ragtide_aggregator.statistics.comparisons.agreement import auroc
+from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_consumers.labelers.local import labeler as local
 from ragtide_consumers.text.sentences import located
 from ragtide_offline.benchmark.figures import Floats, SubsetScores, figure_of, question_digest

@@ -33,13 +33,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.drift import DetectorTable
-from ragtide_aggregator.statistics.mix_shift import INDEPENDENT, DesignEffects, split_change
-from ragtide_aggregator.statistics.mix_verdict import MixVerdict, mix_verdict
-from ragtide_aggregator.statistics.segment_moments import SegmentMoments, Stretches, stretches
-from ragtide_aggregator.statistics.standardized import standardized_mean
+from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT, DesignEffects, split_change
+from ragtide_aggregator.statistics.causes.mix_verdict import MixVerdict, mix_verdict
+from ragtide_aggregator.statistics.causes.standardized import standardized_mean
+from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, Stretches, stretches
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 CAUSES: Final = ("mix", "within all", "within one", "both", "none")
 NAMES: Final = {"mix": "mix", "within all": "within", "within one": "within", "both": "both"}

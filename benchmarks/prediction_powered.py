@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 CORRELATIONS: Final = (0.3, 0.6, 0.9)
 RATE: Final = 0.05

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.duels import Duels
-from ragtide_aggregator.statistics.racing import RESERVE
-from ragtide_aggregator.statistics.ruling import ruled_out
+from ragtide_aggregator.statistics.comparisons.duels import Duels
+from ragtide_aggregator.statistics.comparisons.racing import RESERVE
+from ragtide_aggregator.statistics.comparisons.ruling import ruled_out
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 Flags = NDArray[np.bool_]
 

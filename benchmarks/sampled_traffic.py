@@ -20,11 +20,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.batches import Floats, Rows
-from ragtide_aggregator.statistics.clusters import ClusterTable
-from ragtide_aggregator.statistics.moments import MomentTable, with_weights
-from ragtide_aggregator.statistics.pair_estimates import Powered
-from ragtide_aggregator.statistics.sampling_weights import SamplingWeights
+from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_aggregator.statistics.means.moments import MomentTable, with_weights
+from ragtide_aggregator.statistics.means.sampling_weights import SamplingWeights
+from ragtide_aggregator.statistics.tables.batches import Floats, Rows
 
 CHUNK: Final = 100
 """Interactions of the traffic between two looks."""

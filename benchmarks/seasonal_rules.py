@@ -34,8 +34,8 @@ from ragtide import AlertRule, MetricEvent
 from ragtide_aggregator.alerts.evaluator import RuleEvaluator
 from ragtide_aggregator.alerts.rule_values import Arrived, RuleValues, ValueExtremes
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.statistics.batches import Floats, Rows
-from ragtide_aggregator.statistics.seasons import HOUR_MS
+from ragtide_aggregator.statistics.drift.seasons import HOUR_MS
+from ragtide_aggregator.statistics.tables.batches import Floats, Rows
 from ragtide_schemas import from_milliseconds
 
 METRIC: Final = "trace.adherence"

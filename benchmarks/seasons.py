@@ -19,10 +19,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
-from ragtide_aggregator.statistics.batches import Floats, Rows
-from ragtide_aggregator.statistics.drift import DetectorTable
-from ragtide_aggregator.statistics.seasons import HOUR_MS, SeasonTable
+from ragtide_aggregator.statistics.drift.seasons import HOUR_MS, SeasonTable
+from ragtide_aggregator.statistics.tables.batches import Floats, Rows
 
 MEAN: Final = 0.85
 FALLS: Final = (0.1, 0.2, 0.35)

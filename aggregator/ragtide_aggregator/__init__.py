@@ -6,13 +6,13 @@ from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
     from .reading.deployment import Deployment
-    from .statistics.adjusted_drift import AdjustedDetector
-    from .statistics.comparing import PairedComparison
-    from .statistics.detector import DriftDetector
-    from .statistics.intervals import Interval, interval
-    from .statistics.racing import Elimination, Race, RaceStanding
-    from .statistics.sequences import confidence_sequence
-    from .statistics.strategies import RunningIntervals
+    from .statistics.comparisons.comparing import PairedComparison
+    from .statistics.comparisons.racing import Elimination, Race, RaceStanding
+    from .statistics.drift.adjusted_drift import AdjustedDetector
+    from .statistics.drift.detector import DriftDetector
+    from .statistics.intervals.intervals import Interval, interval
+    from .statistics.means.sequences import confidence_sequence
+    from .statistics.means.strategies import RunningIntervals
 
 __all__ = [
     "AdjustedDetector",
@@ -31,16 +31,16 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
-        "AdjustedDetector": ".statistics.adjusted_drift",
+        "AdjustedDetector": ".statistics.drift.adjusted_drift",
         "Deployment": ".reading.deployment",
-        "DriftDetector": ".statistics.detector",
-        "Elimination": ".statistics.racing",
-        "Interval": ".statistics.intervals",
-        "PairedComparison": ".statistics.comparing",
-        "Race": ".statistics.racing",
-        "RaceStanding": ".statistics.racing",
-        "RunningIntervals": ".statistics.strategies",
-        "confidence_sequence": ".statistics.sequences",
-        "interval": ".statistics.intervals",
+        "DriftDetector": ".statistics.drift.detector",
+        "Elimination": ".statistics.comparisons.racing",
+        "Interval": ".statistics.intervals.intervals",
+        "PairedComparison": ".statistics.comparisons.comparing",
+        "Race": ".statistics.comparisons.racing",
+        "RaceStanding": ".statistics.comparisons.racing",
+        "RunningIntervals": ".statistics.means.strategies",
+        "confidence_sequence": ".statistics.means.sequences",
+        "interval": ".statistics.intervals.intervals",
     },
 )

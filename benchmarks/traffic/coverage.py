@@ -5,9 +5,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
-from ragtide_aggregator.statistics.clusters import ClusterSums
-from ragtide_aggregator.statistics.running import FIRST_GUESS, running_interval
+from ragtide_aggregator.statistics.intervals.running import FIRST_GUESS, running_interval
+from ragtide_aggregator.statistics.means.clustered_interval import clustered_boundary
+from ragtide_aggregator.statistics.means.clusters import ClusterSums
 
 from .closings import Closings, closings
 from .stream import Codes, Floats, Traffic

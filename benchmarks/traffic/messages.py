@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.mix_shift import DesignEffects
-from ragtide_aggregator.statistics.mix_verdict import mix_verdict
-from ragtide_aggregator.statistics.segment_moments import SegmentMoments, stretches
+from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects
+from ragtide_aggregator.statistics.causes.mix_verdict import mix_verdict
+from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, stretches
 
 from .measures import Mean, Sizes, groups
 from .rules import found_by_cluster

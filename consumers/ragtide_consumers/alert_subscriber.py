@@ -11,6 +11,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import RedisUnavailable
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.entry_ids import Entry
 from ragtide_runtime.redis.failures import explained
@@ -18,7 +19,6 @@ from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
 from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
-from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Alert
 from ragtide_schemas.alert import AlertStatus
 from ragtide_schemas.alert_rule import Severity

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.user_code import contained, described
+from ragtide_runtime.processes.user_code import contained, described
 
 
 def attribute_at(origin: str, path: str) -> Any:

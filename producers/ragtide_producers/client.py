@@ -11,7 +11,7 @@ from redis import Redis, RedisError
 from redis.asyncio import Redis as AsyncRedis
 
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
-from ragtide_runtime.forks import NOT_FORKING, begin_anew_in_children
+from ragtide_runtime.processes.forks import NOT_FORKING, begin_anew_in_children
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
 from ragtide_runtime.redis.failures import explained

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from pydantic import TypeAdapter, ValidationError
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.forks import NOT_FORKING
+from ragtide_runtime.processes.forks import NOT_FORKING
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.settings.serve import DEFAULT_PORT
 from ragtide_schemas.base import Name

@@ -12,11 +12,11 @@ from ragtide_consumers.labelers.plugins import installed_labelers
 from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.waiting import sleep_or_stop
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, workspace_of
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.settings.alerting import StallSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_runtime.workspaces import find_workspace, settings_of_workspace
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.experiments import Begun, Plan, decode_entry

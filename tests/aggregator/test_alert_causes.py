@@ -16,7 +16,7 @@ from ragtide_aggregator.alerts.cause_search import LOOKS, MOST_VALUES
 from ragtide_aggregator.alerts.messages import NOT_RESOLVED_YET
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import MetricEvent
 

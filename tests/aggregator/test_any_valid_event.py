@@ -16,7 +16,7 @@ from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
 from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.feedback import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
-from ragtide_aggregator.statistics.windows import LONGEST_MS, Panes, window
+from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
 from ragtide_schemas import JudgedScores, Reason, to_milliseconds
 from ragtide_schemas.limits import COST_MAX_USD, COUNTER_MAX, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX, TIME_MIN

@@ -21,9 +21,9 @@ from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_d
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
-from ragtide_aggregator.statistics.clustered_interval import clustered_interval
-from ragtide_aggregator.statistics.clusters import ClusterTable
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import JudgedScores, MetricEvent

@@ -19,8 +19,8 @@ from ragtide_aggregator.state.cluster_encoding import ShortNames, cluster_from_b
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.open_clusters import OpenCluster
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent
 

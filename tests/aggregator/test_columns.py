@@ -17,7 +17,7 @@ from ragtide import Alert, AlertRule, InvalidEntryError
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import JudgedScores, MetricEvent
 
 MINUTE = 60_000

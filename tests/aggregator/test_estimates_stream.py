@@ -15,7 +15,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.estimates_stream import KEYS_AT_ONCE, EstimatesStream
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 
 SLOWLY = replace(OPTIONS, lease_s=10.0, estimates_interval_s=3600.0)

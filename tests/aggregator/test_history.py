@@ -15,7 +15,7 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.history import HistoryOptions, pane_of, series_name
 from ragtide_aggregator.state.pane_rows import PaneRows
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import MetricEvent, to_milliseconds
 
 METRIC = "trace.adherence"

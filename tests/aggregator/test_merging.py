@@ -4,7 +4,7 @@ from tests.support.metric_events import adherence, beta
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import MetricEvent
 

@@ -254,7 +254,7 @@ async def test_a_redis_that_fails_does_not_make_the_next_steps_small(
 
     monkeypatch.setattr(Committer, "commit", failing)
     monkeypatch.setattr(StepPace, "committed", counted)
-    monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragtide_runtime.processes.waiting.LONGEST_PAUSE_S", 0.01)
     clock = "ragtide_aggregator.service.step_writer.perf_counter"
     monkeypatch.setattr(clock, lambda: time.perf_counter() + sum(outage_s))
     await publish(async_redis, many_keys(3, 1))

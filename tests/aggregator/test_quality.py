@@ -26,7 +26,7 @@ from ragtide_aggregator.service.commit import Committer
 from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, QualityExport, QualityOptions
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout

@@ -19,7 +19,7 @@ from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.history import HistoryOptions
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
 from ragtide_offline.replay.counting import SCOPE_FIELDS, count_selected

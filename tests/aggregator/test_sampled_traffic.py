@@ -16,7 +16,7 @@ from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.damaged_field import dropped_field
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import JudgedScores, MetricEvent
 

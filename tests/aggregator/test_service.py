@@ -163,7 +163,7 @@ async def test_a_commit_whose_reply_was_lost_is_not_doubled(async_redis: Any, mo
             raise ConnectionError("reply lost")
 
     monkeypatch.setattr(Committer, "commit", losing)
-    monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragtide_runtime.processes.waiting.LONGEST_PAUSE_S", 0.01)
     await publish(async_redis, EVENTS)
 
     async def all_lost() -> bool:

@@ -22,8 +22,8 @@ from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
 from ragtide_aggregator.events.clusters import ClusterOptions
-from ragtide_aggregator.statistics.clustered_interval import clustered_interval
-from ragtide_aggregator.statistics.clusters import ClusterTable
+from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
 
 pytestmark = pytest.mark.simulation
 

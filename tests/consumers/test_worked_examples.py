@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtide import SentenceLabels, trace_metrics
-from ragtide_aggregator.statistics.rmse import aggregated_rmse, consistency_score
+from ragtide_aggregator.statistics.intervals.rmse import aggregated_rmse, consistency_score
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "data" / "trace-metric-cases" / "cases_dev.json").read_text(encoding="utf-8")

@@ -328,7 +328,7 @@ async def test_a_lost_reply_is_repeated_without_a_second_event(
         return outcomes
 
     monkeypatch.setattr(ResultCommitter, "commit", losing)
-    monkeypatch.setattr("ragtide_runtime.waiting.LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr("ragtide_runtime.processes.waiting.LONGEST_PAUSE_S", 0.01)
     await publish(async_redis, *["fine"] * 20)
     # A worker that reclaims its own entries on a busy machine would label them again.
     async with working(async_redis, Scripted(), worker_min_idle_s=60) as worker:

@@ -8,7 +8,7 @@ from tests.aggregator.test_cluster_state import applied, in_sessions
 from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_offline.report.comparing import compare_replays
 from ragtide_offline.report.comparison_page import comparison_page
 from ragtide_offline.report.labelings import LabelingDifference

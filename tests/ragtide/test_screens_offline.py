@@ -22,8 +22,8 @@ from ragtide.cli.inspecting import contents_table
 from ragtide.cli.replay import rules_table
 from ragtide.cli.workspaces import workspaces_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-from ragtide_aggregator.statistics.bootstrap import Measured
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.replay.back_test import RuleAlerts

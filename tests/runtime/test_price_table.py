@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.support.cases import for_each
 
-from ragtide_runtime import price_table as module
-from ragtide_runtime.price_table import CallTokens, PriceTable, price_table
+from ragtide_runtime.calls import price_table as module
+from ragtide_runtime.calls.price_table import CallTokens, PriceTable, price_table
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MILLION = CallTokens(prompt=1_000_000, completion=1_000_000)

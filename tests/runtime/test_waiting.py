@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ragtide_runtime.waiting import Backoff, sleep_or_stop
+from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 
 
 async def test_a_sleep_ends_with_the_stop() -> None:

@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 _ROW: Final = struct.Struct("<B10q3d")
 _PLACES: Final = {"count": 1, "sum": 2, "m2": 5, "recent": 11, "maximum": 13}

@@ -20,8 +20,8 @@ from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import LEVELS, Finding
-from ragtide_runtime.cancellation import end
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings

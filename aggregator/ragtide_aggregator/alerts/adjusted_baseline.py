@@ -28,7 +28,7 @@ import numpy as np
 from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import ADJUSTED_MAX
 
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, Reference
 from .rule_values import SegmentsWithin
 from .statistic import Statistic

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from ragtide_schemas import AlertRule
 
 from ..events.keys import EstimateKey
-from ..statistics.batches import Floats, Rows, grouped
-from ..statistics.tables import doubled
+from ..statistics.tables.batches import Floats, Rows, grouped
+from ..statistics.tables.tables import doubled
 from .adjusted_baseline import WAITS, AdjustedBaseline
 from .rule_state import RuleState
 from .rule_values import RuleValues, SegmentsWithin

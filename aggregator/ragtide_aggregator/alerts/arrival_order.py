@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..statistics.batches import Rows
+from ..statistics.tables.batches import Rows
 from .rule_values import Arrived
 
 

@@ -5,9 +5,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ..statistics.clustered_interval import clustered_interval
-from ..statistics.clusters import ClusterSums
-from ..statistics.running import FIRST_GUESS, running_interval
+from ..statistics.intervals.running import FIRST_GUESS, running_interval
+from ..statistics.means.clustered_interval import clustered_interval
+from ..statistics.means.clusters import ClusterSums
 
 BASELINE_CONFIDENCE: Final = 0.95
 """Confidence that the true mean lies within the baseline."""

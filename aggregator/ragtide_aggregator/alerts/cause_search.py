@@ -15,8 +15,8 @@ import numpy as np
 
 from ragtide_schemas import Alert, ChangeCause, SegmentShare
 
-from ..statistics.change_in_words import in_words
-from ..statistics.explained_change import (
+from ..statistics.causes.change_in_words import in_words
+from ..statistics.causes.explained_change import (
     ExplainedChange,
     NumberWithEnds,
     SegmentPart,
@@ -24,9 +24,9 @@ from ..statistics.explained_change import (
     explains_most,
     without,
 )
-from ..statistics.mix_shift import DesignEffects, may_be_certain
-from ..statistics.mix_verdict import mix_verdict
-from ..statistics.segment_moments import SegmentMoments, stretches
+from ..statistics.causes.mix_shift import DesignEffects, may_be_certain
+from ..statistics.causes.mix_verdict import mix_verdict
+from ..statistics.means.segment_moments import SegmentMoments, stretches
 
 LOOKS: Final = (200, 400, 800, 1_600, 3_200)
 """Interactions since the alarm at which the search looks; after the last look it ends."""

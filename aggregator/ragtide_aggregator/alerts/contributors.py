@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 
 CONTRIBUTORS_KEPT: Final = 5
 """Contributors named in an alert."""

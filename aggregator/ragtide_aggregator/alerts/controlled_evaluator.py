@@ -12,9 +12,9 @@ import numpy as np
 
 from ragtide_schemas import AlertRule
 
-from ..statistics.batches import Floats, Rows
-from ..statistics.drift import Alarm
-from ..statistics.false_discovery import AlarmLevel
+from ..statistics.drift.drift import Alarm
+from ..statistics.drift.false_discovery import AlarmLevel
+from ..statistics.tables.batches import Floats, Rows
 from .adjusted_rules import OnScale
 from .arrival_order import ArrivalOrder
 from .evaluator import Raised, RuleEvaluator

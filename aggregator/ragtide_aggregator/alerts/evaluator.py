@@ -12,11 +12,11 @@ from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.batch import Times
 from ..events.keys import EstimateKey
-from ..statistics.batches import Floats, Rows, grouped
-from ..statistics.budget import Budget
-from ..statistics.drift import Alarm, DetectorTable
-from ..statistics.false_discovery import AlarmLevel
-from ..statistics.tables import doubled
+from ..statistics.drift.budget import Budget
+from ..statistics.drift.drift import Alarm, DetectorTable
+from ..statistics.drift.false_discovery import AlarmLevel
+from ..statistics.tables.batches import Floats, Rows, grouped
+from ..statistics.tables.tables import doubled
 from .adjusted_rules import AdjustedRules, OnScale
 from .contributors import Contributor, contenders
 from .rule_state import Place, RuleState, matches

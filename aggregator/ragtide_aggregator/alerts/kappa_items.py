@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.batch import EventSource
-from ..statistics.batches import Floats, Rows
-from ..statistics.kappa import disagreements
+from ..statistics.drift.kappa import disagreements
+from ..statistics.tables.batches import Floats, Rows
 
 Bools = NDArray[np.bool_]
 

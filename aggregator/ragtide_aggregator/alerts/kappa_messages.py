@@ -6,7 +6,7 @@ from typing import Final, Literal
 from ragtide_schemas import Alert, AlertRule, MetricEvent, from_milliseconds
 
 from ..events.keys import EstimateKey
-from ..statistics.kappa import Couple, kappa_interval, kappa_of
+from ..statistics.drift.kappa import Couple, kappa_interval, kappa_of
 from .alert_record import alert_record
 
 MIXED_SENTENCE: Final = (

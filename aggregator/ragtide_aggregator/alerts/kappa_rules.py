@@ -9,8 +9,8 @@ from ragtide_schemas import Alert, AlertRule
 
 from ..events.batch import EventBatch
 from ..events.keys import GOLD_LABELER, PairKey
-from ..statistics.batches import grouped
-from ..statistics.drift import DetectorTable
+from ..statistics.drift.drift import DetectorTable
+from ..statistics.tables.batches import grouped
 from .evaluator import Raised
 from .kappa_items import JoinedPairs
 from .kappa_state import KappaState

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, MetricEvent
 
 from ..events.keys import PairKey
-from ..statistics.batches import Floats
-from ..statistics.drift import Alarm, DetectorTable
-from ..statistics.kappa import Couple, CoupleSums, limit_of, packed, scaled, unpacked
+from ..statistics.drift.drift import Alarm, DetectorTable
+from ..statistics.drift.kappa import Couple, CoupleSums, limit_of, packed, scaled, unpacked
+from ..statistics.tables.batches import Floats
 from .baseline import BASELINE_CONFIDENCE
 from .contributors import Contributor, Contributors, contenders
 from .kappa_items import Couples, GradedItems, JoinedPairs, WaitingItem

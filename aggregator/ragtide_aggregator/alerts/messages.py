@@ -16,8 +16,8 @@ from ragtide_schemas import (
 )
 
 from ..events.keys import EstimateKey
-from ..statistics.intervals import interval
-from ..statistics.seasons import HOUR_MS, SLOTS, Season
+from ..statistics.drift.seasons import HOUR_MS, SLOTS, Season
+from ..statistics.intervals.intervals import interval
 from .adjusted_baseline import AdjustedMean
 from .alert_record import alert_record
 from .statistic import Statistic

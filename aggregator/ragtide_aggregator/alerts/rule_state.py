@@ -16,8 +16,8 @@ from ragtide_schemas import Alert, AlertRule, MetricEvent, Movement
 from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
-from ..statistics.batches import Floats
-from ..statistics.drift import Alarm, DetectorTable
+from ..statistics.drift.drift import Alarm, DetectorTable
+from ..statistics.tables.batches import Floats
 from .adjusted_baseline import AdjustedBaseline
 from .baseline import Baseline, LearnedValues, Learner
 from .cause_search import CauseSearch

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..events.batch import EventSource
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .baseline import LearnedValues
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import Movement
 
-from ..statistics.batches import Floats
-from ..statistics.seasons import HOUR_MS, SLOTS, Season, SeasonTable
+from ..statistics.drift.seasons import HOUR_MS, SLOTS, Season, SeasonTable
+from ..statistics.tables.batches import Floats
 
 NO_CYCLE: Final = np.iinfo(np.int64).min // 2
 """Cycle of a baseline that no value has begun."""

@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from ..statistics.batches import Floats, Rows, grouped
-from ..statistics.seasons import SLOTS
-from ..statistics.tables import doubled
+from ..statistics.drift.seasons import SLOTS
+from ..statistics.tables.batches import Floats, Rows, grouped
+from ..statistics.tables.tables import doubled
 from .baseline import BASELINE_CONFIDENCE
 from .rule_state import RuleState
 from .rule_values import Arrived, RuleValues

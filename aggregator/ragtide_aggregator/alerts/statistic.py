@@ -8,7 +8,7 @@ import numpy as np
 
 from ragtide_schemas import AlertRule
 
-from ..statistics.batches import Floats
+from ..statistics.tables.batches import Floats
 
 StatisticName = Literal["mean", "spread", "rmse"]
 

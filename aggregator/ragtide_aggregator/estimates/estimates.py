@@ -8,8 +8,8 @@ from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.strategies import AUTO, OF_MOMENTS
-from ..statistics.windows import ALL_TIME
+from ..statistics.means.strategies import AUTO, OF_MOMENTS
+from ..statistics.tables.windows import ALL_TIME
 from .gold_errors import errors_of
 from .means import absences, mean, share_rows, usage
 from .proxies import of_proxy

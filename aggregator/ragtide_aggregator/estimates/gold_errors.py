@@ -13,7 +13,7 @@ from ragtide_schemas import Direction, Estimate, Kind
 
 from ..events.keys import GOLD, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.rmse import aggregated_rmse, consistency_score
+from ..statistics.intervals.rmse import aggregated_rmse, consistency_score
 from .record import record
 from .trends import MeasuredView, Trend, measured, trend
 from .view import IntervalMethod, ScaledMean, View

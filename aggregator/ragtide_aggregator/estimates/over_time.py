@@ -14,7 +14,7 @@ from ..errors import reading
 from ..events.keys import UNBOUNDED, EstimateKey
 from ..state.history import HistoryOptions
 from ..state.pane_rows import PaneRows
-from ..statistics.moments import with_weights
+from ..statistics.means.moments import with_weights
 from .view import IntervalMethod, scaled_means, with_waiting
 
 _MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)

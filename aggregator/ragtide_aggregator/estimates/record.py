@@ -5,7 +5,7 @@ from typing import Any
 from ragtide_schemas import Estimate, from_milliseconds
 from ragtide_schemas.fitness import fit_for
 
-from ..statistics.strategies import ANYTIME_VALID
+from ..statistics.means.strategies import ANYTIME_VALID
 from .trends import MeasuredView
 from .view import ScaledMean
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.mix_shift import DesignEffects
-from ..statistics.segment_moments import SegmentMoments
+from ..statistics.causes.mix_shift import DesignEffects
+from ..statistics.means.segment_moments import SegmentMoments
 from .view import View
 
 

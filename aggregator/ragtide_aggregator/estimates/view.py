@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..state.state import AggregatorState
-from ..statistics.batches import Floats, Rows
-from ..statistics.clustered_interval import clusters_used, design_effects
-from ..statistics.moments import Moments, with_weights
-from ..statistics.strategies import moments_interval, resolved
-from ..statistics.windows import ALL_TIME
+from ..statistics.means.clustered_interval import clusters_used, design_effects
+from ..statistics.means.moments import Moments, with_weights
+from ..statistics.means.strategies import moments_interval, resolved
+from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.windows import ALL_TIME
 
 
 class ScaledMean(NamedTuple):

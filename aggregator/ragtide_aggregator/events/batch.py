@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import MetricEvent
 
-from ..statistics.batches import Floats, Grouped, Rows, grouped
+from ..statistics.tables.batches import Floats, Grouped, Rows, grouped
 from .clusters import cluster_codes, cluster_name
 
 Times = NDArray[np.int64]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import InvalidEntryError
 
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .batch import EventSource, Times
 from .keys import COST, GOLD, LATENCY, SQUARED_ERROR
 from .values import DeclaredMetrics, EventPart, at_most, layout, squared_error

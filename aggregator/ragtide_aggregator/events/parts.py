@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .batch import Times
 from .columns import Codes, EventColumns, ExtractedColumns, RejectedEvent, combined
 from .values import PEOPLES_METRICS, EventPart, parts_of

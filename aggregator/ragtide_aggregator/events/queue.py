@@ -7,7 +7,7 @@ import numpy as np
 
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 
-from ..statistics.batches import Floats
+from ..statistics.tables.batches import Floats
 from .batch import EventList
 from .columns import EventColumns
 from .values import EventPart, layout

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from ragtide_schemas import InvalidEntryError, MetricDeclaration, MetricEvent, Reason, definition_of
 from ragtide_schemas.metric_definitions import FROM_PEOPLE
 
-from ..statistics.batches import Floats
+from ..statistics.tables.batches import Floats
 from .keys import (
     GOLD,
     GOLD_LABELER,

@@ -25,7 +25,7 @@ from ..alerts.rule_state import RuleState
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..state.rows import SIZE as ROW_SIZE
 from ..state.rows import KeyRows
-from ..statistics.moments import MomentTable
+from ..statistics.means.moments import MomentTable
 
 REPAIRED: Final = (
     CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,

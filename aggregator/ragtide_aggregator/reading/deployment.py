@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, read_endpoint_states, read_spend
+from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, read_endpoint_states, read_spend
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import check_layout
@@ -26,7 +26,7 @@ from ..estimates.whole_means import WholeMean
 from ..events.keys import EstimateKey
 from ..service.state_options import reader_options
 from ..state.state import AggregatorState
-from ..statistics.strategies import AUTO
+from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .history import HistoryReader

@@ -28,7 +28,7 @@ from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, utc_now
 from ragtide_schemas.times import from_milliseconds, to_milliseconds
 
-from ..statistics.windows import Window
+from ..statistics.tables.windows import Window
 
 Station = Literal["spans", "published", "label", "labeled", "dead-letter", "aggregated"]
 

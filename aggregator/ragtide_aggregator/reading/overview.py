@@ -17,7 +17,7 @@ from ..estimates.view import IntervalMethod
 from ..estimates.whole_means import WholeMean, whole_means
 from ..state.options import NO_WINDOWS
 from ..state.state import AggregatorState, StateOptions
-from ..statistics.strategies import AUTO
+from ..statistics.means.strategies import AUTO
 from .states import FieldSelection, PartitionStates
 
 _Number = TypeVar("_Number", Estimate, WholeMean)

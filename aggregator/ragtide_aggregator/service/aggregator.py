@@ -13,7 +13,7 @@ from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
 
 from ..state.state import StateOptions
-from ..statistics.scipy_functions import preload
+from ..statistics.tables.scipy_functions import preload
 from .halving import Halving, StepFailedError
 from .options import ServiceOptions
 from .pace import StepPace

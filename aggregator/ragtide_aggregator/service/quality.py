@@ -18,7 +18,7 @@ from ragtide_schemas.printable import printable
 from ..estimates.estimates import RECOMMENDED, chosen, estimates
 from ..events.keys import HIDDEN, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
-from ..statistics.windows import ALL_TIME
+from ..statistics.tables.windows import ALL_TIME
 
 PAUSES: Final = 20
 """Least ratio of the interval to the duration of a computation: it takes at most 5% of the time."""

@@ -9,7 +9,7 @@ from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
 from ..state.history import HistoryOptions
 from ..state.state import AlertBudget, StateOptions
-from ..statistics.windows import Panes, window
+from ..statistics.tables.windows import Panes, window
 
 
 def state_options(settings: Settings) -> StateOptions:

@@ -12,10 +12,10 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_runtime.waiting import Backoff
 
 from ..state.state import Changes
 from .applying import EventApplier, Uncommitted

@@ -19,10 +19,10 @@ from ..alerts.rule_state import RuleState
 from ..events.batch import EventBatch
 from ..events.clusters import BLOCKS
 from ..events.keys import EstimateKey
-from ..statistics.batches import Rows
-from ..statistics.mix_shift import DesignEffects
-from ..statistics.moments import MomentTable
-from ..statistics.segment_moments import SegmentMoments
+from ..statistics.causes.mix_shift import DesignEffects
+from ..statistics.means.moments import MomentTable
+from ..statistics.means.segment_moments import SegmentMoments
+from ..statistics.tables.batches import Rows
 from .cluster_rows import ClusterRows
 from .panes import PaneTable
 from .rows import KeyRows

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
-from ..statistics.batches import Floats
-from ..statistics.moments import MomentTable
+from ..statistics.means.moments import MomentTable
+from ..statistics.tables.batches import Floats
 from .closed_clusters import ClosedClusters
 from .cluster_rows import ClusterRows
 from .dependence_rows import DependenceRows

@@ -11,7 +11,7 @@ from ..events.columns import Codes, EventColumns, GroupTable, RejectedEvent, com
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.parts import PartGroup, PartSource, grouped_parts, ordered
 from ..events.values import EventPart, usage_of
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .rows import LATEST_MS
 from .table import RowMapping, StateTable
 

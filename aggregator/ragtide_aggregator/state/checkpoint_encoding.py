@@ -11,8 +11,8 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ..alerts.rule_state import RuleState
 from ..errors import reading
 from ..events.keys import EstimateKey, PairKey
-from ..statistics.moments import MomentTable
-from ..statistics.quantiles import Quantiles
+from ..statistics.intervals.quantiles import Quantiles
+from ..statistics.means.moments import MomentTable
 from .checking import check_numbers
 from .rows import SIZE as ROW_SIZE
 from .table import StateTable

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import EventBatch
-from ..statistics import sums
-from ..statistics.batches import Floats, Rows
-from ..statistics.seasons import HOUR_MS
+from ..statistics.drift.seasons import HOUR_MS
+from ..statistics.tables import sums
+from ..statistics.tables.batches import Floats, Rows
 from .closed_pairs import ClosedPairs, closed_pairs
 from .open_clusters import Closing
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.clusters import BY_ITSELF
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .open_clusters import Closing
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.keys import EstimateKey, PairKey
-from ..statistics.batches import Floats, Rows
+from ..statistics.tables.batches import Floats, Rows
 from .open_clusters import ClusterEvent, OpenCluster
 
 VERSION: Final = 4

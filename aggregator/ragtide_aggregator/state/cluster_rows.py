@@ -12,10 +12,10 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ..events.batch import EventBatch, Scope
 from ..events.clusters import ClusterOptions
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey
-from ..statistics.batches import Floats, Rows, grouped
-from ..statistics.clusters import ClusterTable
-from ..statistics.moments import MomentTable
-from ..statistics.tables import doubled
+from ..statistics.means.clusters import ClusterTable
+from ..statistics.means.moments import MomentTable
+from ..statistics.tables.batches import Floats, Rows, grouped
+from ..statistics.tables.tables import doubled
 from .closed_clusters import ClosedClusters, closed_clusters
 from .cluster_encoding import ShortNames, cluster_from_bytes, cluster_to_bytes
 from .open_clusters import OpenClusters, ScopeClusters

@@ -7,10 +7,10 @@ import numpy as np
 
 from ..events.batch import Scope
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
-from ..statistics.batches import Floats, Rows
-from ..statistics.dependence import FIRST_BLOCK, Dependence, DependenceTable, Moved
-from ..statistics.moments import MomentTable
-from ..statistics.tables import doubled
+from ..statistics.means.dependence import FIRST_BLOCK, Dependence, DependenceTable, Moved
+from ..statistics.means.moments import MomentTable
+from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.tables import doubled
 
 _NONE: Final = -1
 

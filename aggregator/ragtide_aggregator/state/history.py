@@ -16,9 +16,9 @@ import numpy as np
 
 from ..events.batch import EventBatch
 from ..events.keys import HIDDEN, EstimateKey
-from ..statistics.batches import Floats, Rows
-from ..statistics.tables import doubled
-from ..statistics.windows import Panes, Window
+from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.tables import doubled
+from ..statistics.tables.windows import Panes, Window
 from .closed_clusters import ClosedClusters
 from .cluster_rows import ClusterRows
 from .pane_rows import PaneRows

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..events.batch import EventBatch, Scope
 from ..events.clusters import BY_ITSELF, ClusterOptions
-from ..statistics.batches import Floats, Rows
-from ..statistics.dependence import FIRST_BLOCK, LEAST_BLOCKS
+from ..statistics.means.dependence import FIRST_BLOCK, LEAST_BLOCKS
+from ..statistics.tables.batches import Floats, Rows
 
 CLOSED_KEPT: Final = 256
 """Codes of clusters that closed last, by which the next part of a cluster is recognized."""

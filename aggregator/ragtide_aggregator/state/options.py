@@ -10,7 +10,7 @@ from ragtide_schemas.fitness import Stated
 from ..alerts.controlled_evaluator import FalseDiscovery
 from ..events.clusters import ClusterOptions
 from ..events.keys import EstimateKey
-from ..statistics.windows import Panes
+from ..statistics.tables.windows import Panes
 from .capping import KeyCaps
 from .history import ClosedPanes, HistoryOptions
 

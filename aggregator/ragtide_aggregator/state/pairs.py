@@ -8,11 +8,11 @@ import numpy as np
 
 from ..events.batch import Scope
 from ..events.keys import PairKey
-from ..statistics.batches import Floats, Rows
-from ..statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ..statistics.moments import Moments
-from ..statistics.pair_estimates import Powered
-from ..statistics.prediction_powered import PairTable
+from ..statistics.intervals.pair_estimates import Powered
+from ..statistics.means.moments import Moments
+from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
+from ..statistics.pairs.prediction_powered import PairTable
+from ..statistics.tables.batches import Floats, Rows
 from .closed_clusters import ClosedClusters
 from .closed_pairs import ClosedPairs
 

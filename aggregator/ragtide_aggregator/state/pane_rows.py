@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
-from ..statistics.batches import Floats, Rows, distinct, grouped
-from ..statistics.clusters import ClusterTable
-from ..statistics.moments import Moments, MomentTable
-from ..statistics.sampling_weights import SampledSums, SamplingWeights
-from ..statistics.tables import doubled
+from ..statistics.means.clusters import ClusterTable
+from ..statistics.means.moments import Moments, MomentTable
+from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
+from ..statistics.tables.batches import Floats, Rows, distinct, grouped
+from ..statistics.tables.tables import doubled
 from .closed_clusters import ClosedClusters
 from .weight_rows import add_clusters, add_values
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
 from ..events.keys import EstimateKey
-from ..statistics.batches import Floats, Rows, distinct
-from ..statistics.moments import Moments
-from ..statistics.sampling_weights import SampledSums
-from ..statistics.windows import Panes, Window
+from ..statistics.means.moments import Moments
+from ..statistics.means.sampling_weights import SampledSums
+from ..statistics.tables.batches import Floats, Rows, distinct
+from ..statistics.tables.windows import Panes, Window
 from .closed_clusters import ClosedClusters
 from .pane_rows import PaneRows
 from .rows import KeyRows

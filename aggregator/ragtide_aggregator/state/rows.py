@@ -11,8 +11,8 @@ from ragtide_schemas.limits import TIME_MAX
 
 from ..events.batch import EventBatch, Times
 from ..events.keys import EstimateKey
-from ..statistics.batches import Rows
-from ..statistics.tables import doubled
+from ..statistics.tables.batches import Rows
+from ..statistics.tables.tables import doubled
 
 _ROW: Final = struct.Struct("<3QqQ")
 _ROWS: Final = np.dtype([("counts", "<i8", (3,)), ("updated_ms", "<i8"), ("population", "<i8")])

@@ -14,14 +14,14 @@ from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
 from ..events.values import check, gold_parts
-from ..statistics.batches import Rows
-from ..statistics.clusters import ClusterSums
-from ..statistics.dependence import Dependence
-from ..statistics.drift import Direction
-from ..statistics.moments import MomentTable
-from ..statistics.quantiles import Quantiles
-from ..statistics.sampling_weights import SampledSums
-from ..statistics.seasons import Swings
+from ..statistics.drift.drift import Direction
+from ..statistics.drift.seasons import Swings
+from ..statistics.intervals.quantiles import Quantiles
+from ..statistics.means.clusters import ClusterSums
+from ..statistics.means.dependence import Dependence
+from ..statistics.means.moments import MomentTable
+from ..statistics.means.sampling_weights import SampledSums
+from ..statistics.tables.batches import Rows
 from .absence_rows import AbsenceRows
 from .batch_builder import BatchBuilder
 from .checking import check_numbers

@@ -6,10 +6,10 @@ import numpy as np
 
 from ..alerts.rule_values import RuleValues
 from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
-from ..statistics.batches import Rows
-from ..statistics.drift import Direction
-from ..statistics.seasons import SeasonTable, Swings
-from ..statistics.tables import doubled
+from ..statistics.drift.drift import Direction
+from ..statistics.drift.seasons import SeasonTable, Swings
+from ..statistics.tables.batches import Rows
+from ..statistics.tables.tables import doubled
 
 SWING_CONFIDENCE: Final = 0.95
 """Confidence of the ends of a swing."""

@@ -21,13 +21,13 @@ from ..events.batch import EventBatch, Scope
 from ..events.clusters import BLOCKS
 from ..events.keys import HIDDEN, EstimateKey, PairKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of, usage_keys
-from ..statistics.batches import Floats, Rows, grouped
-from ..statistics.budget import Budget
-from ..statistics.dependence import Moved
-from ..statistics.moments import MomentTable
-from ..statistics.quantiles import Quantiles, counted
-from ..statistics.seasons import HOUR_MS
-from ..statistics.tables import doubled
+from ..statistics.drift.budget import Budget
+from ..statistics.drift.seasons import HOUR_MS
+from ..statistics.intervals.quantiles import Quantiles, counted
+from ..statistics.means.dependence import Moved
+from ..statistics.means.moments import MomentTable
+from ..statistics.tables.batches import Floats, Rows, grouped
+from ..statistics.tables.tables import doubled
 from .absence_rows import AbsenceRows
 from .alert_causes import AlertCauses
 from .batch_adding import BatchAdding

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
 from ..events.keys import UNBOUNDED, EstimateKey
-from ..statistics.batches import Rows
-from ..statistics.sampling_weights import SamplingWeights
-from ..statistics.tables import doubled
+from ..statistics.means.sampling_weights import SamplingWeights
+from ..statistics.tables.batches import Rows
+from ..statistics.tables.tables import doubled
 from .closed_clusters import ClosedClusters, SampledClusters
 
 

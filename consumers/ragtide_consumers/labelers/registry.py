@@ -9,8 +9,8 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.user_code import described, limited
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.user_code import described, limited
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.suggestions import unknown
 

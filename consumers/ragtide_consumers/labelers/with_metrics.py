@@ -6,8 +6,8 @@ from math import isfinite
 
 import structlog
 
+from ragtide_runtime.processes.user_code import contained, described
 from ragtide_runtime.telemetry.log_limit import LogLimit
-from ragtide_runtime.user_code import contained, described
 from ragtide_schemas import Labels, RagInteraction
 
 from ..metrics.custom import CustomMetric

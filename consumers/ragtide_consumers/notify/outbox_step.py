@@ -9,9 +9,9 @@ from redis import TimeoutError as RedisTimeoutError
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, OutboxField, Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
-from ragtide_runtime.waiting import Backoff
 
 from .outbox_values import OutboxChanges
 

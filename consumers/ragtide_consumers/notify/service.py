@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.breaker import Breaker
+from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner

@@ -23,9 +23,9 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.breaker import Breaker
-from ragtide_runtime.cancellation import end
+from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.entry_ids import START, Entry, order
 from ragtide_runtime.redis.keys import NOTIFY_GROUP
 from ragtide_runtime.redis.log import last_id, pin, read_range

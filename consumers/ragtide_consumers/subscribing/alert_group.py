@@ -14,7 +14,7 @@ from uuid import uuid4
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.cancellation import end
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.consumer_groups import (
     claim_abandoned,
     create_group,

@@ -10,6 +10,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.log import pin
@@ -17,7 +18,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.telemetry.health import ConditionCheck, HealthCheck
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_runtime.waiting import Backoff, sleep_or_stop
 
 from ..labelers.protocol import Labeler
 from ..specimens.keeping import SpecimenKeeper

@@ -8,10 +8,10 @@ from typing import Final
 import structlog
 from redis import RedisError
 
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Attempt
-from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Reason
 
 from .entries import StreamEntry

@@ -13,7 +13,8 @@ from redis import RedisError
 from redis.asyncio import Redis
 from structlog.contextvars import bind_contextvars
 
-from ragtide_runtime.cancellation import end
+from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.user_code import described
 from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import AWAITING, Streams
 from ragtide_runtime.settings.model import Settings
@@ -21,7 +22,6 @@ from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
-from ragtide_runtime.user_code import described
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 

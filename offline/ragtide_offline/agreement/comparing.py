@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ragtide_aggregator.statistics.agreement import Agreement, FamilyAgreement, agreement, family_agreement
-from ragtide_aggregator.statistics.bootstrap import Floats
+from ragtide_aggregator.statistics.comparisons.agreement import Agreement, FamilyAgreement, agreement, family_agreement
+from ragtide_aggregator.statistics.comparisons.bootstrap import Floats
 from ragtide_schemas.printable import shortened
 from ragtide_schemas.suggestions import suggestion
 

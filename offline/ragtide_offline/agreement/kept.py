@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from ragtide_aggregator.statistics.bootstrap import Floats, Indexes, measured, resamples
-from ragtide_aggregator.statistics.kappa import kappa_of
+from ragtide_aggregator.statistics.comparisons.bootstrap import Floats, Indexes, measured, resamples
+from ragtide_aggregator.statistics.drift.kappa import kappa_of
 from ragtide_consumers.specimens.marks import Mark, marked
 from ragtide_schemas import Specimen, SpecimenLabeling
 

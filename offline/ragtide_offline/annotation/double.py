@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ragtide_aggregator.statistics.kappa import kappa_interval, kappa_of
+from ragtide_aggregator.statistics.drift.kappa import kappa_interval, kappa_of
 
 from .annotations import Annotation
 from .questions import ADHERENCE

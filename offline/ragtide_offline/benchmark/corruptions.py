@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.statistics.agreement import auroc, bias
-from ragtide_aggregator.statistics.bootstrap import Measured
+from ragtide_aggregator.statistics.comparisons.agreement import auroc, bias
+from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_consumers.labelers.protocol import LabelerId
 from ragtide_producers import Row
 from ragtide_runtime.errors import ConfigurationError

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.agreement import auroc, rmse, spearman
-from ragtide_aggregator.statistics.bootstrap import DEFINED_SHARE, Measured, resamples
+from ragtide_aggregator.statistics.comparisons.agreement import auroc, rmse, spearman
+from ragtide_aggregator.statistics.comparisons.bootstrap import DEFINED_SHARE, Measured, resamples
 
 Floats = NDArray[np.float64]
 

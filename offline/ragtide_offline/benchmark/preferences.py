@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.agreement import spearman
+from ragtide_aggregator.statistics.comparisons.agreement import spearman
 
 from .figures import Figure, SubsetScores, figure_of, question_digest
 

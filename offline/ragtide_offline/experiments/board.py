@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import IntervalOptions

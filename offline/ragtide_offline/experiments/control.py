@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from redis.asyncio import Redis
 
+from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_runtime.waiting import blocking
 from ragtide_runtime.workspaces import get_workspace
 from ragtide_schemas import describe
 from ragtide_schemas.experiments import Command

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ragtide_aggregator.statistics.racing import Elimination
+from ragtide_aggregator.statistics.comparisons.racing import Elimination
 from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, Evidence, LogEntry, Look, Paused
 
 from .state import ConfigStatus, ExperimentState

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_schemas.experiments import Evidence
 
 from .projections import paired_differences

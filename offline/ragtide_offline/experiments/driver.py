@@ -12,11 +12,11 @@ from ragtide_producers.files.items import Item
 from ragtide_roles.running import together
 from ragtide_roles.serving import aggregate, work
 from ragtide_roles.workspaces import read_plan, settings_of_experiment
-from ragtide_runtime.cancellation import end
 from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.entry_ids import START

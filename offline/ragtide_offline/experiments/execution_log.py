@@ -6,11 +6,11 @@ from typing import Final, cast
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, executed_field, known_digest
 from ragtide_runtime.redis.log import read_range
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution
 

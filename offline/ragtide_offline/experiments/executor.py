@@ -13,9 +13,9 @@ import structlog
 from redis import RedisError
 
 from ragtide_producers.files.items import Item
-from ragtide_runtime.cancellation import end
-from ragtide_runtime.user_code import described, limited
-from ragtide_runtime.waiting import Backoff
+from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.user_code import described, limited
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution, Plan
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ragtide_producers.files.items import items_of, read_items
+from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.telemetry.logs import keep_logs_apart
-from ragtide_runtime.waiting import blocking
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Config, Plan
 

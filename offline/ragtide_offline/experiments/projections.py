@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.strategies import AUTO, RunningIntervals, moments_interval, resolved
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.means.strategies import AUTO, RunningIntervals, moments_interval, resolved
 from ragtide_schemas import Kind, MetricDefinition
 from ragtide_schemas.experiments import IntervalOptions
 

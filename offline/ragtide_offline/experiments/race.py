@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import nan
 
-from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_aggregator.statistics.racing import Elimination, Race
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.racing import Elimination, Race
 from ragtide_schemas.experiments import Plan
 
 

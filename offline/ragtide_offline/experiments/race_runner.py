@@ -7,10 +7,10 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
+from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import append_if_last
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas.experiments import Command, Completed, LogEntry, Paused
 
 from .decisions import driver_decision, race_decision

@@ -7,7 +7,6 @@ from math import nan
 from sys import intern
 from typing import Literal
 
-from ragtide_runtime.error_kinds import kind_of
 from ragtide_schemas import (
     DeadLetter,
     InvalidEntryError,
@@ -19,6 +18,8 @@ from ragtide_schemas import (
     definition_of,
 )
 from ragtide_schemas.experiments import Execution, Plan
+
+from .error_kinds import kind_of
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
 """Outcome of an execution: no labels yet, a failed call, an answer that no worker could label, or labels."""

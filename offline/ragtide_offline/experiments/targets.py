@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar, cast
 
 from ragtide_producers.files.items import Item
-from ragtide_runtime.user_code import contained, described
+from ragtide_runtime.processes.user_code import contained, described
 from ragtide_schemas.experiments import Config
 from ragtide_schemas.suggestions import unknown
 

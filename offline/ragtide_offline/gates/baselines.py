@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ragtide_aggregator.statistics.paired import PairedDifference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_schemas import MetricEvent
 
 from ..report.labelings import Scores, paired

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_aggregator.statistics.paired import PairedDifference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
 from ragtide_schemas import Estimate
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_schemas.suggestions import unknown
 
 from ..experiments.board import board

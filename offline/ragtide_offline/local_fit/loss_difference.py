@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ragtide_aggregator.statistics import scipy_functions
+from ragtide_aggregator.statistics.tables import scipy_functions
 
 from .regression import Floats
 

@@ -22,10 +22,10 @@ from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
+from ragtide_runtime.processes.waiting import sleep_or_stop
 from ragtide_runtime.recordings import RecordedEntry, Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.waiting import sleep_or_stop
 from ragtide_schemas import MetricEvent
 
 from .counting import EntryCounts

@@ -10,7 +10,7 @@ from typing import Final, cast
 from redis.asyncio import Redis
 
 from ragtide_roles.serving import serve
-from ragtide_runtime.cancellation import end
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id

@@ -16,7 +16,7 @@ from ragtide_aggregator.service.commit import CHECKPOINT_VERSION, Step
 from ragtide_aggregator.service.halving import Halving, StepFailedError
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
-from ragtide_aggregator.statistics.strategies import AUTO
+from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.keys import CheckpointField, Streams

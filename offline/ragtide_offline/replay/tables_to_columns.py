@@ -16,7 +16,7 @@ from ragtide_aggregator.events.batch import Times
 from ragtide_aggregator.events.clusters import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, cluster_codes, segment_cluster
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
 from ragtide_aggregator.events.values import DeclaredMetrics
-from ragtide_aggregator.statistics.batches import Floats
+from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import EXACT, entries_of
 from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds

@@ -9,10 +9,10 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from ragtide_aggregator.statistics.clustered_interval import clusters_used
-from ragtide_aggregator.statistics.comparing import Difference, difference
-from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.strategies import AUTO, resolved
+from ragtide_aggregator.statistics.comparisons.comparing import Difference, difference
+from ragtide_aggregator.statistics.means.clustered_interval import clusters_used
+from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
+from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
 from ragtide_schemas import Direction, Kind, MetricDefinition, Workspace
 from ragtide_schemas.experiments import OWN
 

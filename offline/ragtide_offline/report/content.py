@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 

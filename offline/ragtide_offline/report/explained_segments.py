@@ -8,9 +8,9 @@ from typing import Any, Final
 from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import ExplainedChange, explained_change, without
-from ragtide_aggregator.statistics.mix_shift import DesignEffects
+from ragtide_aggregator.statistics.causes.change_in_words import in_words
+from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, explained_change, without
+from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects
 
 SMALLEST: Final = 0.02
 """Change that does not matter, as a part of the metric's range."""

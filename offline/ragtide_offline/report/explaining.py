@@ -11,9 +11,9 @@ from ragtide_aggregator.events.clusters import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import ExplainedChange, explains_most
-from ragtide_aggregator.statistics.windows import Panes
+from ragtide_aggregator.statistics.causes.change_in_words import in_words
+from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, explains_most
+from ragtide_aggregator.statistics.tables.windows import Panes
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import Alert, from_milliseconds, to_milliseconds

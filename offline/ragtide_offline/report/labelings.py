@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.events.clusters import BLOCKS, cluster_name
 from ragtide_aggregator.events.values import parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.paired import PairedDifference, paired_difference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, UnreadableRecordingError
 from ragtide_runtime.redis.entry_ids import order

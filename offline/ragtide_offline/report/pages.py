@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_runtime.version import __version__
 from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable

@@ -10,11 +10,11 @@ from ragtide_aggregator.estimates.view import View, windows_of
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.comparing import Difference, difference
-from ragtide_aggregator.statistics.moments import Moments
-from ragtide_aggregator.statistics.paired import CLOSED
-from ragtide_aggregator.statistics.strategies import AUTO, resolved
-from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_aggregator.statistics.comparisons.comparing import Difference, difference
+from ragtide_aggregator.statistics.comparisons.paired import CLOSED
+from ragtide_aggregator.statistics.means.moments import Moments
+from ragtide_aggregator.statistics.means.strategies import AUTO, resolved
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS, Workspace

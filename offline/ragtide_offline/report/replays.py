@@ -9,7 +9,7 @@ from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.estimates.view import View
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.moments import Moments
+from ragtide_aggregator.statistics.means.moments import Moments
 from ragtide_schemas import METRICS, Alert, Estimate, Workspace, utc_now
 
 from ..score.summary import diagnoses

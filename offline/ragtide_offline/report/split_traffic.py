@@ -11,11 +11,10 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.events.clusters import BY_ITSELF, cluster_codes, cluster_name
 from ragtide_aggregator.events.values import scopes_of
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.comparing import Difference
-from ragtide_aggregator.statistics.covariates import MOST_FEATURES
-from ragtide_aggregator.statistics.known_features import of_numbers, of_values
-from ragtide_aggregator.statistics.split_traffic import (
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES
+from ragtide_aggregator.statistics.comparisons.known_features import of_numbers, of_values
+from ragtide_aggregator.statistics.comparisons.split_traffic import (
     has_share,
     is_anew,
     is_balanced,
@@ -23,6 +22,7 @@ from ragtide_aggregator.statistics.split_traffic import (
     sessions_as_items,
     split_difference,
 )
+from ragtide_aggregator.statistics.tables.batches import Floats
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
 from ragtide_runtime.settings.model import Settings

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.statistics.strategies import AUTO
+from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.plugins import checked_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
@@ -17,8 +17,8 @@ from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
 from ragtide_producers.files.columns import interaction_fields
 from ragtide_producers.files.interactions import name_of
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.waiting import blocking
 from ragtide_runtime.settings.model import Settings, settings_of_application
-from ragtide_runtime.waiting import blocking
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.suggestions import unknown
 

@@ -23,11 +23,11 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
+from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_runtime.waiting import Backoff, sleep_or_stop
 from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason
 
 from ..publishing.publish_command import Publication, PublishCommand, Routing

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ragtide_runtime.forks import NOT_FORKING, at_exit_of_child, begin_anew_in_children
+from ragtide_runtime.processes.forks import NOT_FORKING, at_exit_of_child, begin_anew_in_children
 from ragtide_runtime.redis.server.embedded import CLOSE_TIMEOUT_S
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Reason

@@ -6,7 +6,7 @@ It has no I/O and no clock, so that synchronous and asynchronous code share it.
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from ragtide_runtime.waiting import Backoff
+from ragtide_runtime.processes.waiting import Backoff
 
 from ..errors import StreamFullError
 from .publish_command import Publication, PublishCommand

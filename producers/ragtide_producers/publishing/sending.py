@@ -20,7 +20,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.forks import NOT_FORKING
+from ragtide_runtime.processes.forks import NOT_FORKING
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.deployment import check_layout_blocking
 from ragtide_runtime.redis.failures import explained
@@ -28,7 +29,6 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.waiting import Backoff
 from ragtide_schemas import Dropped
 
 from .batch_publisher import BATCH

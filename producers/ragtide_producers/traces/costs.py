@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ragtide_runtime.price_table import CallTokens, price_table
+from ragtide_runtime.calls.price_table import CallTokens, price_table
 from ragtide_schemas.limits import COST_MAX_USD
 
 from .reading import NUMBER_MAX, SpanReading, TruncatedError

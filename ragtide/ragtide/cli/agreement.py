@@ -7,7 +7,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from ragtide_aggregator.statistics.bootstrap import RESAMPLES, Measured
+from ragtide_aggregator.statistics.comparisons.bootstrap import RESAMPLES, Measured
 from ragtide_offline.agreement.comparing import PredictionAgreement, compare
 from ragtide_offline.agreement.plot import plot_agreement
 from ragtide_offline.agreement.predictions import read_predictions, references_of

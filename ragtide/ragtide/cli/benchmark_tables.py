@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from ragtide_aggregator.statistics.bootstrap import Measured
+from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan

@@ -8,8 +8,8 @@ import typer
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_aggregator.statistics.causes.change_in_words import in_words
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.sources import of_comparison
 from ragtide_offline.replay.selection import selection

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from rich.text import Text
 
-from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_schemas import METRICS, Direction, Estimate
 
 BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}

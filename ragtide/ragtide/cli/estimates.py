@@ -8,8 +8,8 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, STRATEGIES, chosen
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.statistics.strategies import AUTO
-from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.measurements import of_estimates, of_segment
 from ragtide_offline.score.summary import diagnoses

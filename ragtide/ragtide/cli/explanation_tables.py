@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.statistics.explained_change import ExplainedChange, NumberWithEnds, SegmentPart
+from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, NumberWithEnds, SegmentPart
 from ragtide_offline.report.explained_pipelines import ExplainedDifference
 from ragtide_schemas.estimate import shown_metric
 from ragtide_schemas.printable import printable

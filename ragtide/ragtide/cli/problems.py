@@ -5,7 +5,7 @@ from typing import Final
 
 from rich.console import Console
 
-from ragtide_runtime.error_kinds import kind_of
+from ragtide_offline.experiments.error_kinds import kind_of
 
 SHOWN: Final = 5
 """Most problems of one kind that are printed."""

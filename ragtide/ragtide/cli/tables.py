@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import PREDICTION_POWERED
 from ragtide_aggregator.events.keys import GOLD_LABELER
-from ragtide_aggregator.statistics.windows import ALL_TIME
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_schemas import METRICS, Direction, Estimate
 
 from .drawing import BAND_STYLES, bar, direction_of, ends_of, trend

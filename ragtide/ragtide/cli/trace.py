@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
-from ragtide_aggregator.statistics.windows import window
+from ragtide_aggregator.statistics.tables.windows import window
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_schemas.printable import printable
 

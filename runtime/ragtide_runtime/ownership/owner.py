@@ -10,11 +10,11 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ..cancellation import end
 from ..errors import LeaseLostError, RagtideError, StreamRollbackError
+from ..processes.cancellation import end
+from ..processes.waiting import Backoff, sleep_or_stop
 from ..redis.keys import interaction_digest
 from ..telemetry.outages import redis_outage
-from ..waiting import Backoff, sleep_or_stop
 from .lease import Lease
 from .membership import Membership, rebalance
 from .ownership import Ownership

@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 from redis import RedisError
 
-from ..cancellation import end
 from ..errors import LeaseLostError
+from ..processes.cancellation import end
 from ..redis.keys import Streams
 from .lease import Lease
 

@@ -31,7 +31,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from ..waiting import Backoff
+from ..processes.waiting import Backoff
 from .client import PATIENCE
 from .keys import (
     AWAITING,

@@ -11,7 +11,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
-from ..cancellation import end
+from ..processes.cancellation import end
 from ..redis.client import connect_async
 from ..redis.failures import explained
 from ..settings.model import Settings

@@ -27,7 +27,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from ..forks import at_exit_of_child
+from ..processes.forks import at_exit_of_child
 from .log_limit import LogLimit
 
 TRACES_PATH: Final = "/v1/traces"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from ragtide_aggregator.statistics.agreement import (
+from ragtide_aggregator.statistics.comparisons.agreement import (
     accuracy,
     agreement,
     auroc,
@@ -19,7 +19,7 @@ from ragtide_aggregator.statistics.agreement import (
     rmse,
     spearman,
 )
-from ragtide_aggregator.statistics.bootstrap import Indexes, Measured, measured, resamples
+from ragtide_aggregator.statistics.comparisons.bootstrap import Indexes, Measured, measured, resamples
 
 pytestmark = pytest.mark.simulation
 

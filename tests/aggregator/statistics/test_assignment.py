@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.assignment import AssignmentTable
-from ragtide_aggregator.statistics.comparing import difference
-from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.comparisons.assignment import AssignmentTable
+from ragtide_aggregator.statistics.comparisons.comparing import difference
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 Array = np.ndarray[Any, Any]
 

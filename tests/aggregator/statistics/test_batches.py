@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.batches import grouped
+from ragtide_aggregator.statistics.tables.batches import grouped
 
 ROWS = st.lists(st.integers(0, 6), min_size=1, max_size=60).map(lambda rows: np.array(rows, dtype=np.intp))
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.clustered_pairs import ClusteredPairs, PairsOfClusters
-from ragtide_aggregator.statistics.clusters import ClusterTable
-from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.pair_estimates import Powered
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
+from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 
 Array = np.ndarray[Any, Any]
 

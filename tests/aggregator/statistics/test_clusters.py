@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide import DriftDetector, confidence_sequence
-from ragtide_aggregator.statistics.clustered_interval import clustered_boundary, clustered_interval
-from ragtide_aggregator.statistics.clusters import ClusterTable, summed
-from ragtide_aggregator.statistics.comparing import difference
-from ragtide_aggregator.statistics.drift import DetectorTable
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.paired import paired_difference
-from ragtide_aggregator.statistics.running import running_interval
+from ragtide_aggregator.statistics.comparisons.comparing import difference
+from ragtide_aggregator.statistics.comparisons.paired import paired_difference
+from ragtide_aggregator.statistics.intervals.running import running_interval
+from ragtide_aggregator.statistics.means.clustered_interval import clustered_boundary, clustered_interval
+from ragtide_aggregator.statistics.means.clusters import ClusterTable, summed
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 Array = NDArray[Any]
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from ragtide import confidence_sequence
-from ragtide_aggregator.statistics.clusters import ClusterTable
-from ragtide_aggregator.statistics.comparing import PairedComparison, difference
-from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.two_streams import stream_difference
+from ragtide_aggregator.statistics.comparisons.comparing import PairedComparison, difference
+from ragtide_aggregator.statistics.comparisons.two_streams import stream_difference
+from ragtide_aggregator.statistics.means.clusters import ClusterTable
+from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 
 Array = np.ndarray[Any, Any]
 

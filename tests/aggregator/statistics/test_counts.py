@@ -9,9 +9,13 @@ from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.statistics.asymptotic import LEAST_OF_A_KIND, asymptotic_half_width, enough_to_count
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.strategies import AUTO, moments_interval, resolved
+from ragtide_aggregator.statistics.intervals.asymptotic import (
+    LEAST_OF_A_KIND,
+    asymptotic_half_width,
+    enough_to_count,
+)
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.means.strategies import AUTO, moments_interval, resolved
 
 COUNT = "sentences.fully_supported"
 Draw = Callable[[np.random.Generator, tuple[int, int]], Any]

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.covariates import MOST_FEATURES, REFITS, RIDGE, CovariateTable
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.prediction_powered import PairTable
-from ragtide_aggregator.statistics.running import running_interval
+from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES, REFITS, RIDGE, CovariateTable
+from ragtide_aggregator.statistics.intervals.running import running_interval
+from ragtide_aggregator.statistics.means.moments import MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 
 Array = np.ndarray[Any, Any]
 

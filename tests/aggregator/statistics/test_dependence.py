@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragtide_aggregator.statistics.dependence import BLOCKS, Dependence, DependenceTable, Moved
-from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.means.dependence import BLOCKS, Dependence, DependenceTable, Moved
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 Array = NDArray[Any]
 

@@ -5,8 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.evidence import BETS, LARGEST_BET, SMALLEST_BET
-from ragtide_aggregator.statistics.false_discovery import RESERVE, AlarmLevel, e_benjamini_hochberg, rejected
+from ragtide_aggregator.statistics.drift.evidence import BETS, LARGEST_BET, SMALLEST_BET
+from ragtide_aggregator.statistics.drift.false_discovery import (
+    RESERVE,
+    AlarmLevel,
+    e_benjamini_hochberg,
+    rejected,
+)
 
 EVIDENCE = st.lists(st.floats(0, 3) | st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0, float("inf")]), max_size=12)
 

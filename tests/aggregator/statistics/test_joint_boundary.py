@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.joint_boundary import Deviations, joint_half_width
-from ragtide_aggregator.statistics.running import boundary
+from ragtide_aggregator.statistics.intervals.joint_boundary import Deviations, joint_half_width
+from ragtide_aggregator.statistics.intervals.running import boundary
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 NOTHING = Deviations(np.array(0.0), np.array(0.0))
 TIMES = st.floats(0, 1e6)

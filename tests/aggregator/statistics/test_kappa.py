@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
-from ragtide_aggregator.statistics.agreement import kappa
-from ragtide_aggregator.statistics.drift import DetectorTable
-from ragtide_aggregator.statistics.kappa import (
+from ragtide_aggregator.statistics.comparisons.agreement import kappa
+from ragtide_aggregator.statistics.drift.kappa import (
     Couple,
     CoupleSums,
     disagreements,
@@ -21,7 +21,7 @@ from ragtide_aggregator.statistics.kappa import (
     scaled,
     unpacked,
 )
-from ragtide_aggregator.statistics.running import running_interval
+from ragtide_aggregator.statistics.intervals.running import running_interval
 
 RUNS, RUN_LENGTH, MOST = 600, 100, 4_000
 

@@ -7,13 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.batches import Floats
-from ragtide_aggregator.statistics.change_in_words import in_words
-from ragtide_aggregator.statistics.explained_change import RARE_VALUES, ExplainedChange, explained_change, explains_most
-from ragtide_aggregator.statistics.mix_shift import DesignEffects, split_change
-from ragtide_aggregator.statistics.mix_verdict import mix_verdict
-from ragtide_aggregator.statistics.segment_moments import SegmentMoments, stretches
-from ragtide_aggregator.statistics.standardized import standardized_mean
+from ragtide_aggregator.statistics.causes.change_in_words import in_words
+from ragtide_aggregator.statistics.causes.explained_change import (
+    RARE_VALUES,
+    ExplainedChange,
+    explained_change,
+    explains_most,
+)
+from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects, split_change
+from ragtide_aggregator.statistics.causes.mix_verdict import mix_verdict
+from ragtide_aggregator.statistics.causes.standardized import standardized_mean
+from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, stretches
+from ragtide_aggregator.statistics.tables.batches import Floats
 
 NAMES = ("lang=de", "lang=en", "lang=fr")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.moments import MomentTable
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 BATCH = st.lists(st.tuples(st.integers(0, 4), st.floats(0, 1)), max_size=60)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ragtide_aggregator.statistics.paired import paired_difference
+from ragtide_aggregator.statistics.comparisons.paired import paired_difference
 
 
 def test_identical_scores_have_no_difference_and_next_to_no_uncertainty() -> None:

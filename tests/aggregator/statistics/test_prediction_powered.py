@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.pair_estimates import Powered
-from ragtide_aggregator.statistics.prediction_powered import PairTable
+from ragtide_aggregator.statistics.intervals.pair_estimates import Powered
+from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
+from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 
 Array = np.ndarray[Any, Any]
 PAIRS = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0.05, 1)), min_size=1, max_size=30)

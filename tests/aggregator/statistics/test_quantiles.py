@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.quantiles import RELATIVE_ERROR, Quantiles
+from ragtide_aggregator.statistics.intervals.quantiles import RELATIVE_ERROR, Quantiles
 
 VALUES = st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1e6)), max_size=60)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragtide import Elimination, Race
-from ragtide_aggregator.statistics.duels import FRACTIONS, Duels, least_difference
-from ragtide_aggregator.statistics.racing import RESERVE
+from ragtide_aggregator.statistics.comparisons.duels import FRACTIONS, Duels, least_difference
+from ragtide_aggregator.statistics.comparisons.racing import RESERVE
 
 pytestmark = pytest.mark.simulation
 

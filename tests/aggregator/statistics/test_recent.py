@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics import recent
-from ragtide_aggregator.statistics.batches import grouped
-from ragtide_aggregator.statistics.recent import RECENT_N, weighted
+from ragtide_aggregator.statistics.means import recent
+from ragtide_aggregator.statistics.means.recent import RECENT_N, weighted
+from ragtide_aggregator.statistics.tables.batches import grouped
 
 
 def loop(values: list[float]) -> float:

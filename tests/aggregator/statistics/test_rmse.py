@@ -2,7 +2,7 @@ from math import sqrt
 
 import pytest
 
-from ragtide_aggregator.statistics.rmse import aggregated_rmse, consistency_score, rmse
+from ragtide_aggregator.statistics.intervals.rmse import aggregated_rmse, consistency_score, rmse
 
 
 def test_an_rmse_is_the_root_of_a_mean_squared_error() -> None:

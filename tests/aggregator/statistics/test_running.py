@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from tests.support.cases import for_each
 
 from ragtide import confidence_sequence
-from ragtide_aggregator.statistics.moments import MomentTable
-from ragtide_aggregator.statistics.running import boundary, running_half_width, running_interval
+from ragtide_aggregator.statistics.intervals.running import boundary, running_half_width, running_interval
+from ragtide_aggregator.statistics.means.moments import MomentTable
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 

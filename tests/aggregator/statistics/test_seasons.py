@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.clustered_interval import clustered_boundary
-from ragtide_aggregator.statistics.running import running_interval
-from ragtide_aggregator.statistics.seasons import HOUR_MS, SeasonTable
+from ragtide_aggregator.statistics.drift.seasons import HOUR_MS, SeasonTable
+from ragtide_aggregator.statistics.intervals.running import running_interval
+from ragtide_aggregator.statistics.means.clustered_interval import clustered_boundary
 
 Array = np.ndarray[Any, Any]
 DAY_MS = 24 * HOUR_MS

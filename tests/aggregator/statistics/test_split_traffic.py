@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.assignment import AssignmentTable
-from ragtide_aggregator.statistics.known_features import SCALED_BY, of_numbers, of_values
-from ragtide_aggregator.statistics.split_traffic import (
+from ragtide_aggregator.statistics.comparisons.assignment import AssignmentTable
+from ragtide_aggregator.statistics.comparisons.known_features import SCALED_BY, of_numbers, of_values
+from ragtide_aggregator.statistics.comparisons.split_traffic import (
     has_share,
     is_anew,
     is_balanced,

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from tests.support.cases import for_each
 
 from ragtide import confidence_sequence, interval
-from ragtide_aggregator.statistics.betting import BettingTable
-from ragtide_aggregator.statistics.strategies import ANYTIME_VALID, OF_MOMENTS, STRATEGIES, RunningIntervals
+from ragtide_aggregator.statistics.intervals.betting import BettingTable
+from ragtide_aggregator.statistics.means.strategies import ANYTIME_VALID, OF_MOMENTS, STRATEGIES, RunningIntervals
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 STRATEGY = st.sampled_from(STRATEGIES)

@@ -3,9 +3,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtide_aggregator.statistics.comparing import difference
-from ragtide_aggregator.statistics.moments import Moments, MomentTable
-from ragtide_aggregator.statistics.two_streams import stream_difference
+from ragtide_aggregator.statistics.comparisons.comparing import difference
+from ragtide_aggregator.statistics.comparisons.two_streams import stream_difference
+from ragtide_aggregator.statistics.means.moments import Moments, MomentTable
 
 Array = np.ndarray[Any, Any]
 

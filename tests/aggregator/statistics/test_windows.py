@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from ragtide_aggregator.statistics.windows import Panes, window
+from ragtide_aggregator.statistics.tables.windows import Panes, window
 
 HOUR = 3_600_000
 

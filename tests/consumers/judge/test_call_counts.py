@@ -10,8 +10,8 @@ from tests.consumers.judge.test_money import PRICES
 from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.call_writer import CallWriter
-from ragtide_runtime.call_counts import CallCounts
-from ragtide_runtime.endpoint_calls import read_calls
+from ragtide_runtime.calls.call_counts import CallCounts
+from ragtide_runtime.calls.endpoint_calls import read_calls
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import utc_now

@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Re
 from ragtide_consumers.labelers.remote.spend_file import FileSpend
 from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
-from ragtide_runtime.endpoint_states import read_spend
+from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.settings.judge import JudgeSettings
 

@@ -11,7 +11,7 @@ from tests.consumers.judge.asking import TOWER, judge
 from ragtide import Labeler
 from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits, TokenBucket
-from ragtide_runtime.breaker import LONGEST_PAUSE_S, Breaker
+from ragtide_runtime.calls.breaker import LONGEST_PAUSE_S, Breaker
 
 pytestmark = pytest.mark.processes
 

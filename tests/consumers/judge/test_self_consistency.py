@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.judge.self_consistency import is_asked_twice, se
 from ragtide_consumers.labelers.published import published_metrics
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
-from ragtide_runtime.endpoint_states import read_spend
+from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.settings.cascade import CascadeSettings
 from ragtide_runtime.settings.judge import JudgeSettings
 from ragtide_runtime.settings.model import Settings

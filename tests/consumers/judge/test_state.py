@@ -17,7 +17,7 @@ from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
-from ragtide_runtime.endpoint_states import read_endpoint_states
+from ragtide_runtime.calls.endpoint_states import read_endpoint_states
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Health

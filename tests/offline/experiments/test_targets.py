@@ -12,7 +12,7 @@ from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_offline.experiments.measuring import measured
 from ragtide_offline.experiments.targets import CallableTarget, function_of, target_of
 from ragtide_producers.files.items import Item
-from ragtide_runtime.user_code import UnexpectedExit, limited
+from ragtide_runtime.processes.user_code import UnexpectedExit, limited
 
 
 async def test_sync_async_and_item_taking_functions_are_called_with_the_parameters() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_aggregator.statistics.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.experiments.verdict import verdict_of, verdict_text

@@ -11,7 +11,7 @@ from tests.support.traces import branch, spans
 from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
-from ragtide_runtime.price_table import price_table
+from ragtide_runtime.calls.price_table import price_table
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 

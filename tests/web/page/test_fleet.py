@@ -14,7 +14,7 @@ from ragtide_aggregator.estimates.whole_means import WholeMean, whole_means
 from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_aggregator.statistics.strategies import AUTO
+from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 from ragtide_web.page.fleet.screen import NARROW, fleet

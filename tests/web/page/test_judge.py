@@ -18,9 +18,9 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.agreement.kept import labeler_kappas
-from ragtide_runtime.call_counts import CallCounts, CallHistory
-from ragtide_runtime.endpoint_calls import count_calls
-from ragtide_runtime.endpoint_states import EndpointSpend, EndpointState, spend_periods
+from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
+from ragtide_runtime.calls.endpoint_calls import count_calls
+from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, spend_periods
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.judge import JudgeSettings

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, chosen
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-from ragtide_aggregator.statistics.strategies import AUTO, STRATEGIES
+from ragtide_aggregator.statistics.means.strategies import AUTO, STRATEGIES
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert, DeadLetter, Estimate, Workspace
 from ragtide_schemas.suggestions import unknown

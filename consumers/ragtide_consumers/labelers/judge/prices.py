@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from ragtide_runtime.price_table import CallTokens, TablePrice, price_table
+from ragtide_runtime.calls.price_table import CallTokens, TablePrice, price_table
 from ragtide_runtime.settings.judge import JudgeSettings, Price
 from ragtide_schemas.times import utc_now
 

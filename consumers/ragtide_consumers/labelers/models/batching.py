@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from ragtide_runtime.cancellation import end
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.settings.models import ModelsSettings
 
 from .session import Logits, ModelSession

@@ -9,7 +9,7 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.endpoint_states import EndpointState
+from ragtide_runtime.calls.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix, workspace_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.remote import RemoteSettings

@@ -12,11 +12,11 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from ragtide_runtime.breaker import Breaker
+from ragtide_runtime.calls.breaker import Breaker
+from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.settings.remote import RemoteSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import traced
-from ragtide_runtime.waiting import Backoff
 
 from ...metrics.scores import AbsentReason
 from .errors import EndpointMisconfigured, EndpointUnavailable, NoLabels

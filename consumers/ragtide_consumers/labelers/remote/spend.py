@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.endpoint_states import spend_periods
+from ragtide_runtime.calls.endpoint_states import spend_periods
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_runtime.settings.remote import RemoteSettings

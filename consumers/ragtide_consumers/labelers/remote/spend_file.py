@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from math import isfinite
 from pathlib import Path
 
-from ragtide_runtime.endpoint_states import spend_periods
+from ragtide_runtime.calls.endpoint_states import spend_periods
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.server.data_directory import check_private
 from ragtide_runtime.settings.remote import RemoteSettings

@@ -12,9 +12,9 @@ import structlog
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.call_counts import CallCounts
-from ragtide_runtime.cancellation import end
-from ragtide_runtime.endpoint_states import EndpointState
+from ragtide_runtime.calls.call_counts import CallCounts
+from ragtide_runtime.calls.endpoint_states import EndpointState
+from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
 from .call_writer import CallWriter

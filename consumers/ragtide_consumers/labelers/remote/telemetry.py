@@ -5,7 +5,7 @@ from copy import copy
 
 from prometheus_client import CollectorRegistry
 
-from ragtide_runtime.call_counts import CallCounts
+from ragtide_runtime.calls.call_counts import CallCounts
 from ragtide_runtime.telemetry.catalogue import JUDGE, SERVICE, EndpointMetrics
 from ragtide_runtime.telemetry.process import ProcessTelemetry
 

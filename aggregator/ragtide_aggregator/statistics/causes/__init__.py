@@ -1,0 +1,1 @@
+"""Why a mean changed: traffic or system."""

@@ -1,0 +1,1 @@
+"""Two or more sides compared: experiments, configurations, labelers. Only offline evals use it."""

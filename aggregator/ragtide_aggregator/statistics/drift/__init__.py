@@ -1,0 +1,1 @@
+"""Detectors of change, what they compare with, and how many false alarms each may use."""

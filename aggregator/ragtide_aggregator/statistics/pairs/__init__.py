@@ -1,0 +1,1 @@
+"""Pairs of a score and a better score: estimates that use both."""

@@ -1,0 +1,1 @@
+"""Columns of float64 with a row a key, and the arrays that statistics take."""

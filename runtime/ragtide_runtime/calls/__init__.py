@@ -1,0 +1,1 @@
+"""Calls of models and services: counts, states, prices, and the breaker."""
