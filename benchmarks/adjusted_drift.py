@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.tables.batches import Floats
 

@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.intervals.intervals import fixed_interval, normal_half_width
 
 from ragtide_aggregator.statistics.intervals.asymptotic import asymptotic_interval
 from ragtide_aggregator.statistics.intervals.bernstein import BernsteinTable
 from ragtide_aggregator.statistics.intervals.betting import BettingTable
+from ragtide_aggregator.statistics.intervals.intervals import fixed_interval, normal_half_width
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.tables.batches import Floats
 

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from river import drift
 
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 MEAN: Final = 0.85

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from mix_shift import CAUSES, Change, Scored, drawn, items, prefixes, truth
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide_aggregator.alerts.cause_search import LOOKS, CauseSearch, SegmentBefore, SegmentsNow
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, Stretches, stretches
 from ragtide_schemas import Alert, ChangeCause, utc_now
 

@@ -14,13 +14,13 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
-from ragtide_aggregator.statistics.intervals.intervals import fixed_interval
 from traffic.advised import Pair, delays, run_lengths
 from traffic.closings import closings
 from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
+from ragtide_aggregator.statistics.intervals.intervals import fixed_interval
 from ragtide_aggregator.statistics.tables.batches import Floats
 
 INK, SAFE, WRONG, OTHER = "#333333", "#1f77b4", "#d62728", "#9a9a9a"

@@ -33,11 +33,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide_aggregator.statistics.causes.mix_shift import INDEPENDENT, DesignEffects, split_change
 from ragtide_aggregator.statistics.causes.mix_verdict import MixVerdict, mix_verdict
 from ragtide_aggregator.statistics.causes.standardized import standardized_mean
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.means.segment_moments import SegmentMoments, Stretches, stretches
 from ragtide_aggregator.statistics.tables.batches import Floats
 

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.drift.seasons import HOUR_MS, SeasonTable
 from ragtide_aggregator.statistics.tables.batches import Floats, Rows
 

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from river import drift, stats
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_offline.replay.tables_to_columns import columns_of
 
 from .closings import closings

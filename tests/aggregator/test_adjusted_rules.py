@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from tests.support.cases import for_each
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
@@ -22,6 +21,7 @@ from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 

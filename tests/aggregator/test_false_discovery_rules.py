@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
@@ -22,6 +21,7 @@ from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.drift.evidence import BETS, LARGEST_BET, SMALLEST_BET
 from ragtide_aggregator.statistics.drift.false_discovery import RESERVE, AlarmLevel
 from ragtide_runtime.redis.keys import CheckpointField

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from tests.support.conditions import until
 from tests.support.impossible import make_impossible
 from tests.support.metric_events import adherence, beta
@@ -22,6 +21,7 @@ from ragtide_aggregator.service.halving import Halving, TakenEntries
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.state.table import StateTable
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
 from ragtide_runtime.redis.layout import Layout

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
@@ -20,6 +19,7 @@ from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.events.clusters import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_schemas import MetricEvent
 
 METRIC = "trace.adherence"

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from ragtide_aggregator.statistics.intervals.intervals import interval
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Floats, Measured
+from ragtide_aggregator.statistics.intervals.intervals import interval
 from ragtide_runtime.errors import ConfigurationError
 
 from .comparing import PredictionAgreement

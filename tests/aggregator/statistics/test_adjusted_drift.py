@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide import DriftDetector
 from ragtide_aggregator.statistics.drift.adjusted_drift import AdjustedDetector, CommonScale
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 SHARES, MEANS = np.array([0.15, 0.85]), np.array([0.5, 0.92])
 NAMES = ("de", "en")

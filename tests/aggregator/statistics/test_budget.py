@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide_aggregator.statistics.drift.budget import FORECAST, Budget
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 
 @given(st.floats(0.01, 100), st.lists(st.lists(st.integers(0, 30_000), max_size=8), min_size=1, max_size=6))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from ragtide_aggregator.statistics.drift.drift import DetectorTable
 
 from ragtide import DriftDetector, confidence_sequence
 from ragtide_aggregator.statistics.comparisons.comparing import difference
 from ragtide_aggregator.statistics.comparisons.paired import paired_difference
+from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.intervals.running import running_interval
 from ragtide_aggregator.statistics.means.clustered_interval import clustered_boundary, clustered_interval
 from ragtide_aggregator.statistics.means.clusters import ClusterTable, summed

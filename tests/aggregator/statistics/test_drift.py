@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ragtide_aggregator.statistics.drift.drift import Alarm, DetectorTable, Direction
 
 from ragtide import DriftDetector
+from ragtide_aggregator.statistics.drift.drift import Alarm, DetectorTable, Direction
 
 
 def first_alarms(values: np.ndarray[Any, Any], *, limit: float, run_length: float) -> list[Alarm | None]:

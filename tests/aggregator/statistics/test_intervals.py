@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cases import for_each
+
+from ragtide import interval
 from ragtide_aggregator.statistics.intervals.intervals import (
     finite_population_correction,
     hoeffding_half_width,
     normal_half_width,
     wilson,
 )
-from tests.support.cases import for_each
-
-from ragtide import interval
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "stats_golden" / "intervals.json").read_text())["cases"]
 EXACT = 1e-9

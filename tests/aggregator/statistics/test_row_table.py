@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.tables.row_table import ADD, LEAST, MOST, RowColumn, RowTable, add_exactly
 from ragtide_aggregator.statistics.tables import sums
+from ragtide_aggregator.statistics.tables.row_table import ADD, LEAST, MOST, RowColumn, RowTable, add_exactly
 
 pytestmark = pytest.mark.pure
 

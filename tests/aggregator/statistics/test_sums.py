@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_aggregator.statistics.tables.batches import grouped
 from ragtide_aggregator.statistics.tables import sums
+from ragtide_aggregator.statistics.tables.batches import grouped
 
 VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=40)
 CUT = Fraction(1, 2**80)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from ragtide_aggregator.statistics.intervals.intervals import interval
 from tests.offline.experiments.scores import METRIC, filled, raced, spread
 from tests.support.experiment_plans import plan
 
+from ragtide_aggregator.statistics.intervals.intervals import interval
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.projections import paired_differences, projected
 from ragtide_offline.experiments.state import ExperimentState
