@@ -225,7 +225,6 @@ class AlertSubscriber:
 
 
 def _cancellations() -> int:
-    """Return how often the cancellation of this task was requested."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 

@@ -93,7 +93,6 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
 
 
 def _spare(rule: AlertRule, there: Iterable[str]) -> bool:
-    """Return whether it is a default rule, so that nobody asked for it, and another default rule can fire."""
     return rule in DEFAULT_RULES and any(default.metric in there for default in DEFAULT_RULES)
 
 

@@ -140,7 +140,6 @@ def _rules_watch(settings: Settings, process: ProcessTelemetry) -> RulesWatch:
 
 
 def _warn_of_rules(settings: Settings) -> None:
-    """Log a warning for each valid alert rule that can never fire."""
     for finding in rule_findings(settings.alerts, settings):
         if finding.level == "warning":
             log.warning("an alert rule never fires", rule=finding.rule, detail=finding.message)

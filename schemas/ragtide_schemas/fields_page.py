@@ -198,7 +198,6 @@ def _table(model: type[WireModel]) -> str:
 
 
 def _default(value: Any) -> str:
-    """Return the default of a field, if it is worth a word: a number, a truth value or a text."""
     value = getattr(value, "value", value)
     return f", default `{value}`" if isinstance(value, (bool, int, float, str)) and value != "" else ""
 

@@ -46,7 +46,6 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
 
 
 def _alike(one: str, other: str) -> int:
-    """Return the number of equal letters at both ends, less the difference in length."""
     ends = ((one, other), (one[::-1], other[::-1]))
     return sum(sum(takewhile(bool, map(eq, *pair))) for pair in ends) - abs(len(one) - len(other))
 

@@ -159,5 +159,4 @@ def _peer(text: str) -> str:
 
 
 def _headers(metadata: Any) -> Mapping[str, str]:
-    """Return the metadata of a call that are texts, by their names."""
     return {str(name): value for name, value in metadata or () if isinstance(value, str)}

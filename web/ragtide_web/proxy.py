@@ -137,7 +137,6 @@ def _without(prefix: str, scope: Scope) -> dict[str, object]:
 
 
 def _local(location: str) -> str:
-    """Return a place without a site: all places are of this service, and only a browser knows its address."""
     found = urlsplit(location)
     return found._replace(scheme="", netloc="").geturl()
 

@@ -192,7 +192,6 @@ async def serve_http(
 
 
 async def _checked(shown: Deployment, description: str, redis: Redis, _: Deployment) -> list[Finding]:
-    """Return the findings of all checks, problems first, without those that load the labeler."""
     found = await examine(redis, shown.settings, description, check_labeler=False)
     return sorted(found, key=lambda one: LEVELS.index(one.level))
 

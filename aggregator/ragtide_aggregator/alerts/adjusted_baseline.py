@@ -165,7 +165,6 @@ class AdjustedBaseline:
         return True
 
     def _has_limit(self, ends: tuple[float, float]) -> bool:
-        """Return whether a mean can be beyond a limit of a baseline with these ends."""
         return any(
             self.limits(way, np.array([ends[0] if way == "fall" else ends[1]]), watching=True)[0] != WAITS
             for way in self._movements

@@ -192,7 +192,6 @@ def _by_row(rows: Rows) -> dict[int, Rows]:
 
 
 def _scales(state: RuleState, number: int, positions: Rows) -> Floats:
-    """Return the lowest and the highest limit of a detector of a state that are known before values."""
     baseline = state.adjusted
     assert baseline is not None  # noqa: S101 - for the type checker: only rules with baselines by segment value
     return baseline.scales(state.detectors[number].movement, positions, watching=state.looks_for_change)

@@ -133,7 +133,6 @@ class Learner:
 
 
 def _away(values: LearnedValues, center: float) -> float:
-    """Return the mean squared distance of values from a centre."""
     if values.size == 1:
         return (values.mean - center) ** 2
     return max(values.mean_square - 2 * center * values.mean + center**2, 0.0)

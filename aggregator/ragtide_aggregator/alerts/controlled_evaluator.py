@@ -203,5 +203,4 @@ class ControlledEvaluator(RuleEvaluator):
 
 
 def _between(learned: dict[RuleState, int], first: int, last: int, state: RuleState) -> tuple[int, int]:
-    """Return the positions between which a rule takes values: after the first, and after it learned its baseline."""
     return max(learned.get(state, -1), first), last

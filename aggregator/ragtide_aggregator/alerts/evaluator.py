@@ -378,5 +378,4 @@ class RuleEvaluator:
 def _between(
     after: dict[RuleState, int], until: dict[RuleState, int], start: int, last: int
 ) -> Callable[[RuleState], tuple[int, int]]:
-    """Return the positions between which a rule takes values, by the rule."""
     return lambda state: (after.get(state, start), until.get(state, last))

@@ -93,7 +93,6 @@ class GradedItems:
 
     @property
     def _waited(self) -> int:
-        """Number of items from before the batch."""
         return 0 if self._first is None else 1
 
     @property

@@ -82,12 +82,10 @@ class KappaState:
 
     @property
     def _limit(self) -> float:
-        """The kappa below which the rule may fire."""
         return self._reference - self.rule.min_effect
 
     @property
     def _compared(self) -> float:
-        """The kappa with which the detector compares now."""
         if self._phase != "firing":
             return self._limit
         # Below 1, so that kappa can lie above it.

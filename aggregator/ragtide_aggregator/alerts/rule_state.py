@@ -224,7 +224,6 @@ class RuleState:
                     self._table.move_limit(detector.row, limit)
 
     def _with_baseline(self, baseline: Baseline) -> list[RuleDetector]:
-        """Return the detectors for a baseline."""
         if baseline.center is None:
             return self.detectors
         spread = self._spread(baseline.center)
@@ -234,7 +233,6 @@ class RuleState:
         ]
 
     def _reference(self, movement: Movement, statistic: Statistic, baseline: Baseline) -> float:
-        """Return the lenient end of the baseline: the end that the movement must pass."""
         ends = baseline.mean if statistic.name != "spread" or baseline.spread is None else baseline.spread
         return ends[0] if movement == "fall" else ends[1]
 
@@ -271,7 +269,6 @@ class RuleState:
                 self._table.configure(detector.row, limit=limit, direction=detector.movement, run_length=run_length)
 
     def _recovered(self, detector: RuleDetector, limit: float) -> float:
-        """Return the limit beyond which a detector's statistic is normal again."""
         back = self.rule.hysteresis if detector.movement == "fall" else -self.rule.hysteresis
         moved = detector.statistic.moved(limit, back)
         # The limit stays inside the range, so that a mean can lie beyond it.

@@ -25,7 +25,6 @@ class Statistic:
 
     @property
     def _reach(self) -> float:
-        """Largest possible squared distance from the centre."""
         return max(self.center, 1 - self.center) ** 2
 
     def transformed(self, values: Floats, mean_squares: Floats | None = None) -> Floats:

@@ -15,6 +15,5 @@ def watches(rules: Iterable[AlertRule], keys: Iterable[EstimateKey]) -> int:
 
 
 def _detectors(rule: AlertRule, key: EstimateKey) -> int:
-    """Return the number of detectors of a rule: one for each direction of each statistic."""
     movements = rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
     return len(movements) * (2 if rule.kind == "distribution" else 1)

@@ -80,7 +80,6 @@ def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
 
 
 def _range_of_error(width: float) -> dict[str, Any]:
-    """Return the fields of an RMSE that follow from the width of its metric's range."""
     return {"lowest": 0.0, "highest": width, "direction": Direction.LOWER, "kind": Kind.ALGEBRAIC}
 
 

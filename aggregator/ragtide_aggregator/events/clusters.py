@@ -79,6 +79,5 @@ def segment_cluster(segments: Mapping[str, str], by: str) -> tuple[str, str] | N
 
 @lru_cache(maxsize=100_000)
 def _code(field: str, name: str) -> int:
-    """Return a number above 0 that every process computes alike."""
     digest = blake2b(f"{field}\0{name}".encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1 | 1

@@ -136,7 +136,6 @@ def extracted(columns: EventColumns) -> ExtractedColumns:
 
 
 def _scaled(scores: Floats, lower: float, upper: float) -> tuple[NDArray[np.bool_], Floats, NDArray[np.bool_]]:
-    """Return whether each event has a score, the scaled scores, and whether each score is outside its range."""
     there = ~np.isnan(scores)
     return there, np.minimum((scores - lower) / (upper - lower), 1.0), there & ~((lower <= scores) & (scores <= upper))
 

@@ -60,6 +60,5 @@ async def drop_other_history(redis: Redis, streams: Streams) -> None:
 
 
 async def _lists(redis: Redis, pattern: str) -> set[str]:
-    """Return the ends of the names of all lists with a pattern, which ends with `*`."""
     beginning = len(pattern) - 1
     return {name.decode()[beginning:] async for name in redis.scan_iter(match=pattern, count=AT_ONCE)}

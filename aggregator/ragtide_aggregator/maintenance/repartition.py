@@ -240,7 +240,6 @@ class Repartition:
 
 
 def _partitions_of(field: str, new: Layout) -> list[Streams]:
-    """Return the new partitions of the pipeline of a field of a checkpoint."""
     if not field.startswith(CheckpointField.ESTIMATE):
         return []
     return new.all_of(cast("str", pipeline_of(field, b"")))

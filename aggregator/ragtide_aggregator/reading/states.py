@@ -152,7 +152,6 @@ class PartitionStates:
             await self._load_selected(streams, await self._list(streams, None, length, self._select))
 
     def _is_due(self, known: _Loaded, length: int) -> bool:
-        """Return whether the names of the fields are to be listed again."""
         pause_s = SOON_S if known.length != length else LISTED_S
         return self._clock() - known.listed_at >= max(pause_s, LISTING_PART * known.listing_s)
 

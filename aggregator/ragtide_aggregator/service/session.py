@@ -240,11 +240,9 @@ class PartitionSession:
 
     @property
     def _dirty(self) -> bool:
-        """Whether entries or alerts wait for a commit."""
         return self._applier.uncommitted.any or self._applier.state.book.changed
 
     def _uncommitted(self, stop: "SessionStop") -> bool:
-        """Return whether a commit has anything to write; the last commits write all owed estimates."""
         return self._writer.estimates.is_due(monotonic(), last=stop.is_set()) or self._dirty
 
     async def _take(self, wait_s: float) -> bool:

@@ -127,11 +127,9 @@ def _sampled(probability: Floats, values: Floats, starts: Rows) -> SampledCluste
 
 
 def _sums(values: Floats, starts: Rows) -> Floats:
-    """Return the sum of each stretch of values, exact but for one rounding."""
     return sums.as_floats(sums.carried(np.add.reduceat(sums.limbs(values), starts, axis=1)))
 
 
 def _names(ids: Sequence[str], event_of: Rows, extreme: np.ndarray, starts: Rows) -> list[str]:
-    """Return the interaction of the first extreme value of each stretch of values."""
     places = np.where(extreme, np.arange(extreme.size), extreme.size)
     return [ids[event] for event in event_of[np.minimum.reduceat(places, starts)].tolist()]

@@ -152,7 +152,6 @@ class PairRows:
         return {self.keys[row].encode(): self._to_bytes(row) for row in sorted(changed)}
 
     def _to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes; those of closed clusters follow where there are clusters."""
         data = self._table.to_bytes(row)
         return data + self._closed.to_bytes(row) if row in self._clustered else data
 

@@ -252,5 +252,4 @@ class PaneRows:
 
 
 def _tells_clusters(data: bytes) -> bool:
-    """Return whether the bytes of a pane have sums over clusters."""
     return len(data) - _PLAIN.itemsize not in (0, SamplingWeights.SIZE)

@@ -270,12 +270,10 @@ class AggregatorState:
         return builder.rejected
 
     def _begin(self, time_ms: int) -> None:
-        """Begin the periods of rules that begin at a time, after all values before it are added."""
         if self._table.rules.interrupts(time_ms):
             self._table.changed.update(self._table.rules.begin(time_ms))
 
     def _apply_queue(self) -> None:
-        """Apply the events in the queue."""
         if not self._queue:
             return
         queue, self._queue = self._queue, EventQueue()

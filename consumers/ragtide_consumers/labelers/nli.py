@@ -156,7 +156,6 @@ class NliLabeler:
 
 
 def _premises(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pieces of texts that are short enough for a premise, with keys that begin with the text's number."""
     return pieces([(str(number), text) for number, text in enumerate(texts) if text.strip()], PREMISE_TOKENS)
 
 

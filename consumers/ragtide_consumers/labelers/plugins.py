@@ -44,7 +44,6 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
 
 
 def _metric(name: str) -> Any:
-    """Return one of ragtide's optional metrics by its name, or the value of `module:attribute`."""
     optional = optional_metrics()
     return optional[name] if name in optional else attribute(name)
 

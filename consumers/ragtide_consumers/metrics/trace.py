@@ -79,7 +79,6 @@ def without_relevance(found: MetricScores, reason: AbsentReason) -> MetricScores
 
 
 def _metrics_without_labels(labels: SentenceLabels) -> frozenset[str]:
-    """Return the metrics that need a list of keys that the labeler did not give; a missing list is not empty."""
     missing = {"context_relevance", "completeness"} if labels.relevant is None else set()
     return frozenset(missing | ({"context_utilization", "completeness"} if labels.utilized is None else set()))
 

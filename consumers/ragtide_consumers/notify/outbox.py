@@ -170,7 +170,6 @@ class NotificationOutbox:
         return found
 
     def _not_before_ms(self, name: str) -> int:
-        """Return the time before which a destination is not called."""
         return max(self._states[name].not_before_ms, self._paused_until.get(name, 0))
 
     def _summary_of(self, name: str, now_ms: int) -> DueMessage | None:

@@ -616,7 +616,6 @@ def _part_of_refusal(text: str, asked: frozenset[str]) -> bool | None:
 
 
 def _may_refuse(words: list[str], text: str) -> bool:
-    """Return whether a text has a negation, without which no phrase of a refusal is."""
     return not _NEGATIVE.isdisjoint(words) or any(part in text for part in _NEGATIVE_PARTS)
 
 

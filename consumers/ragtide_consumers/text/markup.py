@@ -544,7 +544,6 @@ def _is_separator(line: str) -> bool:
 
 
 def _is_row(body: str, line: str, following: str, lines: _BlockReader) -> bool:
-    """Return whether a line is a row of a table."""
     if body[0] in _CELLS or body[-1] in _CELLS or " | " in body or "│" in body:
         return True
     if "|" in body and (lines.rows or "|" in following):

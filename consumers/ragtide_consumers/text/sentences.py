@@ -224,7 +224,6 @@ def cut(interaction: RagInteraction) -> CutInteraction:
 
 
 def _context(question: str, documents: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the texts that tell the language of a response without evidence of its own."""
     yield question
     for sentences in documents[:3]:
         yield " ".join(sentences[:_FIRST_SENTENCES])
@@ -328,7 +327,6 @@ def _located(text: str, language: str | None, *, answer: bool = False, context: 
 
 
 def _beginning(text: str) -> str:
-    """Return the beginning of a text without marks."""
     beginning = text[:_BEGINNING_CHARS]
     return masked(beginning) if has_form(beginning) else beginning
 
@@ -454,7 +452,6 @@ class _SentenceReader:
         return found
 
     def _places(self, line: str, block: Block) -> list[tuple[int, int]]:
-        """Return the places of the sentences of a line."""
         pieces = list(_segments(self.language or "en", line))
         if self.language is None and any(map(_may_go_on, pieces[:-1])) and self._recognized() != "en":
             pieces = list(_segments(self._recognized(), line))

@@ -145,7 +145,6 @@ class LabelWorker:
         self._claims.add(self._streams, self._entry_ids, self.heartbeats["claims"])
 
     def _entry_ids(self) -> list[str]:
-        """Return the entries in work. Any thread may call it, because the interpreter makes each copy in one step."""
         return [*list(self._working), *list(self._waiting)]
 
     @property
@@ -372,7 +371,6 @@ class LabelWorker:
                 await asyncio.sleep(self._pause_s)
 
     def _sample_tries(self, most: int) -> int:
-        """Return how many of the entries that wait for the labeler of a sample may be tried now."""
         if self._sample_due is None:
             return most
         # Its calls may time out, and a labeler that was away must not be asked by all at once.

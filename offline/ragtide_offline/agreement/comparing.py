@@ -125,5 +125,4 @@ def _with_pipelines(reference: ReferenceScores, predictions: Predictions) -> Ref
 
 
 def _column(scores: Mapping[Key, Mapping[str, float]], keys: list[Key], metric: str) -> Floats:
-    """Return a metric's scores in the order of keys, NaN where it has none."""
     return np.array([scores[key].get(metric, np.nan) for key in keys], dtype=np.float64)

@@ -67,7 +67,6 @@ class _Asked:
 
 
 def _chosen(row: Row, share: float) -> bool:
-    """Return whether a hash of its id chooses a row."""
     name = row.interaction.interaction_id if row.interaction is not None else ""
     return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") < share * 2**32
 

@@ -279,7 +279,6 @@ _ENGLISH: Final = "en"
 
 
 def _language(interaction: RagInteraction) -> str:
-    """Return the language of the response; English stands for those without texts of their own."""
     found = language_of(interaction.response, context=[interaction.question])
     return found if found in _REFUSALS else _ENGLISH
 

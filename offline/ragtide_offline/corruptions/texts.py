@@ -14,7 +14,6 @@ from ragtide_consumers.text.answers import without_sources
 
 
 def _group(text: str) -> tuple[str, ...]:
-    """Return words that can stand for each other."""
     return tuple(text.split())
 
 

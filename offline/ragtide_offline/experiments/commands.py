@@ -95,7 +95,6 @@ async def _entries_after(redis: Redis, streams: Streams, seen: str) -> AsyncIter
 
 
 def _named(command: Command, state: ExperimentState) -> Command:
-    """Return a command with the name of its config."""
     if command.config is None or command.config in state.configs:
         return command
     numbers = {f"#{one.index}": name for name, one in state.configs.items()}

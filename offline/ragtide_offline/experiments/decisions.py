@@ -75,5 +75,4 @@ def _stops_of_failing(state: ExperimentState) -> Iterator[Command]:
 
 
 def _resumed(status: ConfigStatus) -> Command | None:
-    """Return the command that resumed a config; only failures after it count."""
     return status.last if status.last is not None and status.last.op == "resume" else None

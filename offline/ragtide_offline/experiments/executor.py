@@ -185,7 +185,6 @@ def _twins(state: ExperimentState, status: ConfigStatus) -> Iterator[str]:
 
 
 def _answered(state: ExperimentState, name: str, index: int) -> bool:
-    """Return whether a config was called on an item and has an answer."""
     result = state.results.by_config[name].get(index)
     execution = None if result is None else result.execution
     return execution is not None and execution.failure is None and execution.copied_from is None

@@ -41,7 +41,6 @@ def baseline_gaps(
 
 
 def _scores(events: Iterable[MetricEvent]) -> dict[str, dict[str | None, Scores]]:
-    """Return the scores by pipeline and run."""
     found: dict[str, dict[str | None, Scores]] = {}
     for event in events:
         found.setdefault(event.pipeline, {}).setdefault(event.run, Scores()).add(event)

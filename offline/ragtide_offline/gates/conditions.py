@@ -122,7 +122,6 @@ def asks_for_difference(name: str, known: Collection[str]) -> bool:
 
 
 def _is_known(metric: str, known: Collection[str]) -> bool:
-    """Return whether a metric is known; the error of a known metric is."""
     return metric in known or metric.removeprefix("rmse.") in known
 
 

@@ -79,7 +79,6 @@ def markdown_summary(result: GateResult, title: str) -> str:
 
 
 def _shown(one: ConditionOutcome) -> list[ScopeOutcome]:
-    """Return the first outcomes of a condition: failures, then undecided, then passes."""
     order = [GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED]
     return sorted(one.scopes, key=lambda found: order.index(found.outcome))[:SHOWN]
 

@@ -190,7 +190,6 @@ class MetricsReplay:
 
     @property
     def _searching(self) -> bool:
-        """Whether the replay searches for an entry that a state cannot take."""
         return any(halving.part is not None for halving in self._halvings.values())
 
     async def _one_by_one(self, ownership: Ownership, show: Show, *, while_searching: bool = False) -> bool:
@@ -225,7 +224,6 @@ class MetricsReplay:
             self._due = monotonic() + self._commit_s
 
     def _entries(self) -> Iterator[RecordedEntry]:
-        """Yield the remaining entries of all partitions by entry id."""
         partitions = [self._reader.in_time(partition, part.at) for partition, part in self._parts.items()]
         return heapq.merge(*partitions, key=lambda entry: entry.order)
 

@@ -145,13 +145,11 @@ def _numbers(array: Any) -> NDArray[Any]:
 
 
 def _codes(array: Any) -> Codes:
-    """Return equal codes for equal texts, and 0 for a missing text."""
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     return _numbers(pc.fill_null(encoded.indices.cast(pa.int64()), -1)) + 1
 
 
 def _some(table: Any, name: str) -> Codes:
-    """Return 1 for lists that are not empty, and 0 for others."""
     lengths = pc.list_value_length(_column(table, name, pa.list_(pa.string())))
     return np.asarray(_numbers(pc.fill_null(lengths, 0)) > 0, dtype=np.int64)
 
@@ -161,7 +159,6 @@ def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
 
 
 def _milliseconds(microseconds: NDArray[np.int64]) -> Times:
-    """Return whole milliseconds, rounded as in `to_milliseconds`, which computes with seconds."""
     return (microseconds / 1e6 * 1000).astype(np.int64)
 
 

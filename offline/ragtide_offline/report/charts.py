@@ -190,7 +190,6 @@ def curve_chart(board: Board, curves: Sequence[Curve]) -> CurveChart | None:
 
 
 def _labels(points: Sequence[tuple[float, float]], numbers: Sequence[int]) -> list[LabelPlace | None]:
-    """Return the places of the numbers of configs."""
     return place_labels(points, [LabelSize(_CHARACTER * len(f"#{number}"), _LINE) for number in numbers], _INSIDE)
 
 

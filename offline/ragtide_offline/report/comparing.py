@@ -235,7 +235,6 @@ def _metrics(first: ExperimentState, second: ExperimentState) -> tuple[list[str]
 
 
 def _later(mine: Mapping[str, _ItemScore], theirs: Mapping[str, _ItemScore], item_id: str) -> int:
-    """Return the position at which the later of the two had an item."""
     return max(mine[item_id].position, theirs[item_id].position)
 
 

@@ -65,7 +65,6 @@ def meaning(report: RunComparison) -> str:
 
 
 def _things(report: RunComparison) -> str:
-    """Return the word for the scored objects."""
     return "questions" if report.first.kind == "experiment" else "interactions"
 
 

@@ -193,7 +193,6 @@ def facts(report: ExperimentReport, verdict: ExperimentVerdict) -> list[tuple[st
 
 
 def _common(row: BoardRow, report: ExperimentReport) -> int | None:
-    """Return the number of questions of a row's difference; None if no pair of the report has it."""
     pairs = report.pairs.pairs if report.pairs is not None else ()
     return next((pair.n for pair in pairs if {pair.first, pair.second} == {row.name, row.against}), None)
 

@@ -232,7 +232,6 @@ def _minute(time_ms: int) -> str:
 
 
 def _since(state: AggregatorState, key: EstimateKey, since_ms: int, pane_ms: int) -> View:
-    """Return the view of all panes from a time on."""
     end_ms = (state.newest_ms(key) // pane_ms + 1) * pane_ms
     return View(state, span=WindowSpan(since_ms, max(end_ms, since_ms), since_ms))
 

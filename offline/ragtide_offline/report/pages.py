@@ -66,7 +66,6 @@ def page(template: str, layout: Format, content: Mapping[str, Any]) -> str:
 
 
 def _fit_for_a_terminal(value: Any) -> Any:
-    """Escape control characters: they steer a terminal, and hide text in a browser."""
     # The markup that a macro returns is escaped already.
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 

@@ -168,7 +168,6 @@ def _rows(source: Rows, options: FileOptions) -> Iterator[Row]:
 
 
 def _check_level(confidence: object) -> None:
-    """Raise ConfigurationError unless a level of intervals is None or between 0 and 1."""
     if confidence is not None and not (isinstance(confidence, int | float) and 0 < confidence < 1):
         raise ConfigurationError(f"the confidence is {confidence!r}: give a number between 0 and 1, such as 0.95")
 

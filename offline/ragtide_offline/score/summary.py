@@ -87,7 +87,6 @@ class Summary:
         return html_table(columns, rows, caption=caption)
 
     def _telling(self, names: Iterable[str]) -> list[str]:
-        """Return the fields that differ between estimates."""
         return [name for name in names if len({getattr(estimate, name) for estimate in self.estimates}) > 1]
 
     def as_dict(self) -> dict[str, Any]:

@@ -100,5 +100,4 @@ def _label_fields(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _texts(keyed: list[Any]) -> list[Any]:
-    """Return the texts of `[key, text]` pairs."""
     return [pair[1] if isinstance(pair, list) and len(pair) == 2 else pair for pair in keyed]

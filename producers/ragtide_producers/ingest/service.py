@@ -196,7 +196,6 @@ class Decided:
 
 
 def _decided_before(trace: StoredTrace, now_ms: int) -> Decided:
-    """Return the decision that another process did not finish; then the trace is read again."""
     interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
     return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, interactions)
 
@@ -207,7 +206,6 @@ def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:
 
 
 def _letters(found: Assembly) -> list[Mapped]:
-    """Return the refused interactions that become dead letters; traces without content are only counted."""
     return [mapped for mapped in found.refused if mapped.refusal is not Refusal.NO_CONTENT]
 
 

@@ -129,7 +129,6 @@ class FeedbackRoute:
 
 
 def _size(interaction: RagInteraction) -> int:
-    """Return an estimate of the bytes of an interaction."""
     texts = len(interaction.question) + len(interaction.response) + len(interaction.reference_answer or "")
     texts += sum(len(turn.question) + len(turn.response) for turn in interaction.history or ())
     return ITEM_BYTES + texts + sum(len(document.text) for document in interaction.documents)

@@ -280,7 +280,6 @@ def _document(item: Any) -> Found | None:
 
 
 def _known(item: Mapping[str, Any]) -> bool:
-    """Whether a mapping without a text is a document all the same: `{"id": "a", "score": 0.4}`, as GenAI has it."""
     keys = item.keys() - {*IDS, *SCORES, CLASS, "metadata", "type"}
     return not keys and any(key in item for key in SCORES)
 

@@ -316,7 +316,6 @@ def _missing(text: str) -> None:
 
 
 def _unquoted(token: str) -> str:
-    """Return the text between quotes; an unknown escape stays as it is, as in Python."""
     quote = min(token.find(mark) for mark in "'\"" if mark in token)
     return _ESCAPE.sub(_unescaped, token[quote + 1 : -1])
 

@@ -96,7 +96,6 @@ def _inside(value: Any) -> Iterator[Any]:
 
 
 def _clean(text: str) -> str | None:
-    """Return a text, or None if it is blank or the `repr` of an object."""
     stripped = text.strip()
     return stripped if stripped and not is_opaque(stripped) else None
 

@@ -98,7 +98,6 @@ def _nearest(tree: Tree, chosen: Collection[Node]) -> dict[Node, Node | None]:
 def _anchors(
     tree: Tree, retrievals: Sequence[Node], explicit: set[Node], latest: Mapping[Node, int]
 ) -> dict[Node, list[Node]]:
-    """Return the retrievals by their anchors."""
     anchors: dict[Node, list[Node]] = {node: [] for node in tree.nodes if node in explicit}
     named = _nearest(tree, explicit)
     waiting = set(retrievals)
@@ -122,7 +121,6 @@ def _anchors(
 
 
 def _ends_there(reading: SpanReading, anchor: Node | None) -> bool:
-    """Whether a span that retrieves and answers is an interaction of its own: nothing after it answers."""
     return reading.is_final if reading.role == "llm" else anchor is None and reading.answers_itself
 
 
@@ -163,7 +161,6 @@ def retrievals_of(tree: Tree) -> list[Node]:
 
 
 def _none_in(places: Sequence[int], node: Node) -> bool:
-    """Whether none of the places, which rise, is at or below a node."""
     return bisect_left(places, node.first) == bisect_right(places, node.last)
 
 
@@ -267,7 +264,6 @@ def _answered_by(retrievals: Sequence[Node]) -> bool:
 
 
 def _telling(tree: Tree) -> dict[Node, Node | None]:
-    """Return for each node the nearest at or above it that has a question and an answer."""
     return _nearest(tree, {node for node in tree.nodes if _tells_both(node)})
 
 

@@ -81,7 +81,6 @@ def _spans_in(group: SpanGroup) -> list[SpanReading]:
 
 
 def _probability(readings: Sequence[SpanReading]) -> float | None:
-    """Return the probability with which all these spans were kept: the lowest, because one random number decides."""
     told = (sampling_probability(span.span.trace_state) for span in readings)
     return min((probability for probability in told if probability is not None), default=None)
 

@@ -103,7 +103,6 @@ class SpanReading:
 
     @property
     def _writes(self) -> bool:
-        """Whether the operation of a vector store stores or deletes documents."""
         operation = first(self._attributes, OPERATIONS)
         return isinstance(operation, str) and operation.lower() in WRITING_OPERATIONS
 
@@ -189,7 +188,6 @@ class SpanReading:
 
     @property
     def _found_none(self) -> bool:
-        """Whether a number of found documents is 0, or a dialect says so by the absence of documents."""
         return any(self._attributes.get(name) == 0 for name in COLUMNS["found"]) or self.is_silent
 
     @property
@@ -246,7 +244,6 @@ class SpanReading:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The name of the span, and that of its tool."""
         tools = (str(self._attributes[key]) for key in COLUMNS["tool_name"] if key in self._attributes)
         return (self.span.name, *tools)
 
@@ -482,7 +479,6 @@ class SpanReading:
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Any]]:
-        """The attributes with flattened names and those of ragtide, by the beginnings of their names."""
         return PREFIXES.grouped(self._attributes)
 
     def _flattened(self, which: str) -> Flattened:
@@ -501,7 +497,6 @@ _REPLIES: Final = tuple(
 
 
 def _fields(event: SpanEvent) -> dict[str, Any]:
-    """Return the fields of a found document in an event: its attributes without the name of the event."""
     return {key: _spelled(value) for key, value in under(event.attributes, f"{event.name}.").items()}
 
 

@@ -137,7 +137,6 @@ def _default(option: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return a text for a cell of a table in Markdown."""
     return text.replace("|", "\\|").replace("[[alerts]]", "`[[alerts]]`")
 
 

@@ -165,7 +165,6 @@ def compare(
 
 
 def _names(first: str, second: str | None, workspaces: Sequence[str], labelers: Sequence[str]) -> tuple[str, str]:
-    """Return the names of the two sides."""
     if labelers:
         return labelers[0], labelers[1]
     if len(workspaces) == 2:

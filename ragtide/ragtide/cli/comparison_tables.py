@@ -47,7 +47,6 @@ def _name(one: Compared) -> str:
 
 
 def _counts(one: Compared) -> str:
-    """Return n of both pipelines, or once if it is the same."""
     return " and ".join(f"{n:,}" for n in dict.fromkeys(one.n))
 
 

@@ -101,7 +101,6 @@ def _command(name: str, declaration: Mapping[str, Any]) -> Any:
 
 
 def _function(declaration: Mapping[str, Any]) -> Callable[..., None]:
-    """Return a function with the parameters of a declaration."""
 
     def does_nothing(**_: Any) -> None:
         pass
@@ -162,7 +161,6 @@ def _parameters_of(function: Callable[..., Any]) -> Iterator[dict[str, Any]]:
 
 
 def _parameter_of(name: str, kind: Any, default: Any, info: OptionInfo | ArgumentInfo) -> dict[str, Any]:
-    """Return the declaration of a parameter."""
     found = {"name": name, "kind": "argument" if isinstance(info, ArgumentInfo) else "option", **_type_of(kind)}
     # Typer keeps the first name of an option as its default.
     names = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]

@@ -57,7 +57,6 @@ Config = Annotated[str, typer.Argument(help="Name of the config, or its number s
 
 
 def _option(model: type[BaseModel], field: str, *names: str) -> Any:
-    """Return an option whose help is the description of a model's field."""
     return typer.Option(*names, help=model.model_fields[field].description)
 
 

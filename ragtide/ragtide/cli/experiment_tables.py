@@ -157,7 +157,6 @@ def _notes(board: Board) -> list[Text]:
 
 
 def _outlook(board: Board) -> str:
-    """Return a sentence about the leader on other items."""
     if board.outlook is None or board.leader is None:
         return ""
     ends = interval_text((board.outlook.lower, board.outlook.upper))
@@ -165,7 +164,6 @@ def _outlook(board: Board) -> str:
 
 
 def _stop(row: BoardRow, numbers: Mapping[str, int]) -> str:
-    """Return why a config was stopped."""
     leader = numbers.get(row.against or "")
     if row.stopped_by == RACE and row.behind is not None and leader is not None:
         return f"#{row.number} stopped after {row.n_items:,} items: #{leader} leads by {abs(row.behind.estimate):.3f}"

@@ -179,7 +179,6 @@ def _reasons(estimate: Estimate) -> set[str]:
 
 
 def _by_reason(found: Sequence[Estimate]) -> str:
-    """Return names with their reasons. A metric that is computed from an absent metric shares its reason."""
     causes = {reason for one in found for reason in one.absent} - {CONSEQUENCE} or {CONSEQUENCE}
     if len(causes) == 1:
         return f"{', '.join(short_name(one.metric_name) for one in found)}: {causes.pop()}"

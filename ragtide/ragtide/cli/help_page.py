@@ -48,7 +48,6 @@ def help_page(command: Any, context: Any, groups: Mapping[str, Rows] | None = No
 
 
 def _width(groups: Mapping[str, Rows], title: str) -> int:
-    """Return the width of a section's names: the same for all sections of commands."""
     return max(len(name) for rows in groups.values() for name, _ in rows) if title in groups else 0
 
 

@@ -82,7 +82,6 @@ def _kept(scored: ScoredFile) -> str:
 
 
 def _partial(scored: ScoredFile) -> str:
-    """Return the heading of the summary after Ctrl-C."""
     return f"Partial summary of {scored.options.source}: {_counted(scored)}; the other rows were not scored."
 
 

@@ -106,7 +106,6 @@ def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
 
 
 def _intervals(rows: Sequence[Estimate]) -> list[str]:
-    """Return intervals with aligned ends."""
     ends = [[number_text(end) for end in ends_of(one)] for one in rows]
     words = [EXACT if one.exact else TOO_WIDE if too_wide(one) else "" for one in rows]
     shown = [two for two, word in zip(ends, words, strict=True) if not word]
@@ -149,12 +148,10 @@ def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
 
 
 def _counts(rows: Sequence[Estimate]) -> list[str]:
-    """Return n, with the number of independent interactions that would be as precise where clusters say it."""
     return [f"{one.n:,}{_effective(one)}" for one in rows]
 
 
 def _effective(one: Estimate) -> str:
-    """Return the effective n in brackets; an exact mean has no precision to compare."""
     return "" if one.n_effective is None or one.exact else f" ({one.n_effective:,.0f})"
 
 
@@ -184,7 +181,6 @@ def _band_column(rows: Sequence[Estimate]) -> list[Column]:
 
 
 def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:
-    """Return each band with the rule of its metric."""
     return [
         Text.assemble(band, "; " if band.plain and rule else "", (rule, "bright_black"))
         for band, rule in zip(bands, rules, strict=True)

@@ -101,7 +101,6 @@ async def _aggregators(redis: Redis, settings: Settings) -> list[Finding]:
 
 
 def _time_ms(time: Any) -> int:
-    """Return Redis's clock in milliseconds. Each server of a cluster answers; the latest time is taken."""
     times = list(time.values()) if isinstance(time, dict) else [time]
     return max(int(seconds) * 1000 for seconds, _ in times)
 

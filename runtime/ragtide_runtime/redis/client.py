@@ -226,7 +226,6 @@ class _AsyncLeaving(_Aging):
 
 
 def _leaving(connection: Any) -> type:
-    """Return a class of connections of redis-py, blocking or asynchronous, for one client that leaves its server."""
     mixin = _AsyncLeaving if iscoroutinefunction(connection.read_response) else _Leaving
     return type(f"Leaving{connection.__name__}", (mixin, connection), {"left_at": 0.0})
 
@@ -235,7 +234,6 @@ R = TypeVar("R", Retry, AsyncRetry)
 
 
 def _once_more(retry: type[R]) -> R:
-    """Return the retry of a command that its server refused, over a connection opened anew, and of no other failure."""
     return retry(NoBackoff(), 1, supported_errors=(ServerLeftError,))
 
 
@@ -320,7 +318,6 @@ def _failures_of_clusters() -> Iterator[None]:
 
 
 def _raised_by_asyncio(error: TypeError) -> bool:
-    """Return whether a transport of asyncio raised the error; since Python 3.13 a closed transport does."""
     return Path(traceback.extract_tb(error.__traceback__)[-1].filename).parent == Path(asyncio.__file__).parent
 
 

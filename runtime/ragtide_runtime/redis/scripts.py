@@ -244,5 +244,4 @@ def _put(replies: list[Any], places: Sequence[int], found: Sequence[Any]) -> Non
 
 
 def _texts(calls: Sequence[ScriptCall[R]], replies: Sequence[Any]) -> set[str]:
-    """Return the scripts that Redis did not have."""
     return {call.lua.text for call, reply in zip(calls, replies, strict=True) if isinstance(reply, NoScriptError)}

@@ -47,6 +47,5 @@ def _names(dotted: str) -> tuple[str, ...]:
 
 
 def _shared(found: Sequence[str | int], wanted: Sequence[str | int]) -> int:
-    """Return the length of the wanted path that a line has; 0 if the line belongs to another path."""
     length = min(len(found), len(wanted))
     return length if tuple(found[:length]) == tuple(wanted[:length]) else 0

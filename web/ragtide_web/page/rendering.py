@@ -129,7 +129,6 @@ def _sees(translate: Callable[[str], str], labeler: str, metric: str) -> str:
 
 
 def _visible(value: Any) -> Any:
-    """Make control characters visible: they hide text."""
     return printable(value, keep="\n\t") if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

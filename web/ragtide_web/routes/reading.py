@@ -202,6 +202,5 @@ _LETTERS: Final = TypeAdapter(list[StoredLetter])
 
 
 async def _encoded(adapter: TypeAdapter[list[T]], values: list[T]) -> Response:
-    """Return an answer; a thread writes it, because it may have a hundred thousand objects."""
     content = await asyncio.to_thread(adapter.dump_json, values, by_alias=True)
     return Response(content, media_type="application/json")

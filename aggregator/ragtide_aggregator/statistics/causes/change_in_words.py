@@ -31,7 +31,6 @@ def _unresolved(change: ExplainedChange) -> str:
 
 
 def _mix(change: ExplainedChange) -> str:
-    """Return the segment values whose shares moved the mean most in the direction of the mix."""
     way = 1 if change.mix.estimate > 0 else -1
     found = sorted((one for one in change.segments if way * one.mix > 0), key=lambda one: -abs(one.mix))
     kept = [one for one in found[:MOST_NAMED] if abs(one.mix) >= abs(found[0].mix) / 2]

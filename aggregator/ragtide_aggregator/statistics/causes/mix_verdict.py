@@ -109,7 +109,6 @@ def _named(parts: SplitChange, min_effect: float) -> Verdict:
 
 
 def _likely_sign(part: PartOfChange) -> int:
-    """Return the direction of a part that is likely at this look; 0 if neither is."""
     return int(np.sign(part.estimate)) if abs(part.estimate) > POWER_Z * part.standard_error else 0
 
 

@@ -75,7 +75,6 @@ def difference(
 
 
 def _single(one: Moments, *, counts: bool) -> bool:
-    """Return whether each value counts by itself in a `running` interval."""
     clustered = one.clusters is not None and bool(one.clusters.in_use[0])
     return not clustered and resolved(AUTO, one, counts)[0] == "running"
 

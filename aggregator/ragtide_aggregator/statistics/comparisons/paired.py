@@ -83,6 +83,5 @@ def paired_difference(
 
 
 def _differing(gaps: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-    """Return the effective number of pairs that differ: (sum of |d|)² / sum of d²."""
     squares = float((gaps * gaps).sum())
     return float(np.abs(gaps).sum()) ** 2 / squares if squares > 0 else 0.0

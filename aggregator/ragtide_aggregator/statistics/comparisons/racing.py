@@ -290,7 +290,6 @@ class Race:
         return Difference(self._width * estimate, self._width * min(low, estimate), self._width * max(high, estimate))
 
     def _reserved(self) -> float:
-        """Return the money of the next late config: 1/2, 1/6, 1/12 ... of the reserve."""
         self._joined += 1
         return RESERVE / (self._joined * (self._joined + 1))
 

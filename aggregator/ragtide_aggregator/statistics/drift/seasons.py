@@ -213,7 +213,6 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         return late
 
     def _predictions(self, rows: Rows, slots: NDArray[np.int64]) -> Floats:
-        """Return the mean of a slot of each row; while it has none the mean of all its slots."""
         n, total = self._sums[_N, rows, slots], self._sums[_SUM, rows, slots]
         return np.where(n > 0, np.minimum(total / np.maximum(n, 1), 1.0), self._elsewhere(rows))
 

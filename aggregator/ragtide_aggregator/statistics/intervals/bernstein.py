@@ -36,7 +36,6 @@ class PlugInBets(RowTable, capacity=16):
         return np.asarray(np.sqrt(2 * self._log_level / (spread / t * t * np.log1p(t))))
 
     def _see(self, rows: Rows, x: Floats) -> None:
-        """Add one value to each of some distinct rows."""
         n, total, spread = self._seen[:, rows]
         n, total = n + 1, total + x
         self._seen[:, rows] = n, total, spread + (x - (0.5 + total) / (n + 1)) ** 2

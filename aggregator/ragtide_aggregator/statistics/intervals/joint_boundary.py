@@ -147,5 +147,4 @@ class _Mixture(NamedTuple):
 
 
 def _gamma_rest(k: Floats) -> Floats:
-    """Return log Gamma(k) - k log(k) + k."""
     return np.asarray(scipy_functions.gammaln(k) - k * np.log(k) + k)

@@ -149,7 +149,6 @@ def _middle(key: int) -> float:
 
 
 def _over(store: CollapsingLowestDenseStore) -> DDSketch:
-    """Return an empty sketch that counts values above 0 in a store."""
     return DDSketch(_MAPPING, store, CollapsingLowestDenseStore(BINS), zero_count=0.0)
 
 

@@ -185,7 +185,6 @@ class SamplingWeights(RowTable, version=1, what="sampling weights", capacity=16)
             super().load(self._place(row), data)
 
     def _at(self, rows: Rows) -> Rows:
-        """Return the place of each row; a new row gets a place."""
         known, which = np.unique(rows, return_inverse=True)
         return np.array([self._place(row) for row in known.tolist()], dtype=np.intp)[which]
 

@@ -181,7 +181,6 @@ def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:
 
 
 def _products(sums: Floats) -> Floats:
-    """Return the six products of two of the sums of w, w y, w f: of w with all three, of w y with two, of w f."""
     w, y, f = sums
     return np.stack([w * w, w * y, w * f, y * y, y * f, f * f])
 

@@ -437,7 +437,6 @@ def _value_at(text: str, start: int, budget: ReadingBudget) -> tuple[Any, int] |
 
 
 def _whole_characters(value: Any) -> Any:
-    """Return a value whose texts have no half of a surrogate pair, because no store takes one."""
     return json.loads(whole_characters(json.dumps(value, ensure_ascii=False)))
 
 

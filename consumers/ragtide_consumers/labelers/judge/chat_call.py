@@ -137,7 +137,6 @@ class ChatCall(Call[JudgeAnswer]):
         return CallFailure(FailureKind.MISCONFIGURED, "refused", shown, remedy=_REMEDIES[refusal.about])
 
     def _instead(self, error: NoCompletion, message: str) -> CallFailure:
-        """Return the meaning of an answer with success that is no completion, such as a gateway's error."""
         less = self._less(read_refusal(500, error.body), message, blindly=False)
         return less or CallFailure(FailureKind.FAILED, "unreadable", message, of_content=True)
 
@@ -171,7 +170,6 @@ _REMEDIES: Final = {
 
 
 def _outcome(error: Exception) -> str:
-    """Return the name of a failure without an HTTP status."""
     if isinstance(error, TimeoutError | openai.APITimeoutError):
         return "timeout"
     return "no_connection" if isinstance(error, openai.APIConnectionError) else "unreadable"

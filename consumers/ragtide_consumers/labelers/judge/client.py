@@ -154,7 +154,6 @@ class JudgeClient:
         return answer
 
     async def _remember(self) -> None:
-        """Take over what another process learned of the endpoint."""
         if not self._remembered:
             self._remembered = True
             self._dialect.remember(await self._cache.get(self._memory_key))

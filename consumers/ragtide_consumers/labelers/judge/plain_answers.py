@@ -105,7 +105,6 @@ def _claims(lines: Iterable[str]) -> dict[str, Any]:
 
 
 def _unnumbered(text: str) -> str:
-    """Return a text without a number at its start, such as `2.` or `2)`."""
     number, _, rest = text.partition(" ")
     return rest.strip() if len(number) <= 4 and number[:-1].isdigit() and number[-1:] in (".", ")") else text
 

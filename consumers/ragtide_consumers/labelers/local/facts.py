@@ -72,7 +72,6 @@ def _in_digits(text: str) -> list[str]:
 
 
 def _in_words(low: str, numbers: frozenset[str]) -> list[str]:
-    """Return those of the numbers that a text in lower case has as words."""
     words = [word for word, number in _COUNTED.items() if number in numbers and word in low]
     return [_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)]
 

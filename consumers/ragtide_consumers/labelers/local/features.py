@@ -134,7 +134,6 @@ def _match(asked: QuestionWeights) -> float:
 
 
 def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionWeights) -> Floats:
-    """Return the features of the document sentences."""
     n, m, lengths = words.n, words.m, words.lengths
     found = np.empty((len(DOCUMENT_FEATURES), n))
     if not n:
@@ -164,7 +163,6 @@ def _of_documents(words: ComparedWords, overlap: Overlap, question: QuestionWeig
 
 
 def _of_topics(words: ComparedWords, question: QuestionWeights) -> Floats:
-    """Return the features of the documents."""
     kept = [place for place, length in enumerate(words.lengths) if length]
     found = np.empty((len(TOPIC_FEATURES), len(kept)))
     if not kept:

@@ -162,7 +162,6 @@ def rarities(question: str, words: ComparedWords) -> list[float]:
 
 @lru_cache(_RARITIES)
 def _rarity(word: str, language: str) -> float:
-    """Return the rarity of a word, counted in 1 / 65,536; 0 of a stop word, which a long word never is."""
     stem = word if len(word) > LONGEST_WORD else stem_of(word, language)
     return float(round(rarity_of(stem, language) * _UNIT)) if stem else 0.0
 
@@ -219,7 +218,6 @@ def overlap_of(words: ComparedWords) -> Overlap:
 
 
 def _weights(n: int) -> Floats:
-    """Return the weight of a word in 0 to n of n sentences."""
     return _kept_weights(n) if n <= _FEW else _all_weights(n)
 
 
@@ -326,7 +324,6 @@ def _largest(
 
 
 def _sums(places: Indices, values: Floats | Flags, n: int) -> Floats:
-    """Return the sum of the values of each of n places."""
     return np.asarray(np.bincount(places, values, n), np.float64)
 
 
@@ -340,6 +337,5 @@ def _different(numbers: Indices) -> Indices:
 
 
 def _split(cells: Indices, width: int) -> tuple[Indices, Indices]:
-    """Return row and column of the cells of a table of that width."""
     rows = cells // (width or 1)
     return rows, cells - rows * width

@@ -74,7 +74,6 @@ class BoostedTrees:
 
 
 def _leaf(byte: int) -> int:
-    """Return the number of the leaf that the results of the comparisons lead to."""
     node = 0
     for _ in range(DEPTH):
         node = 2 * node + 1 + (byte >> (7 - node) & 1)

@@ -125,6 +125,5 @@ def _similarities(vectors: Floats, indexes: Sequence[Sequence[int]], n_response:
 
 
 def _unit(vectors: Floats) -> Floats:
-    """Return vectors of length 1; a vector of zeros stays, and has the cosine 0 with all."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths == 0, 1.0, lengths))

@@ -224,5 +224,4 @@ def _onnxruntime() -> Any:
 
 
 def _told(error: Exception) -> str:
-    """Return the library's message in one short line."""
     return " ".join(str(error).split())[:300]

@@ -121,7 +121,6 @@ class FileCache:
         return file
 
     def _drop_oldest(self) -> None:
-        """Drop a quarter of the answers."""
         assert self._file is not None  # noqa: S101 - for the type checker: only an open file is full
         self._file.execute(
             "DELETE FROM answers WHERE key IN (SELECT key FROM answers ORDER BY at LIMIT "

@@ -144,5 +144,4 @@ def _is_folder(name: str) -> bool:
 
 
 def _brief(error: Exception) -> str:
-    """Return the first line of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -301,5 +301,4 @@ async def _silence(shared: Context, viewer: Viewer, alert: Alert, length: str, r
 
 
 def _literal(name: str) -> str:
-    """Return a pattern that matches a name and nothing else."""
     return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)

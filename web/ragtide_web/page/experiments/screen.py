@@ -153,7 +153,6 @@ def experiment_view(
 
 
 def _leaves_the_race(state: ExperimentState) -> bool:
-    """Return whether differences of the leaderboard may come from outside of the race, whose intervals are slow."""
     continued = any(one.command.op in ("resume", "clone") for one in state.commands)
     return state.race is None or continued or len(state.configs) > RACED_MAX
 

@@ -201,7 +201,6 @@ def _suspected(row: FleetRow, suspected: Mapping[tuple[str, str], Suspicion]) ->
 
 
 def _silenced(row: FleetRow, now: datetime | None) -> FleetRow:
-    """Return the row with the state `silent` if its newest value is old, unless something worse is known of it."""
     is_old = now is not None and row.updated_at is not None and now - row.updated_at > SILENT
     return replace(row, state="silent") if is_old and row.state in ("steady", "too few") else row
 
