@@ -18,7 +18,7 @@ from ragtide_producers.files.cells import MISSING
 from ragtide_schemas.limits import COUNTER_MAX
 
 DATA = Path(__file__).parents[1] / "data"
-TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(lambda text: text.strip() and text not in MISSING)
 INTERACTION = st.fixed_dictionaries(
     {
         "interaction_id": st.uuids().map(str),

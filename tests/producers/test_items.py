@@ -18,11 +18,12 @@ from tests.support.names import NAME_CHARACTERS
 
 from ragtide import RagInteraction
 from ragtide_producers import FileOptions, Item, UnreadableFileError, items_of, read_items
+from ragtide_producers.files.cells import MISSING
 from ragtide_producers.files.items import digest
 from ragtide_producers.files.that_fit import ROOM_BYTES
 
 DATA = Path(__file__).parents[1] / "data"
-TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(str.strip)
+TEXT = st.text(NAME_CHARACTERS, min_size=1, max_size=40).filter(lambda text: text.strip() and text not in MISSING)
 ROW = st.fixed_dictionaries(
     {"question": TEXT, "segments": st.dictionaries(st.sampled_from(["lang", "tier"]), st.sampled_from(["de", "gold"]))},
     optional={"reference_answer": TEXT, "gold_document": TEXT, "cluster": TEXT},

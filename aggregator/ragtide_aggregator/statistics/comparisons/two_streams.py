@@ -36,7 +36,7 @@ def stream_difference(a: Moments, b: Moments, *, confidence: float) -> tuple[Flo
     Assumes: of values nothing but their range; no value is in both streams.
     Raises: ValueError unless 0 < confidence < 1 and every stream has a value.
 
-    >>> from .moments import MomentTable
+    >>> from ..means.moments import MomentTable
     >>> table = MomentTable()
     >>> first, second = table.add_row(), table.add_row()
     >>> table.update(np.array([first, second] * 500), np.array([1.0, 1.0, 1.0, 0.0] * 250)).size
