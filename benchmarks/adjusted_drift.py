@@ -116,7 +116,7 @@ def delays(rng: np.random.Generator, runs: int, change: str, *, learned: bool) -
     parts = [items(rng, runs, before, SHARES, MEANS), items(rng, runs, CUT, shares, means)]
     scores, segments = (np.concatenate([one[place] for one in parts], axis=1) for place in (0, 1))
     whole, each = limits_of(rng, runs, learned=learned)
-    scales = [CommonScale.of(one) for one in each]
+    scales = [CommonScale.of(one.min(), one.max()) for one in each]
     adjusted = np.stack(
         [scale.values(x, one[s]) for scale, x, one, s in zip(scales, scores, each, segments, strict=True)]
     )

@@ -8,14 +8,12 @@ if TYPE_CHECKING:
     from .reading.deployment import Deployment
     from .statistics.comparisons.comparing import PairedComparison
     from .statistics.comparisons.racing import Elimination, Race, RaceStanding
-    from .statistics.drift.adjusted_drift import AdjustedDetector
     from .statistics.drift.detector import DriftDetector
     from .statistics.intervals.intervals import Interval, interval
     from .statistics.means.sequences import confidence_sequence
     from .statistics.means.strategies import RunningIntervals
 
 __all__ = [
-    "AdjustedDetector",
     "Deployment",
     "DriftDetector",
     "Elimination",
@@ -31,7 +29,6 @@ __all__ = [
 __getattr__ = late(
     __name__,
     {
-        "AdjustedDetector": ".statistics.drift.adjusted_drift",
         "Deployment": ".reading.deployment",
         "DriftDetector": ".statistics.drift.detector",
         "Elimination": ".statistics.comparisons.racing",

@@ -10,7 +10,6 @@ from ragtide_runtime.version import __version__
 
 if TYPE_CHECKING:
     from ragtide_aggregator import (
-        AdjustedDetector,
         Deployment,
         DriftDetector,
         Elimination,
@@ -74,7 +73,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ragtide_aggregator": (
-        "AdjustedDetector",
         "Deployment",
         "DriftDetector",
         "Elimination",
@@ -141,7 +139,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Absent",
     "AbsentReason",
-    "AdjustedDetector",
     "Alert",
     "AlertRule",
     "AlertSubscriber",

@@ -28,7 +28,6 @@ _TITLES: Final[Mapping[str, tuple[str, str]]] = {
 _PAGES: Final[Mapping[str, str]] = {
     "Absent": "metrics.md",
     "AbsentReason": "metrics.md",
-    "AdjustedDetector": "fixed-mix.md",
     "Alert": "alerts.md",
     "AlertSubscriber": "subscribing.md",
     "ClaimLabels": "label-fields.md",

@@ -203,10 +203,10 @@ def test_the_run_length_holds_while_the_mix_moves() -> None:
         table = DetectorTable()
         for _ in range(runs):
             table.configure(table.add_row(), limit=0.71, direction="fall", run_length=run_length)
-        rows, taken, scale = np.tile(np.arange(runs), n), values.ravel(), CommonScale.of([0.5, 0.92])
+        rows, taken, scale = np.tile(np.arange(runs), n), values.ravel(), CommonScale.of(0.5, 0.92)
         if own:
             taken = scale.values(taken, limits.ravel())
-        given = np.full(n * runs, scale.limit) if own else None
+        given = np.full(n * runs, float(scale.limit)) if own else None
         alarms, _ = table.update(rows, taken, np.zeros(n * runs, dtype=np.int64), limits=given)
         firsts = np.full(runs, n)
         firsts[[one.row for one in alarms]] = [one.position // runs + 1 for one in alarms]

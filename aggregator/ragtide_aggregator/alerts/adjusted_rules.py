@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ragtide_schemas import AlertRule
 
 from ..events.keys import EstimateKey
+from ..statistics.drift.adjusted_drift import CommonScale
 from ..statistics.tables.batches import Floats, Rows, grouped
 from ..statistics.tables.tables import doubled
 from .adjusted_baseline import WAITS, AdjustedBaseline
@@ -132,7 +133,7 @@ class AdjustedRules:
         if not self._detectors:
             return limits, None
         found = np.full(detectors.size, np.nan) if limits is None else limits
-        scale = OnScale(np.ones(detectors.size), *np.zeros((3, detectors.size)))
+        factors, common, own_limits, own_references = np.ones(detectors.size), *np.zeros((3, detectors.size))
         inside = detectors < self._adjusts.size
         places = np.flatnonzero(inside & self._adjusts[np.where(inside, detectors, 0)])
         for detector, those in _by_row(detectors[places]).items():
@@ -142,11 +143,11 @@ class AdjustedRules:
             lowest, highest = _scales(state, number, value_of[mine])
             # A cluster may have segment values without a limit, so that the mean of its limits is below all limits.
             usable = (own != WAITS) & (own >= lowest - _ROUNDING) & (own <= highest + _ROUNDING)
-            factor = np.where(usable, 1 / (1 - lowest + highest), 1.0)
-            found[mine] = common = np.where(usable, factor * highest, WAITS)
-            scale.factors[mine], scale.limits[mine], scale.common[mine] = factor, own, common
-            scale.references[mine] = references
-        return found, scale
+            scale = CommonScale.of(lowest, highest)
+            factors[mine] = np.where(usable, scale.factor, 1.0)
+            found[mine] = common[mine] = np.where(usable, scale.limit, WAITS)
+            own_limits[mine], own_references[mine] = own, references
+        return found, OnScale(CommonScale(common, factors), own_limits, own_references)
 
     def beyond(self, state: RuleState, positions: Rows) -> tuple[Floats, Floats]:
         """Return the limits below and above which values of a state are remembered; nan for no such limit."""
@@ -160,27 +161,25 @@ class AdjustedRules:
 
 
 class OnScale(NamedTuple):
-    """The scale of values on which limits of all segment values are one (`statistics.adjusted_drift.CommonScale`).
+    """The scale of values on which limits of all segment values are one; a value of another kind of rule stays.
 
-    All arrays have one element for each value; a value of another kind of rule stays as it is.
+    All arrays have one element for each value.
     """
 
-    factors: Floats
-    """c; 1 for a value that stays."""
+    scale: CommonScale
+    """With limit 0 and factor 1 for a value that stays."""
     limits: Floats
-    """The limit of the value; 0 for a value that stays, and so in the next two."""
-    common: Floats
-    """L, the same limit on the scale."""
+    """The limit of the value; 0 for a value that stays, and so in the next."""
     references: Floats
     """The baseline that the limit comes from."""
 
     def at_places(self, places: Rows | NDArray[np.bool_]) -> "OnScale":
         """Return the scale of some of the values."""
-        return OnScale(self.factors[places], self.limits[places], self.common[places], self.references[places])
+        return OnScale(self.scale.at(places), self.limits[places], self.references[places])
 
     def applied(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return values on the scale, and the centers with which an alarm tells distances from the baselines."""
-        scaled = np.clip(self.common + self.factors * (values - self.limits), 0.0, 1.0)
+        """Return values on the scale, and the centers with which an alarm has distances from the baselines."""
+        scaled = self.scale.values(values, self.limits)
         return scaled, scaled - (values - self.references)
 
 
