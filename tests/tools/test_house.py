@@ -2,11 +2,13 @@
 
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from tools.house.collected import count_tests
 from tools.house.imports import Plan, import_graph, plan_of
-from tools.house.source import line_kinds
+from tools.house.picture import picture
+from tools.house.source import PACKAGES, line_kinds
 from tools.house.table import BEGIN, END, with_table
 
 SOURCE = '''"""A module.
@@ -68,3 +70,17 @@ def test_a_table_replaces_what_is_between_the_markers() -> None:
 def test_the_wheel_has_no_tools() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     assert "tools" not in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+
+
+def test_the_picture_shows_every_room_inside_its_floor_and_marks_those_that_are_entered() -> None:
+    tree = Path(__file__).parents[2]
+    root = ET.fromstring(picture(tree, ["ragtide_runtime.redis.keys"]))
+    labels = {text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    for source_root, package in PACKAGES:
+        assert package.removeprefix("ragtide_") in labels
+        folders = [file.parent.name for file in (tree / source_root / package).glob("*/*.py")]
+        assert all(any(label.split(" ")[0] == folder for label in labels) for folder in folders)
+    boxes = list(root.iter("{http://www.w3.org/2000/svg}rect"))
+    assert sum(box.get("class") == "entered" for box in boxes) == 1
+    width = float(root.attrib["viewBox"].split()[2])
+    assert all(float(box.attrib["x"]) + float(box.attrib["width"]) <= width for box in boxes)

@@ -1,4 +1,4 @@
-"""Prints the measures of a tree: `python -m tools.house`."""
+"""Prints the measures of a tree, and draws it: `python -m tools.house`."""
 
 import argparse
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 from .collected import collected_tests
 from .imports import closets, plans
+from .picture import picture
 from .source import PACKAGES, source_measures
 from .table import table, with_table
 
@@ -46,17 +47,21 @@ def main() -> None:
         "--against", type=Path, default=HERE.with_name("before.json"), help="measures of before, as JSON"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--write", type=Path, help="write the table between the markers of this page")
+    parser.add_argument(
+        "--write", type=Path, help="write the table between the markers of this page, and house.svg beside it"
+    )
     args = parser.parse_args()
     now = measures(args.tree.resolve())
     if args.json:
         print(json.dumps(now, indent=1))
         return
     before = json.loads(args.against.read_text(encoding="utf-8")) if args.against.is_file() else None
-    written = table(before, now)
-    print(written)
+    lines = table(before, now)
+    print(lines)
     if args.write is not None:
-        args.write.write_text(with_table(args.write.read_text(encoding="utf-8"), written), encoding="utf-8")
+        args.write.write_text(with_table(args.write.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        drawn = picture(args.tree.resolve(), now["interaction"]["modules"])
+        args.write.with_name("house.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":

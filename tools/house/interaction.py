@@ -20,6 +20,7 @@ from statistics import mode
 from types import FrameType
 from typing import Any, Final
 
+from .imports import module_name
 from .source import PACKAGES
 
 WARM_UP: Final = 60
@@ -107,6 +108,7 @@ def measure(tree: Path, url: str) -> dict[str, Any]:
     encodings = _usual([counts for _, _, counts in seen], wire)
     return {
         "files": len({file for file, _, _ in usual}),
+        "modules": sorted({module_name(tree, Path(file)) for file, _, _ in usual}),
         "functions": len(usual),
         "files of any": len({file for file, _, _ in times}),
         "functions of any": len(times),
