@@ -18,7 +18,7 @@ from traffic.rules import alarms_by_cluster, recorded
 from traffic.scenarios import named
 from traffic.stream import Traffic
 
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay.tables_to_columns import columns_of
 

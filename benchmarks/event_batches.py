@@ -15,7 +15,7 @@ import time
 
 from replay_events import tables
 
-from ragtide_aggregator.service.state_options import state_options
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.parquet import entries_of

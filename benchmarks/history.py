@@ -21,9 +21,9 @@ from typing import cast
 from event_batches import EVENTS_A_ROUND, STEPS, WARM_UP, recorded
 from replay_events import tables
 
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.history import HistoryRows, open_panes, record_of, series_name
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay.tables_to_columns import columns_of

@@ -17,7 +17,7 @@ from traffic.report import table
 from traffic.rules import counted_at, drift_rule, first_alerts
 from traffic.scenarios import SCENARIOS, Scenario
 
-from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 
 REFUSAL = "not guaranteed"
 """Words of an alert that states no rate of false alarms."""

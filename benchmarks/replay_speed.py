@@ -27,8 +27,8 @@ import pyarrow as pa
 from pyarrow import parquet
 from replay_events import tables, written
 
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.columns import EventColumns
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay.tables_to_columns import columns_of
 from ragtide_runtime.settings.model import Settings

@@ -4,7 +4,7 @@ RagtideError
 ├── CheckpointError        a checkpoint cannot be read by this release, or is damaged
 └── TooManySegmentsError   too many segment values are read at the same time
 
-StepFailedError is in service/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
+StepFailedError is in checkpoint/halving.py, beside the search for the entry that caused it. DamagedFieldError is a
 ValueError, because readers of a state treat it as bad input.
 """
 

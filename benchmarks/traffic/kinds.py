@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from ragtide import AlertRule
-from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 
 from .measures import Mean
 from .records import run_lengths

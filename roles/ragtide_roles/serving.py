@@ -198,12 +198,12 @@ async def aggregate(
     rules: RulesWatch | None = None,
 ) -> None:
     """Aggregate every partition until told to stop."""
+    from ragtide_aggregator.checkpoint.options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.low_traffic import TrafficLimit  # noqa: PLC0415
     from ragtide_aggregator.service.options import ServiceOptions  # noqa: PLC0415
     from ragtide_aggregator.service.pipeline_health import HealthLimits  # noqa: PLC0415
     from ragtide_aggregator.service.quality import QualityOptions  # noqa: PLC0415
-    from ragtide_aggregator.service.state_options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.telemetry import AggregatorTelemetry  # noqa: PLC0415
     from ragtide_aggregator.service.trimming import StreamCaps  # noqa: PLC0415 - see above
 

@@ -17,7 +17,7 @@ from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.adjusted_baseline import AdjustedBaseline
 from ragtide_aggregator.alerts.controlled_evaluator import FalseDiscovery
 from ragtide_aggregator.alerts.rule_state import RuleState
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale

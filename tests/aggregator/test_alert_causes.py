@@ -14,7 +14,7 @@ from tests.support.metric_events import event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.cause_search import LOOKS, MOST_VALUES
 from ragtide_aggregator.alerts.messages import NOT_RESOLVED_YET
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField

@@ -12,9 +12,9 @@ from tests.support.event_columns import columns_of
 from tests.support.models import EVENT, FEEDBACK, PROBABILITY
 
 from ragtide import AlertRule, Feedback, InvalidEntryError, MetricEvent
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import STRATEGIES, estimates
-from ragtide_aggregator.service.checkpoint import load_checkpoint
-from ragtide_aggregator.state.feedback import judge_feedback
+from ragtide_aggregator.state.feedback_joiner import judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import LONGEST_MS, Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest

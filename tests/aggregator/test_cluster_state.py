@@ -15,7 +15,7 @@ from tests.support.metric_events import START, event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.estimates.dependent import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
+from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from tests.support.metric_events import START, event
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.damaged_field import dropped_field
-from ragtide_aggregator.state.cluster_encoding import ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.merging import merged
-from ragtide_aggregator.state.open_clusters import OpenCluster
+from ragtide_aggregator.state.open_clusters import OpenCluster, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable

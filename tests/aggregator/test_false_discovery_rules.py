@@ -16,9 +16,9 @@ from tests.support.metric_events import START, event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts import controlled_evaluator
 from ragtide_aggregator.alerts.controlled_evaluator import ControlledEvaluator, FalseDiscovery
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from tests.support.metric_events import event
 
 from ragtide import Feedback, MetricEvent
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.feedback_reader import FeedbackReader
 from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.state.feedback import FeedbackEntry, PendingFeedback, judge_feedback
+from ragtide_aggregator.state.feedback_joiner import FeedbackEntry, PendingFeedback, judge_feedback
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
 from ragtide_runtime.redis.layout import Layout
@@ -83,7 +83,7 @@ async def caught_up(redis: Any) -> None:
 
 
 async def rmse(redis: Any) -> Estimate | None:
-    from ragtide_aggregator.service.checkpoint import load_checkpoint
+    from ragtide_aggregator.checkpoint.loading import load_checkpoint
 
     state = (await load_checkpoint(redis, STREAMS, StateOptions())).state
     found = [e for e in estimates(state) if e.metric == f"rmse.{ADHERENCE}"]
@@ -95,7 +95,7 @@ async def letters(redis: Any) -> list[DeadLetter]:
 
 
 async def test_feedback_of_a_sample_weighs_the_inverse_of_its_probability(async_redis: Any) -> None:
-    from ragtide_aggregator.service.checkpoint import load_checkpoint
+    from ragtide_aggregator.checkpoint.loading import load_checkpoint
 
     await add_event(async_redis, scored(1, 0.25))
     await add_feedback(async_redis, gold(2, 0.0))  # without a probability; it waits for its event
@@ -211,7 +211,7 @@ async def test_gold_scores_are_compared_with_the_judge_too(async_redis: Any) -> 
     await add_feedback(async_redis, gold(1, 1.0))
     async with running(async_redis):
         await caught_up(async_redis)
-    from ragtide_aggregator.service.checkpoint import load_checkpoint
+    from ragtide_aggregator.checkpoint.loading import load_checkpoint
 
     state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
     found = {e.labeler: e.estimate for e in estimates(state) if e.metric == f"rmse.{ADHERENCE}"}

@@ -9,8 +9,8 @@ from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.support.conditions import until
 from tests.support.metric_events import START, event
 
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.history import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -15,9 +15,9 @@ from tests.support.impossible import make_impossible
 from tests.support.metric_events import adherence, beta
 
 from ragtide import AlertRule, Feedback, MetricEvent
+from ragtide_aggregator.checkpoint.halving import Halving, TakenEntries
 from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.halving import Halving, TakenEntries
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.state.table import StateTable

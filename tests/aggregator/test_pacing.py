@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 from tests.support.metric_events import event
 
 from ragtide import Estimate, MetricEvent
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.service.pace import StepPace
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry

@@ -16,7 +16,7 @@ from tests.support.metric_events import adherence, beta
 from tests.support.pausing_owner import POINTS
 
 from ragtide import Alert, MetricEvent
-from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD

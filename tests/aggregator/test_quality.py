@@ -19,10 +19,10 @@ from tests.support.conditions import until
 from tests.support.metric_events import adherence, event
 
 from ragtide import Alert
+from ragtide_aggregator.checkpoint.commit import Committer
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.commit import Committer
 from ragtide_aggregator.service.quality import PAUSES, PartitionQuality, QualityExport, QualityOptions
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry, QualityCollector
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -8,8 +8,8 @@ from tests.aggregator.test_service import OPTIONS
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.ownership.membership import Membership
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

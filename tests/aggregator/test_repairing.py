@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from ragtide import Alert, ConfigurationError
 from ragtide.cli.app import cli
 from ragtide.cli.doctor import sentences
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import LATENCY, EstimateKey
 from ragtide_aggregator.maintenance.repair import repair
-from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import Settings

@@ -12,9 +12,9 @@ from tests.support.metric_events import START, event
 from tests.support.recorded import record
 
 from ragtide import Alert, AlertRule
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.history import HistoryOptions
 from ragtide_aggregator.state.merging import merged

@@ -11,7 +11,7 @@ from tests.support.metric_events import adherence, beta, event
 
 from ragtide import AlertRule, Estimate
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.damaged_field import dropped_field
 from ragtide_aggregator.state.merging import merged

@@ -16,7 +16,7 @@ from tests.support.metric_events import START, event
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.controlled_evaluator import FalseDiscovery
 from ragtide_aggregator.alerts.rule_state import RuleState
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable

@@ -10,9 +10,9 @@ from tests.support.metric_events import adherence, beta
 from tests.support.metric_events import event as metric_event
 
 from ragtide import Alert, AlertRule
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.errors import LeaseLostError

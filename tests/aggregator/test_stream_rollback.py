@@ -6,8 +6,8 @@ from tests.aggregator.test_service import EVENTS, OPTIONS, STREAMS, caught_up, p
 from tests.support.conditions import until
 from tests.support.metric_events import adherence, beta
 
-from ragtide_aggregator.service.checkpoint import load_checkpoint
-from ragtide_aggregator.service.commit import Committer, Step
+from ragtide_aggregator.checkpoint.commit import Committer, Step
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.service.seen_ids import SIZE, SeenIds
 from ragtide_runtime.errors import StreamRollbackError
 from ragtide_runtime.ownership.lease import Lease

@@ -6,8 +6,8 @@ from tests.support.metric_events import START, adherence
 from tests.support.owners import Owner, owners
 
 from ragtide import AlertRule, Deployment
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.reading.suspicions import Suspicions
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 

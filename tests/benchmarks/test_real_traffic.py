@@ -21,7 +21,7 @@ from traffic.scores import MEAN, Change
 from traffic.stream import Traffic
 
 from ragtide import confidence_sequence
-from ragtide_aggregator.events.clusters import ClusterOptions
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_consumers.specimens.lists import SpecimenLists
 from ragtide_runtime.redis.client import connect_async

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from ragtide_aggregator.service import commit
+from ragtide_aggregator.checkpoint import commit
 from ragtide_consumers.worker import results
 from ragtide_runtime.ownership import lease, owner
 from ragtide_runtime.ownership.membership import rebalance

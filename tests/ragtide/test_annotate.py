@@ -21,9 +21,9 @@ from tests.support.conditions import HANGS_S
 from tests.support.in_process import Done, run_command
 
 from ragtide.testing import interaction
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_aggregator.service.checkpoint import load_checkpoint
 from ragtide_aggregator.state.state import StateOptions
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.client import connect_async

@@ -11,8 +11,8 @@ from tests.support.owners import owners
 
 from ragtide import AlertRule, ConfigurationError, Deployment
 from ragtide.cli.common import Given
-from ragtide_aggregator.events.clusters import ClusterOptions
-from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
+from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
+from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_roles.doctor.examination import examine

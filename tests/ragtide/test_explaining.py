@@ -12,11 +12,11 @@ from tests.support.metric_events import START, event
 from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
+from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
+from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
-from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.report.explaining import NotExplainable
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

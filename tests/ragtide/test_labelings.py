@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from ragtide import ConfigurationError
 from ragtide.cli.app import cli
+from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.service.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.report.labelings import named_recording
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison, read_labelers

@@ -22,7 +22,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     from ragtide.cli import run
-    from ragtide_aggregator.service.commit import Committer
+    from ragtide_aggregator.checkpoint.commit import Committer
     from ragtide_consumers.worker.results import ResultCommitter
 
     owner, name = (ResultCommitter, "commit") if arguments.role == "worker" else (Committer, "commit")

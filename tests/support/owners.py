@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ragtide_aggregator.service.commit import Committer, Step
-from ragtide_aggregator.service.state_options import reader_options
+from ragtide_aggregator.checkpoint.commit import Committer, Step
+from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

@@ -15,9 +15,9 @@ from typing import Any
 from redis import ConnectionError  # noqa: A004 - Redis's own
 from tests.aggregator.test_service import OPTIONS
 
+from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.applying import EventApplier
-from ragtide_aggregator.service.commit import Committer, Step
 from ragtide_aggregator.service.step_writer import StepWriter
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.layout import Layout

@@ -10,8 +10,8 @@ from ragtide_runtime.ownership.lease import Lease
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
 
+from ..checkpoint.options import reader_options
 from ..reading.partitions import damage
-from ..service.state_options import reader_options
 from .damaged_field import DroppedField, checkpoint_fields, drop, dropped_field, may_be_dropped
 
 

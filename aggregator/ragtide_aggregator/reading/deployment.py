@@ -19,12 +19,12 @@ from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Workspace
 
+from ..checkpoint.options import reader_options
 from ..estimates.estimates import estimates
 from ..estimates.over_time import History
 from ..estimates.view import IntervalMethod
 from ..estimates.whole_means import WholeMean
 from ..events.keys import EstimateKey
-from ..service.state_options import reader_options
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog

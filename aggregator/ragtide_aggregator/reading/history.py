@@ -19,11 +19,11 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import from_milliseconds, to_milliseconds
 
+from ..checkpoint.loading import FIELDS_AT_ONCE
 from ..errors import reading
 from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, grid_of, over_time
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
-from ..service.checkpoint import FIELDS_AT_ONCE
 from ..state.history import HistoryOptions, pane_of, series_name
 
 MOST_TRIES: Final = 100

@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
+from ..checkpoint.loading import load_checkpoint
 from ..errors import CheckpointError
-from ..service.checkpoint import load_checkpoint
 from ..state.options import StateOptions
 
 

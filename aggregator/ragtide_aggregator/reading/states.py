@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
+from ..checkpoint.commit import CHECKPOINT_VERSION
+from ..checkpoint.loading import FIELDS_AT_ONCE, damaged, load_checkpoint
 from ..errors import DamagedFieldError
-from ..service.checkpoint import FIELDS_AT_ONCE, damaged, load_checkpoint
-from ..service.commit import CHECKPOINT_VERSION
 from ..state.merging import merged
 from ..state.state import AggregatorState, StateOptions
 

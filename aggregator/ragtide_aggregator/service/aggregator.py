@@ -12,9 +12,9 @@ from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
 
+from ..checkpoint.halving import Halving, StepFailedError
 from ..state.state import StateOptions
 from ..statistics.tables.scipy_functions import preload
-from .halving import Halving, StepFailedError
 from .options import ServiceOptions
 from .pace import StepPace
 from .session import PartitionSession

@@ -18,9 +18,9 @@ from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import attributes_of, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason
 
-from .checkpoint import Checkpoint
+from ..checkpoint.halving import Halving, TakenEntries
+from ..checkpoint.loading import Checkpoint
 from .feedback_reader import FeedbackReader
-from .halving import Halving, TakenEntries
 from .pace import StepPace
 from .seen_ids import SeenIds
 from .telemetry import EventTrace

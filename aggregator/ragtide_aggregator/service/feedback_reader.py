@@ -16,8 +16,7 @@ from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason
 
-from ..state.feedback import FeedbackEntry, PendingFeedback
-from ..state.feedback_joiner import FeedbackJoiner
+from ..state.feedback_joiner import FeedbackEntry, FeedbackJoiner, PendingFeedback
 from ..state.state import AggregatorState
 
 log = structlog.get_logger("ragtide.aggregator")

@@ -13,12 +13,12 @@ from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
 from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
 
+from ..checkpoint.halving import Halving, StepFailedError, countable
+from ..checkpoint.loading import Checkpoint, damaged, load_checkpoint
 from ..errors import DamagedFieldError
 from .absent_share import AbsentShares
 from .applying import EventApplier, Positions
-from .checkpoint import Checkpoint, damaged, load_checkpoint
 from .commit_timing import CommitTiming
-from .halving import Halving, StepFailedError, countable
 from .low_traffic import LowTraffic
 from .options import ServiceOptions
 from .pace import StepPace

@@ -17,10 +17,10 @@ from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.telemetry.outages import redis_outage
 
+from ..checkpoint.commit import Committer, Step
+from ..checkpoint.loading import Checkpoint
 from ..state.state import Changes
 from .applying import EventApplier, Uncommitted
-from .checkpoint import Checkpoint
-from .commit import Committer, Step
 from .estimates_stream import EstimatesStream
 from .options import ServiceOptions
 from .pins import SpecimenPins

@@ -14,7 +14,7 @@ from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.quality_metrics import QUALITY_METRICS
 from ragtide_runtime.telemetry.tracing import record_span
 
-from .commit import Step
+from ..checkpoint.commit import Step
 from .quality import PartitionQuality
 
 ROLE: Final = "aggregator"

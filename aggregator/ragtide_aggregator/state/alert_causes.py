@@ -16,8 +16,7 @@ from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentB
 from ..alerts.evaluator import RuleEvaluator
 from ..alerts.messages import awaiting_cause, explained_alert
 from ..alerts.rule_state import RuleState
-from ..events.batch import EventBatch
-from ..events.clusters import BLOCKS
+from ..events.batch import BLOCKS, EventBatch
 from ..events.keys import EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.means.moments import MomentTable

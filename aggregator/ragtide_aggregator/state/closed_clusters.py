@@ -1,4 +1,4 @@
-"""Closed clusters as arrays: for each cluster and key the number, sum and extremes of its values. No state."""
+"""Closed clusters as arrays: number, sum and extremes of each key's values in a cluster, and its pairs. No state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alerts.rule_values import RuleValues, ValueExtremes
-from ..events.batch import EventBatch
+from ..events.batch import BY_ITSELF, EventBatch
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.tables import sums
 from ..statistics.tables.batches import Floats, Rows
-from .closed_pairs import ClosedPairs, closed_pairs
 from .open_clusters import Closing
+
+
+@dataclass(frozen=True)
+class ClosedPairs:
+    """Pairs of closed clusters in the order of the clusters, and in a cluster in the order in which they came."""
+
+    rows: Rows
+    """Row of each pair; shape (n,)."""
+    scores: Floats
+    """Reference score, proxy score and probability of each; shape (3, n)."""
+    clusters: Rows
+    """Number of its cluster, not falling; shape (n,)."""
+    late: NDArray[np.bool_]
+    """Whether its proxy score is not in its cluster; shape (n,)."""
+    by_itself: NDArray[np.bool_]
+    """Whether its interaction is a cluster by itself; shape (n,)."""
+
+
+def closed_pairs(closings: Sequence[Closing]) -> ClosedPairs | None:
+    """Return the pairs of clusters; None without pairs."""
+    found = [
+        (number, one.cluster.code == BY_ITSELF, event)
+        for number, one in enumerate(closings)
+        for event in one.cluster.events
+        if event.pairs.size
+    ]
+    if not found:
+        return None
+    numbers, by_itself, events = zip(*found, strict=True)
+    counts = [event.pairs.size for event in events]
+    return ClosedPairs(
+        rows=np.concatenate([event.pairs for event in events]),
+        scores=np.concatenate([event.scores for event in events], axis=1),
+        clusters=np.repeat(np.array(numbers, dtype=np.intp), counts),
+        late=np.repeat(np.array([event.late for event in events], dtype=bool), counts),
+        by_itself=np.repeat(np.array(by_itself, dtype=bool), counts),
+    )
 
 
 @dataclass(frozen=True)

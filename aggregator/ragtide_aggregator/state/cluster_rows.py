@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
 
-from ..events.batch import EventBatch, Scope
-from ..events.clusters import ClusterOptions
+from ..events.batch import ClusterOptions, EventBatch, Scope
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey
 from ..statistics.means.clusters import ClusterTable
 from ..statistics.means.moments import MomentTable
 from ..statistics.tables.batches import Floats, Rows, grouped
 from ..statistics.tables.tables import doubled
 from .closed_clusters import ClosedClusters, closed_clusters
-from .cluster_encoding import ShortNames, cluster_from_bytes, cluster_to_bytes
-from .open_clusters import OpenClusters, ScopeClusters
+from .open_clusters import OpenClusters, ScopeClusters, ShortNames, cluster_from_bytes, cluster_to_bytes
 
 _CAPACITY: Final = 64
 

@@ -8,7 +8,7 @@ from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.controlled_evaluator import FalseDiscovery
-from ..events.clusters import ClusterOptions
+from ..events.batch import ClusterOptions
 from ..events.keys import EstimateKey
 from ..statistics.tables.windows import Panes
 from .capping import KeyCaps

@@ -13,8 +13,7 @@ from ..statistics.means.moments import Moments
 from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ..statistics.pairs.prediction_powered import PairTable
 from ..statistics.tables.batches import Floats, Rows
-from .closed_clusters import ClosedClusters
-from .closed_pairs import ClosedPairs
+from .closed_clusters import ClosedClusters, ClosedPairs
 
 
 class PairRows:

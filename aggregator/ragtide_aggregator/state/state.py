@@ -8,8 +8,7 @@ from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_millisecond
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.rule_state import RuleState
-from ..events.batch import Scope
-from ..events.clusters import BLOCKS, SEGMENT
+from ..events.batch import BLOCKS, SEGMENT, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue

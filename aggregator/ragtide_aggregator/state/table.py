@@ -17,8 +17,7 @@ from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.rule_values import Arrived, RuleValues
 from ..alerts.sampling import MIXED_SENTENCE
-from ..events.batch import EventBatch, Scope
-from ..events.clusters import BLOCKS
+from ..events.batch import BLOCKS, EventBatch, Scope
 from ..events.keys import HIDDEN, EstimateKey, PairKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of, usage_keys
 from ..statistics.drift.budget import Budget

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_aggregator.service.checkpoint import load_checkpoint
-from ragtide_aggregator.service.commit import Committer
-from ragtide_aggregator.service.halving import Halving, StepFailedError
+from ragtide_aggregator.checkpoint.commit import Committer
+from ragtide_aggregator.checkpoint.halving import Halving, StepFailedError
+from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.state.options import StateOptions
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.ownership.lease import Lease, process_name

@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from ragtide_aggregator.checkpoint.commit import Step
+from ragtide_aggregator.checkpoint.halving import Halving, StepFailedError, TakenEntries, countable
+from ragtide_aggregator.checkpoint.loading import Checkpoint
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.events.values import EventPart, check, gold_parts
-from ragtide_aggregator.service.checkpoint import Checkpoint
-from ragtide_aggregator.service.commit import Step
-from ragtide_aggregator.service.halving import Halving, StepFailedError, TakenEntries, countable
-from ragtide_aggregator.state.feedback import FeedbackEntry
+from ragtide_aggregator.state.feedback_joiner import FeedbackEntry
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.redis.entry_ids import START, order

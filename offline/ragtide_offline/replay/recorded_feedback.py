@@ -8,8 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from ragtide_aggregator.state.feedback import FeedbackEntry, PendingFeedback
-from ragtide_aggregator.state.feedback_joiner import AddGold, FeedbackJoiner
+from ragtide_aggregator.state.feedback_joiner import AddGold, FeedbackEntry, FeedbackJoiner, PendingFeedback
 from ragtide_runtime.redis.entry_ids import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_schemas import MetricEvent, Reason

@@ -10,11 +10,11 @@ from typing import Any
 
 import structlog
 
+from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION, Step
+from ragtide_aggregator.checkpoint.halving import Halving, StepFailedError
+from ragtide_aggregator.checkpoint.loading import Checkpoint, checkpoint_of_fields
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.service.checkpoint import Checkpoint, checkpoint_of_fields
-from ragtide_aggregator.service.commit import CHECKPOINT_VERSION, Step
-from ragtide_aggregator.service.halving import Halving, StepFailedError
-from ragtide_aggregator.service.state_options import state_options
 from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_roles.rule_checks import check_rules, known_metrics

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
-from ragtide_aggregator.events.batch import Times
-from ragtide_aggregator.events.clusters import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, cluster_codes, segment_cluster
+from ragtide_aggregator.events.batch import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, Times, cluster_codes, segment_cluster
 from ragtide_aggregator.events.columns import Codes, EventColumns, combined
 from ragtide_aggregator.events.values import DeclaredMetrics
 from ragtide_aggregator.statistics.tables.batches import Floats

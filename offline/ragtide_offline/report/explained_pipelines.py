@@ -6,7 +6,7 @@ from typing import Any
 
 from ragtide_aggregator.estimates.segment_values import segment_names
 from ragtide_aggregator.estimates.view import View, windows_of
-from ragtide_aggregator.events.clusters import BLOCKS
+from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ragtide_aggregator.estimates.segment_values import segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
-from ragtide_aggregator.events.clusters import BLOCKS
+from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.events.clusters import BLOCKS, cluster_name
+from ragtide_aggregator.events.batch import BLOCKS, cluster_name
 from ragtide_aggregator.events.values import parts_of, scopes_of
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, cast
 
 from redis.asyncio import Redis
 
-from ragtide_aggregator.events.clusters import cluster_name
+from ragtide_aggregator.events.batch import cluster_name
 from ragtide_aggregator.events.values import parts_of
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.entry_ids import order

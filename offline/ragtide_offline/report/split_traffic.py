@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from redis.asyncio import Redis
 
-from ragtide_aggregator.events.clusters import BY_ITSELF, cluster_codes, cluster_name
+from ragtide_aggregator.events.batch import BY_ITSELF, cluster_codes, cluster_name
 from ragtide_aggregator.events.values import scopes_of
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.covariates import MOST_FEATURES

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from ragtide_aggregator.events.clusters import BLOCKS
+from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_offline.replay.plan import open_recording, rules_of
 from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
 from ragtide_offline.replay.selection import selection

@@ -9,10 +9,10 @@ import pytest
 from tests.support.alerts import alert
 from tests.support.metric_events import START, adherence, event
 
+from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.estimates.whole_means import WholeMean, whole_means
 from ragtide_aggregator.reading.suspicions import Suspicion
-from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.settings.model import Settings

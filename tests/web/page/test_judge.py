@@ -13,9 +13,9 @@ from tests.support.owners import owners
 from tests.web.page.test_item import keep
 from tests.web.page.test_page import SCRIPT, page
 
+from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.service.state_options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.agreement.kept import labeler_kappas
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory

@@ -9,7 +9,7 @@ from tests.support.metric_events import beta, event
 from tests.support.owners import Owner, owners
 from tests.web.page.test_page import BROWSER, SCRIPT, TOKENS, page
 
-from ragtide_aggregator.service.state_options import state_options
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings

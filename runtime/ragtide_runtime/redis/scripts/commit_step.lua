@@ -1,5 +1,5 @@
 -- Writes one step of an aggregator: state, positions, estimates, alerts and dead letters, or none of them
--- (service/commit.py numbers the steps of the script).
+-- (checkpoint/commit.py numbers the steps of the script).
 -- uses: entries, lists
 -- KEYS: lease, checkpoint, metrics, feedback, estimates, alerts, dead letters, then for each graded metric the set of
 --       its interaction, then the lists of series with closed panes.

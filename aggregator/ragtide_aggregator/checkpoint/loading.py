@@ -12,7 +12,7 @@ from ragtide_runtime.redis.entry_ids import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
 from ..errors import CheckpointError, DamagedFieldError
-from ..state.feedback import PendingFeedback
+from ..state.feedback_joiner import PendingFeedback
 from ..state.state import AggregatorState, StateOptions
 from .commit import CHECKPOINT_VERSION
 

@@ -5,7 +5,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.controlled_evaluator import FalseDiscovery
-from ..events.clusters import BLOCKS, FOREVER_MS, ClusterOptions
+from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
 from ..state.history import HistoryOptions
 from ..state.state import AlertBudget, StateOptions
