@@ -77,13 +77,8 @@ wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
 schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and files that are made from the code
-	$(BIN)/python -m ragtide_schemas.json_schema docs/schemas
-	$(BIN)/python -m ragtide_schemas.fields_page docs
-	$(BIN)/python -m ragtide_consumers.metrics.generated_pages docs
-	$(BIN)/python -m ragtide.api_page docs
 	$(BIN)/python -m ragtide.cli.declarations ragtide/ragtide/cli/declarations.json
-	$(BIN)/python -m ragtide.cli.commands_page docs
-	$(BIN)/python -m ragtide_runtime.redis.asyncapi docs/asyncapi.yaml
+	$(BIN)/python -m tools.pages docs
 
 recorded-day: .venv/.dev ## replay a recorded day and write its estimates and alerts: two commits must write the same bytes
 	$(BIN)/python tools/recorded_day.py $(or $(FILE),build/recorded_day.jsonl)

@@ -66,29 +66,6 @@ REFERENCE_RESULTS: Final = (
 """Published means, by system and data set."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelerResult:
-    """How well a labeler agreed with GPT-4's labels on RAGBench: mean over 7 subsets of the test splits."""
-
-    name: str
-    source: str
-    auroc_unsupported: float | None = None
-    relevance_rmse: float | None = None
-    utilization_rmse: float | None = None
-
-
-_TABLE: Final = "Friel et al., RAGBench (arXiv:2407.11005), results table"
-
-LABELER_RESULTS: Final = (
-    LabelerResult("DeBERTa-v3-large, fine-tuned", _TABLE, 0.771, 0.169, 0.109),
-    LabelerResult("GPT-3.5 as judge", _TABLE, 0.579, 0.199, 0.126),
-    LabelerResult("RAGAS", _TABLE, 0.613, 0.247),
-    LabelerResult("TruLens", _TABLE, 0.630, 0.639),
-    LabelerResult("a constant (train mean)", "computed from the rows of the same data set", 0.5, 0.206, 0.160),
-)
-"""Research targets for labelers."""
-
-
 def reference_results(dataset: str | None = None) -> list[ReferenceResult]:
     """Return published results, of one data set or of all.
 

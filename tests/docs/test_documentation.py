@@ -12,12 +12,11 @@ from tests.consumers.recorder.running import add_all, caught_up, recording, sett
 from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
+from tools.pages.__main__ import PAGES as GENERATED
 
 import ragtide
-from ragtide import RagInteraction, api_page
+from ragtide import RagInteraction
 from ragtide.cli.command_list import COMMANDS
-from ragtide.cli.commands_page import COMMAND_PAGES
-from ragtide_consumers.metrics.generated_pages import GENERATED_PAGES
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of
 from ragtide_producers import items_of
@@ -28,7 +27,6 @@ from ragtide_runtime.settings.table import settings_table, table_of
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_runtime.telemetry.quality_metrics import quality_table
 from ragtide_schemas import Dropped, Reason
-from ragtide_schemas.fields_page import FIELD_PAGES
 
 pytestmark = pytest.mark.processes
 
@@ -110,9 +108,6 @@ def test_the_table_of_prometheus_metrics_of_quality_is_the_catalogue() -> None:
     assert quality_table() in page, "the metrics changed: run python -m ragtide_runtime.telemetry.quality_metrics"
 
 
-GENERATED = {**GENERATED_PAGES, **FIELD_PAGES, **COMMAND_PAGES, api_page.NAME: api_page.api_page}
-
-
 @for_each("name", GENERATED)
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
@@ -173,7 +168,7 @@ def test_the_readme_lists_every_page() -> None:
 
 
 def test_every_public_name_is_on_the_page_of_the_python_api() -> None:
-    page = api_page.api_page()
+    page = GENERATED["api.md"]()
     names = set(ragtide.__all__) - {"__version__"}
     assert {name for name in names if f"| `{name}` |" not in page and f"| `{name}()` |" not in page} == set()
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import typer
 from tests.support.cases import for_each
+from tools.pages.commands import COMMAND_PAGES
 
 from ragtide.cli.app import cli
 from ragtide.cli.command_examples import EXAMPLES, EXITS
 from ragtide.cli.command_list import COMMANDS
-from ragtide.cli.commands_page import COMMAND_PAGES
 from ragtide.cli.declarations import declarations, load_command
 
 pytestmark = pytest.mark.pure

@@ -3,8 +3,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cases import for_each
+from tools.pages.asyncapi import asyncapi_document, asyncapi_text
 
-from ragtide_runtime.redis.asyncapi import asyncapi_document, asyncapi_text
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import RagInteraction
 

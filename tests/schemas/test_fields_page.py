@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 from tests.support.cases import for_each
+from tools.pages.fields import EXAMPLES, interaction_page, labels_page
 
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.base import WireModel
-from ragtide_schemas.fields_page import EXAMPLES, interaction_page, labels_page
 
 
 def adapter(model: type[WireModel], name: str) -> TypeAdapter[Any]:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
+from tools.pages.fields import EXAMPLES
 
 import ragtide_consumers
 import ragtide_offline
@@ -16,7 +17,6 @@ import ragtide_web
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_schemas import AlertRule
 from ragtide_schemas.base import WireModel, is_left_out
-from ragtide_schemas.fields_page import EXAMPLES
 
 GOOD: dict[str, Any] = {"pipeline": "shop", "question": "q", "documents": [{"text": "d"}], "response": "r"}
 ID, TIME = "1700000000123-0", "2026-11-22T18:00:00Z"

@@ -4,7 +4,7 @@ import pytest
 from tests.support.cases import for_each
 
 from ragtide_schemas import METRICS, RAGTIDE_METRICS, Direction, Kind, MetricDefinition, range_of
-from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS, reference_results
+from ragtide_schemas.reference_results import REFERENCE_RESULTS, reference_results
 
 MINE = MetricDefinition("mine.length", 0.0, 50.0, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us")
 
@@ -66,4 +66,3 @@ def test_published_results_are_found_by_data_set() -> None:
     assert len(reference_results("ClapNQ")) == 8
     with pytest.raises(ValueError, match="There are: ClapNQ"):
         reference_results("nothing")
-    assert all(result.source for result in LABELER_RESULTS)

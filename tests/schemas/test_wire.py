@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from redis.crc import key_slot
 from tests.support.cases import for_each
 from tests.support.models import INTERACTION, JSON
+from tools.pages.json_schemas import json_schemas
 
 from ragtide import AlertRule, DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_runtime.redis.keys import Streams, interaction_digest
 from ragtide_runtime.redis.layout import partition_of
 from ragtide_schemas import Reason, SentenceLabels
-from ragtide_schemas.json_schema import json_schemas
 
 DOCS = Path(__file__).parents[2] / "docs" / "schemas"
 

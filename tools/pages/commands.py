@@ -1,19 +1,17 @@
-"""Writes the pages of every command from the program itself: `python -m ragtide.cli.commands_page docs`."""
+"""The pages of every command, from the program itself."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from .app import cli
-from .command_examples import EXAMPLES, EXITS
-from .command_list import GROUPS
-from .help_page import argument_name, joined, option_name
+from ragtide.cli.app import cli
+from ragtide.cli.command_examples import EXAMPLES, EXITS
+from ragtide.cli.command_list import GROUPS
+from ragtide.cli.help_page import argument_name, joined, option_name
 
 _FIRST: Final = "commands.md"
 
@@ -138,13 +136,3 @@ def _default(option: Any) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("[[alerts]]", "`[[alerts]]`")
-
-
-def main() -> None:
-    """Write the pages into a folder."""
-    for name, page in COMMAND_PAGES.items():
-        (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

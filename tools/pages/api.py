@@ -1,9 +1,7 @@
-"""Writes the page of the Python API from its docstrings: `python -m ragtide.api_page docs`."""
+"""The page of the Python API, from its docstrings."""
 
 import inspect
-import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import ragtide
@@ -90,7 +88,3 @@ def _row(name: str, page: str) -> str:
     meaning = (inspect.getdoc(value) or "").partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
     page = _PAGES.get(name, page)
     return f"| {shown} | {meaning} | [{page}]({page}) |"
-
-
-if __name__ == "__main__":
-    (Path(sys.argv[1]) / NAME).write_text(api_page(), encoding="utf-8")

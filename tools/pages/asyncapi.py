@@ -1,19 +1,17 @@
-"""The AsyncAPI document of all streams and messages: `python -m ragtide_runtime.redis.asyncapi FILE` writes it."""
+"""The AsyncAPI document of all streams and messages."""
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD, Streams
 from ragtide_schemas import Alert, DeadLetter, Dropped, Estimate, Feedback, MetricEvent, RagInteraction
 from ragtide_schemas.base import SCHEMA_VERSION
 from ragtide_schemas.experiments import Begun, Command, Completed, Execution, Look, Paused
-
-from .keys import DATA_FIELD, LABEL_GROUP, RECORD_GROUP, TRACEPARENT_FIELD, Streams
 
 _DESCRIPTION: Final = (
     f"The Redis streams of a ragtide deployment. The field `{DATA_FIELD.decode()}` of an entry is a message as JSON. "
@@ -162,11 +160,5 @@ def _operations() -> Iterable[tuple[str, dict[str, Any]]]:
 
 def asyncapi_text() -> str:
     """Return the document as YAML."""
-    import yaml  # noqa: PLC0415 - PyYAML is a tool of development only
-
     text: str = yaml.safe_dump(asyncapi_document(), sort_keys=False, allow_unicode=True, width=120)
     return f"# Made from the models by `make schemas`.\n{text}"
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(asyncapi_text(), encoding="utf-8")

@@ -1,18 +1,16 @@
-"""Writes the pages of every field that users fill in: `python -m ragtide_schemas.fields_page docs`."""
+"""The pages of every field that users fill in."""
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from .alert_rule import AlertRule
-from .base import WireModel
-from .declared import MetricDeclaration
-from .feedback import Feedback
-from .history import EarlierTurn
-from .interaction import RagInteraction, RetrievedDocument
-from .labels import ClaimLabels, SentenceLabels
+from ragtide_schemas.alert_rule import AlertRule
+from ragtide_schemas.base import WireModel
+from ragtide_schemas.declared import MetricDeclaration
+from ragtide_schemas.feedback import Feedback
+from ragtide_schemas.history import EarlierTurn
+from ragtide_schemas.interaction import RagInteraction, RetrievedDocument
+from ragtide_schemas.labels import ClaimLabels, SentenceLabels
 
 _INTRODUCTION = """\
 `make schemas` writes this page from the models. An unknown field is refused with its name; put fields of your own into
@@ -257,8 +255,3 @@ def _limits(limits: Sequence[float | None], words: Sequence[str], unit: str) -> 
         return f", {least:g} to {most:,}{unit}" if unit else f", {least:g} to {most:g}"
     given = [word for limit, word in zip(limits, words, strict=True) if limit is not None]
     return f", {given[0]}" if given else ""
-
-
-if __name__ == "__main__":
-    for page, text in FIELD_PAGES.items():
-        (Path(sys.argv[1]) / page).write_text(text(), encoding="utf-8")

@@ -1,20 +1,15 @@
-"""Writes the pages of the documentation that are made from values: metrics, published results and diagnosis.
+"""The pages that are made from definitions: metrics, published results and diagnosis."""
 
-`python -m ragtide_consumers.metrics.generated_pages FOLDER` writes them.
-"""
-
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
+from ragtide_consumers.metrics.optional import optional_metrics
 from ragtide_schemas.diagnosis import PATTERNS
 from ragtide_schemas.metric_definitions import RAGTIDE_METRICS
 from ragtide_schemas.metrics import Direction, MetricDefinition
-from ragtide_schemas.reference_results import LABELER_RESULTS, REFERENCE_RESULTS, ReferenceResult
-
-from .optional import optional_metrics
+from ragtide_schemas.reference_results import REFERENCE_RESULTS, ReferenceResult
 
 _FAMILIES = {
     "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",
@@ -49,6 +44,29 @@ scores show, with their usual cause. `retrieval.match` has bands for this purpos
 documents, so below 0.1 it is poor and from 0.2 on good, as [measured](measured/broken_language.md)."""
 
 
+@dataclass(frozen=True, slots=True)
+class LabelerResult:
+    """How well a labeler agreed with GPT-4's labels on RAGBench: mean over 7 subsets of the test splits."""
+
+    name: str
+    source: str
+    auroc_unsupported: float | None = None
+    relevance_rmse: float | None = None
+    utilization_rmse: float | None = None
+
+
+_TABLE: Final = "Friel et al., RAGBench (arXiv:2407.11005), results table"
+
+LABELER_RESULTS: Final = (
+    LabelerResult("DeBERTa-v3-large, fine-tuned", _TABLE, 0.771, 0.169, 0.109),
+    LabelerResult("GPT-3.5 as judge", _TABLE, 0.579, 0.199, 0.126),
+    LabelerResult("RAGAS", _TABLE, 0.613, 0.247),
+    LabelerResult("TruLens", _TABLE, 0.630, 0.639),
+    LabelerResult("a constant (train mean)", "computed from the rows of the same data set", 0.5, 0.206, 0.160),
+)
+"""Research targets for labelers."""
+
+
 def metrics_page() -> str:
     """Return the page of all metrics, made from their definitions."""
     parts = ["# Every metric", _METRICS]
@@ -77,7 +95,7 @@ def diagnosis_page() -> str:
     return _page(["# Diagnosis", _DIAGNOSIS, _patterns()])
 
 
-GENERATED_PAGES: Final[Mapping[str, Callable[[], str]]] = {
+METRIC_PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "metric-registry.md": metrics_page,
     "published-results.md": results_page,
     "diagnosis.md": diagnosis_page,
@@ -147,8 +165,3 @@ def _patterns() -> str:
         for pattern in PATTERNS
     ]
     return _table(("pattern", "shown by", "meaning", "advice"), rows)
-
-
-if __name__ == "__main__":
-    for name, page in GENERATED_PAGES.items():
-        (Path(sys.argv[1]) / name).write_text(page(), encoding="utf-8")
