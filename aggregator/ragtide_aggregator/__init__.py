@@ -5,39 +5,23 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .reading.deployment import Deployment
-    from .statistics.comparisons.comparing import PairedComparison
-    from .statistics.comparisons.racing import Elimination, Race, RaceStanding
-    from .statistics.drift.detector import DriftDetector
-    from .statistics.intervals.intervals import Interval, interval
-    from .statistics.means.sequences import confidence_sequence
-    from .statistics.means.strategies import RunningIntervals
-
-__all__ = [
-    "Deployment",
-    "DriftDetector",
-    "Elimination",
-    "Interval",
-    "PairedComparison",
-    "Race",
-    "RaceStanding",
-    "RunningIntervals",
-    "confidence_sequence",
-    "interval",
-]
+    from .reading.deployment import Deployment as Deployment
+    from .statistics.comparisons.comparing import PairedComparison as PairedComparison
+    from .statistics.comparisons.racing import Elimination as Elimination, Race as Race, RaceStanding as RaceStanding
+    from .statistics.drift.detector import DriftDetector as DriftDetector
+    from .statistics.intervals.intervals import Interval as Interval, interval as interval
+    from .statistics.means.sequences import confidence_sequence as confidence_sequence
+    from .statistics.means.strategies import RunningIntervals as RunningIntervals
 
 __getattr__ = late(
     __name__,
     {
-        "Deployment": ".reading.deployment",
-        "DriftDetector": ".statistics.drift.detector",
-        "Elimination": ".statistics.comparisons.racing",
-        "Interval": ".statistics.intervals.intervals",
-        "PairedComparison": ".statistics.comparisons.comparing",
-        "Race": ".statistics.comparisons.racing",
-        "RaceStanding": ".statistics.comparisons.racing",
-        "RunningIntervals": ".statistics.means.strategies",
-        "confidence_sequence": ".statistics.means.sequences",
-        "interval": ".statistics.intervals.intervals",
+        ".reading.deployment": "Deployment",
+        ".statistics.comparisons.comparing": "PairedComparison",
+        ".statistics.comparisons.racing": "Elimination Race RaceStanding",
+        ".statistics.drift.detector": "DriftDetector",
+        ".statistics.intervals.intervals": "Interval interval",
+        ".statistics.means.sequences": "confidence_sequence",
+        ".statistics.means.strategies": "RunningIntervals",
     },
 )

@@ -5,45 +5,27 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .alert_subscriber import AlertSubscriber
-    from .labelers.local.labeler import LocalLabeler
-    from .labelers.protocol import Labeler, Labeling
-    from .labelers.remote.services import Services
-    from .labelers.unavailable import LabelerUnavailable
-    from .metrics.custom import CustomMetric
-    from .metrics.ragchecker import ragchecker_metrics
-    from .metrics.scores import Absent, AbsentReason, MetricScores
-    from .metrics.trace import trace_metrics
-
-__all__ = [
-    "Absent",
-    "AbsentReason",
-    "AlertSubscriber",
-    "CustomMetric",
-    "Labeler",
-    "LabelerUnavailable",
-    "Labeling",
-    "LocalLabeler",
-    "MetricScores",
-    "Services",
-    "ragchecker_metrics",
-    "trace_metrics",
-]
+    from .alert_subscriber import AlertSubscriber as AlertSubscriber
+    from .labelers.local.labeler import LocalLabeler as LocalLabeler
+    from .labelers.protocol import Labeler as Labeler, Labeling as Labeling
+    from .labelers.remote.services import Services as Services
+    from .labelers.unavailable import LabelerUnavailable as LabelerUnavailable
+    from .metrics.custom import CustomMetric as CustomMetric
+    from .metrics.ragchecker import ragchecker_metrics as ragchecker_metrics
+    from .metrics.scores import Absent as Absent, AbsentReason as AbsentReason, MetricScores as MetricScores
+    from .metrics.trace import trace_metrics as trace_metrics
 
 __getattr__ = late(
     __name__,
     {
-        "Absent": ".metrics.scores",
-        "AbsentReason": ".metrics.scores",
-        "AlertSubscriber": ".alert_subscriber",
-        "CustomMetric": ".metrics.custom",
-        "Labeler": ".labelers.protocol",
-        "LabelerUnavailable": ".labelers.unavailable",
-        "Labeling": ".labelers.protocol",
-        "LocalLabeler": ".labelers.local.labeler",
-        "MetricScores": ".metrics.scores",
-        "Services": ".labelers.remote.services",
-        "ragchecker_metrics": ".metrics.ragchecker",
-        "trace_metrics": ".metrics.trace",
+        ".alert_subscriber": "AlertSubscriber",
+        ".labelers.local.labeler": "LocalLabeler",
+        ".labelers.protocol": "Labeler Labeling",
+        ".labelers.remote.services": "Services",
+        ".labelers.unavailable": "LabelerUnavailable",
+        ".metrics.custom": "CustomMetric",
+        ".metrics.ragchecker": "ragchecker_metrics",
+        ".metrics.scores": "Absent AbsentReason MetricScores",
+        ".metrics.trace": "trace_metrics",
     },
 )

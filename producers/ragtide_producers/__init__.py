@@ -5,50 +5,34 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from ragtide_schemas import Dropped
+    from ragtide_schemas import Dropped as Dropped
 
-    from .client import InteractionProducer
-    from .errors import QueueFullError, StreamFullError, UnreadableFileError
-    from .files.interactions import FORMATS, FileOptions, Row, count_rows, read_rows
-    from .files.items import Item, items_of, read_items
-    from .publishing.counts import ProducerCounts
-    from .publishing.publish_command import Publication
-
-__all__ = [
-    "FORMATS",
-    "Dropped",
-    "FileOptions",
-    "InteractionProducer",
-    "Item",
-    "ProducerCounts",
-    "Publication",
-    "QueueFullError",
-    "Row",
-    "StreamFullError",
-    "UnreadableFileError",
-    "count_rows",
-    "items_of",
-    "read_items",
-    "read_rows",
-]
+    from .client import InteractionProducer as InteractionProducer
+    from .errors import (
+        QueueFullError as QueueFullError,
+        StreamFullError as StreamFullError,
+        UnreadableFileError as UnreadableFileError,
+    )
+    from .files.interactions import (
+        FORMATS as FORMATS,
+        FileOptions as FileOptions,
+        Row as Row,
+        count_rows as count_rows,
+        read_rows as read_rows,
+    )
+    from .files.items import Item as Item, items_of as items_of, read_items as read_items
+    from .publishing.counts import ProducerCounts as ProducerCounts
+    from .publishing.publish_command import Publication as Publication
 
 __getattr__ = late(
     __name__,
     {
-        "FORMATS": ".files.interactions",
-        "Dropped": "ragtide_schemas",
-        "FileOptions": ".files.interactions",
-        "InteractionProducer": ".client",
-        "Item": ".files.items",
-        "ProducerCounts": ".publishing.counts",
-        "Publication": ".publishing.publish_command",
-        "QueueFullError": ".errors",
-        "Row": ".files.interactions",
-        "StreamFullError": ".errors",
-        "UnreadableFileError": ".errors",
-        "count_rows": ".files.interactions",
-        "items_of": ".files.items",
-        "read_items": ".files.items",
-        "read_rows": ".files.interactions",
+        "ragtide_schemas": "Dropped",
+        ".client": "InteractionProducer",
+        ".errors": "QueueFullError StreamFullError UnreadableFileError",
+        ".files.interactions": "FORMATS FileOptions Row count_rows read_rows",
+        ".files.items": "Item items_of read_items",
+        ".publishing.counts": "ProducerCounts",
+        ".publishing.publish_command": "Publication",
     },
 )

@@ -6,202 +6,102 @@ Names are loaded when they are first used, so an application that only publishes
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ragtide_runtime.version import __version__
+from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
     from ragtide_aggregator import (
-        Deployment,
-        DriftDetector,
-        Elimination,
-        Interval,
-        PairedComparison,
-        Race,
-        RaceStanding,
-        RunningIntervals,
-        confidence_sequence,
-        interval,
+        Deployment as Deployment,
+        DriftDetector as DriftDetector,
+        Elimination as Elimination,
+        Interval as Interval,
+        PairedComparison as PairedComparison,
+        Race as Race,
+        RaceStanding as RaceStanding,
+        RunningIntervals as RunningIntervals,
+        confidence_sequence as confidence_sequence,
+        interval as interval,
     )
     from ragtide_consumers import (
-        Absent,
-        AbsentReason,
-        AlertSubscriber,
-        CustomMetric,
-        Labeler,
-        LabelerUnavailable,
-        Labeling,
-        LocalLabeler,
-        MetricScores,
-        Services,
-        ragchecker_metrics,
-        trace_metrics,
+        Absent as Absent,
+        AbsentReason as AbsentReason,
+        AlertSubscriber as AlertSubscriber,
+        CustomMetric as CustomMetric,
+        Labeler as Labeler,
+        LabelerUnavailable as LabelerUnavailable,
+        Labeling as Labeling,
+        LocalLabeler as LocalLabeler,
+        MetricScores as MetricScores,
+        Services as Services,
+        ragchecker_metrics as ragchecker_metrics,
+        trace_metrics as trace_metrics,
     )
-    from ragtide_offline.experiments import Answer, Experiment, ExperimentControl
-    from ragtide_offline.gates import GateResult, gate
-    from ragtide_offline.score import Summary, estimates, load, score
+    from ragtide_offline.experiments import (
+        Answer as Answer,
+        Experiment as Experiment,
+        ExperimentControl as ExperimentControl,
+    )
+    from ragtide_offline.gates import GateResult as GateResult, gate as gate
+    from ragtide_offline.score import Summary as Summary, estimates as estimates, load as load, score as score
     from ragtide_producers import (
-        InteractionProducer,
-        Item,
-        ProducerCounts,
-        Publication,
-        QueueFullError,
-        StreamFullError,
-        items_of,
-        read_items,
+        InteractionProducer as InteractionProducer,
+        Item as Item,
+        ProducerCounts as ProducerCounts,
+        Publication as Publication,
+        QueueFullError as QueueFullError,
+        StreamFullError as StreamFullError,
+        items_of as items_of,
+        read_items as read_items,
     )
-    from ragtide_runtime.errors import ConfigurationError, RagtideError, RedisUnavailable
-    from ragtide_runtime.recordings import Recording, UnreadableRecordingError
+    from ragtide_runtime.errors import (
+        ConfigurationError as ConfigurationError,
+        RagtideError as RagtideError,
+        RedisUnavailable as RedisUnavailable,
+    )
+    from ragtide_runtime.recordings import Recording as Recording, UnreadableRecordingError as UnreadableRecordingError
+    from ragtide_runtime.version import __version__ as __version__
     from ragtide_schemas import (
-        Alert,
-        AlertRule,
-        ClaimLabels,
-        DeadLetter,
-        Direction,
-        Dropped,
-        EarlierTurn,
-        Estimate,
-        Feedback,
-        InvalidEntryError,
-        Kind,
-        MetricDeclaration,
-        MetricDefinition,
-        MetricEvent,
-        RagInteraction,
-        RetrievedDocument,
-        SentenceLabels,
-        hashed_user_id,
+        Alert as Alert,
+        AlertRule as AlertRule,
+        ClaimLabels as ClaimLabels,
+        DeadLetter as DeadLetter,
+        Direction as Direction,
+        Dropped as Dropped,
+        EarlierTurn as EarlierTurn,
+        Estimate as Estimate,
+        Feedback as Feedback,
+        InvalidEntryError as InvalidEntryError,
+        Kind as Kind,
+        MetricDeclaration as MetricDeclaration,
+        MetricDefinition as MetricDefinition,
+        MetricEvent as MetricEvent,
+        RagInteraction as RagInteraction,
+        RetrievedDocument as RetrievedDocument,
+        SentenceLabels as SentenceLabels,
+        hashed_user_id as hashed_user_id,
     )
 
-_HOMES = {
-    "ragtide_aggregator": (
-        "Deployment",
-        "DriftDetector",
-        "Elimination",
-        "Interval",
-        "PairedComparison",
-        "Race",
-        "RaceStanding",
-        "RunningIntervals",
-        "confidence_sequence",
-        "interval",
-    ),
-    "ragtide_consumers": (
-        "Absent",
-        "AbsentReason",
-        "AlertSubscriber",
-        "CustomMetric",
-        "Labeler",
-        "LabelerUnavailable",
-        "Labeling",
-        "LocalLabeler",
-        "MetricScores",
-        "Services",
-        "ragchecker_metrics",
-        "trace_metrics",
-    ),
-    "ragtide_offline.experiments": ("Answer", "Experiment", "ExperimentControl"),
-    "ragtide_offline.gates": ("GateResult", "gate"),
-    "ragtide_offline.score": ("Summary", "estimates", "load", "score"),
-    "ragtide_producers": (
-        "InteractionProducer",
-        "Item",
-        "ProducerCounts",
-        "Publication",
-        "QueueFullError",
-        "StreamFullError",
-        "items_of",
-        "read_items",
-    ),
-    "ragtide_runtime.errors": ("ConfigurationError", "RagtideError", "RedisUnavailable"),
-    "ragtide_runtime.recordings": ("Recording", "UnreadableRecordingError"),
-    "ragtide_schemas": (
-        "Alert",
-        "AlertRule",
-        "ClaimLabels",
-        "DeadLetter",
-        "Dropped",
-        "EarlierTurn",
-        "Estimate",
-        "Feedback",
-        "InvalidEntryError",
-        "Direction",
-        "Kind",
-        "MetricDeclaration",
-        "MetricDefinition",
-        "MetricEvent",
-        "RagInteraction",
-        "RetrievedDocument",
-        "SentenceLabels",
-        "hashed_user_id",
-    ),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__: list[str]
 
-__all__ = [
-    "Absent",
-    "AbsentReason",
-    "Alert",
-    "AlertRule",
-    "AlertSubscriber",
-    "Answer",
-    "ClaimLabels",
-    "ConfigurationError",
-    "CustomMetric",
-    "DeadLetter",
-    "Deployment",
-    "Direction",
-    "DriftDetector",
-    "Dropped",
-    "EarlierTurn",
-    "Elimination",
-    "Estimate",
-    "Experiment",
-    "ExperimentControl",
-    "Feedback",
-    "GateResult",
-    "InteractionProducer",
-    "Interval",
-    "InvalidEntryError",
-    "Item",
-    "Kind",
-    "Labeler",
-    "LabelerUnavailable",
-    "Labeling",
-    "LocalLabeler",
-    "MetricDeclaration",
-    "MetricDefinition",
-    "MetricEvent",
-    "MetricScores",
-    "PairedComparison",
-    "ProducerCounts",
-    "Publication",
-    "QueueFullError",
-    "Race",
-    "RaceStanding",
-    "RagInteraction",
-    "RagtideError",
-    "Recording",
-    "RedisUnavailable",
-    "RetrievedDocument",
-    "RunningIntervals",
-    "SentenceLabels",
-    "Services",
-    "StreamFullError",
-    "Summary",
-    "UnreadableRecordingError",
-    "__version__",
-    "confidence_sequence",
-    "estimates",
-    "gate",
-    "hashed_user_id",
-    "interval",
-    "items_of",
-    "load",
-    "ragchecker_metrics",
-    "read_items",
-    "score",
-    "trace_metrics",
-]
-
+_load = late(
+    __name__,
+    {
+        "ragtide_aggregator": "Deployment DriftDetector Elimination Interval PairedComparison Race RaceStanding "
+        "RunningIntervals confidence_sequence interval",
+        "ragtide_consumers": "Absent AbsentReason AlertSubscriber CustomMetric Labeler LabelerUnavailable Labeling "
+        "LocalLabeler MetricScores Services ragchecker_metrics trace_metrics",
+        "ragtide_offline.experiments": "Answer Experiment ExperimentControl",
+        "ragtide_offline.gates": "GateResult gate",
+        "ragtide_offline.score": "Summary estimates load score",
+        "ragtide_producers": "InteractionProducer Item ProducerCounts Publication QueueFullError StreamFullError "
+        "items_of read_items",
+        "ragtide_runtime.errors": "ConfigurationError RagtideError RedisUnavailable",
+        "ragtide_runtime.recordings": "Recording UnreadableRecordingError",
+        "ragtide_runtime.version": "__version__",
+        "ragtide_schemas": "Alert AlertRule ClaimLabels DeadLetter Direction Dropped EarlierTurn Estimate Feedback "
+        "InvalidEntryError Kind MetricDeclaration MetricDefinition MetricEvent RagInteraction "
+        "RetrievedDocument SentenceLabels hashed_user_id",
+    },
+)
 
 _MODULES = ("otel", "testing")
 """Public modules, which `import ragtide` does not import."""
@@ -210,17 +110,12 @@ _MODULES = ("otel", "testing")
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"ragtide.{name}")
-    home = _HOME_OF.get(name)
-    if home is None:
-        raise AttributeError(f"module 'ragtide' has no attribute {name!r}")
     try:
-        value: object = getattr(import_module(home), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("ragtide"):
             raise
         raise ImportError(f"ragtide.{name} needs {error.name}: pip install 'ragtide[service]'") from error
-    globals()[name] = value
-    return value
 
 
 def __dir__() -> list[str]:

@@ -5,121 +5,65 @@ from typing import TYPE_CHECKING
 from .lazy_imports import late
 
 if TYPE_CHECKING:
-    from .alert import Alert, ChangeCause, SegmentShare
-    from .alert_rule import AlertRule, Movement, alarm_line
-    from .base import SCHEMA_VERSION, VersionedModel, WireModel, describe
-    from .dead_letter import DeadLetter
-    from .declared import Measure, MetricDeclaration, declaration_of, definition_of, range_of
-    from .dropped import Dropped
-    from .errors import InvalidEntryError, Reason
-    from .estimate import Estimate
-    from .feedback import Feedback
-    from .history import EarlierTurn
-    from .interaction import RagInteraction, RetrievedDocument
-    from .labels import ClaimLabels, Entailment, Labels, SentenceLabels, SentenceProbabilities, UnsupportedSpan
-    from .metric_definitions import METRICS, RAGTIDE_METRICS
-    from .metric_event import JudgedScores, MetricEvent
-    from .metrics import Bands, Direction, Kind, MetricDefinition
-    from .specimen import Specimen, SpecimenLabeling
-    from .times import from_milliseconds, to_milliseconds, utc_now
-    from .user_ids import hashed_user_id
-    from .workspace import Workspace
-
-__all__ = [
-    "METRICS",
-    "RAGTIDE_METRICS",
-    "SCHEMA_VERSION",
-    "Alert",
-    "AlertRule",
-    "Bands",
-    "ChangeCause",
-    "ClaimLabels",
-    "DeadLetter",
-    "Direction",
-    "Dropped",
-    "EarlierTurn",
-    "Entailment",
-    "Estimate",
-    "Feedback",
-    "InvalidEntryError",
-    "JudgedScores",
-    "Kind",
-    "Labels",
-    "Measure",
-    "MetricDeclaration",
-    "MetricDefinition",
-    "MetricEvent",
-    "Movement",
-    "RagInteraction",
-    "Reason",
-    "RetrievedDocument",
-    "SegmentShare",
-    "SentenceLabels",
-    "SentenceProbabilities",
-    "Specimen",
-    "SpecimenLabeling",
-    "UnsupportedSpan",
-    "VersionedModel",
-    "WireModel",
-    "Workspace",
-    "alarm_line",
-    "declaration_of",
-    "definition_of",
-    "describe",
-    "from_milliseconds",
-    "hashed_user_id",
-    "range_of",
-    "to_milliseconds",
-    "utc_now",
-]
+    from .alert import Alert as Alert, ChangeCause as ChangeCause, SegmentShare as SegmentShare
+    from .alert_rule import AlertRule as AlertRule, Movement as Movement, alarm_line as alarm_line
+    from .base import (
+        SCHEMA_VERSION as SCHEMA_VERSION,
+        VersionedModel as VersionedModel,
+        WireModel as WireModel,
+        describe as describe,
+    )
+    from .dead_letter import DeadLetter as DeadLetter
+    from .declared import (
+        Measure as Measure,
+        MetricDeclaration as MetricDeclaration,
+        declaration_of as declaration_of,
+        definition_of as definition_of,
+        range_of as range_of,
+    )
+    from .dropped import Dropped as Dropped
+    from .errors import InvalidEntryError as InvalidEntryError, Reason as Reason
+    from .estimate import Estimate as Estimate
+    from .feedback import Feedback as Feedback
+    from .history import EarlierTurn as EarlierTurn
+    from .interaction import RagInteraction as RagInteraction, RetrievedDocument as RetrievedDocument
+    from .labels import (
+        ClaimLabels as ClaimLabels,
+        Entailment as Entailment,
+        Labels as Labels,
+        SentenceLabels as SentenceLabels,
+        SentenceProbabilities as SentenceProbabilities,
+        UnsupportedSpan as UnsupportedSpan,
+    )
+    from .metric_definitions import METRICS as METRICS, RAGTIDE_METRICS as RAGTIDE_METRICS
+    from .metric_event import JudgedScores as JudgedScores, MetricEvent as MetricEvent
+    from .metrics import Bands as Bands, Direction as Direction, Kind as Kind, MetricDefinition as MetricDefinition
+    from .specimen import Specimen as Specimen, SpecimenLabeling as SpecimenLabeling
+    from .times import from_milliseconds as from_milliseconds, to_milliseconds as to_milliseconds, utc_now as utc_now
+    from .user_ids import hashed_user_id as hashed_user_id
+    from .workspace import Workspace as Workspace
 
 __getattr__ = late(
     __name__,
     {
-        "METRICS": ".metric_definitions",
-        "RAGTIDE_METRICS": ".metric_definitions",
-        "SCHEMA_VERSION": ".base",
-        "Alert": ".alert",
-        "AlertRule": ".alert_rule",
-        "Bands": ".metrics",
-        "ChangeCause": ".alert",
-        "SegmentShare": ".alert",
-        "ClaimLabels": ".labels",
-        "DeadLetter": ".dead_letter",
-        "Direction": ".metrics",
-        "Dropped": ".dropped",
-        "EarlierTurn": ".history",
-        "Entailment": ".labels",
-        "Estimate": ".estimate",
-        "Feedback": ".feedback",
-        "InvalidEntryError": ".errors",
-        "JudgedScores": ".metric_event",
-        "Kind": ".metrics",
-        "Labels": ".labels",
-        "Measure": ".declared",
-        "MetricDeclaration": ".declared",
-        "MetricDefinition": ".metrics",
-        "MetricEvent": ".metric_event",
-        "Movement": ".alert_rule",
-        "RagInteraction": ".interaction",
-        "Reason": ".errors",
-        "RetrievedDocument": ".interaction",
-        "SentenceLabels": ".labels",
-        "SentenceProbabilities": ".labels",
-        "Specimen": ".specimen",
-        "SpecimenLabeling": ".specimen",
-        "UnsupportedSpan": ".labels",
-        "VersionedModel": ".base",
-        "WireModel": ".base",
-        "Workspace": ".workspace",
-        "alarm_line": ".alert_rule",
-        "declaration_of": ".declared",
-        "definition_of": ".declared",
-        "describe": ".base",
-        "from_milliseconds": ".times",
-        "hashed_user_id": ".user_ids",
-        "range_of": ".declared",
-        "to_milliseconds": ".times",
-        "utc_now": ".times",
+        ".alert": "Alert ChangeCause SegmentShare",
+        ".alert_rule": "AlertRule Movement alarm_line",
+        ".base": "SCHEMA_VERSION VersionedModel WireModel describe",
+        ".dead_letter": "DeadLetter",
+        ".declared": "Measure MetricDeclaration declaration_of definition_of range_of",
+        ".dropped": "Dropped",
+        ".errors": "InvalidEntryError Reason",
+        ".estimate": "Estimate",
+        ".feedback": "Feedback",
+        ".history": "EarlierTurn",
+        ".interaction": "RagInteraction RetrievedDocument",
+        ".labels": "ClaimLabels Entailment Labels SentenceLabels SentenceProbabilities UnsupportedSpan",
+        ".metric_definitions": "METRICS RAGTIDE_METRICS",
+        ".metric_event": "JudgedScores MetricEvent",
+        ".metrics": "Bands Direction Kind MetricDefinition",
+        ".specimen": "Specimen SpecimenLabeling",
+        ".times": "from_milliseconds to_milliseconds utc_now",
+        ".user_ids": "hashed_user_id",
+        ".workspace": "Workspace",
     },
 )

@@ -1,6 +1,8 @@
 """Packages that import their names late have every name that they promise, and say which they do not have."""
 
+import ast
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from tests.support.cases import for_each
@@ -8,6 +10,7 @@ from tests.support.cases import for_each
 pytestmark = pytest.mark.pure
 
 PACKAGES = (
+    "ragtide",
     "ragtide_schemas",
     "ragtide_runtime.redis",
     "ragtide_runtime.settings",
@@ -25,7 +28,26 @@ PACKAGES = (
 def test_every_promised_name_is_there(name: str) -> None:
     package = import_module(name)
     assert package.__all__
-    assert [one for one in package.__all__ if getattr(package, one, None) is None] == []
+    assert [name for name in package.__all__ if getattr(package, name, None) is None] == []
+
+
+@for_each("name", PACKAGES)
+def test_type_checkers_see_the_names_that_programs_see(name: str) -> None:
+    package = import_module(name)
+    imports = [
+        node
+        for block in ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8")).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+    ]
+    assert sorted(str(alias.asname) for node in imports for alias in node.names) == package.__all__
+    homes = {str(alias.name): "." * node.level + str(node.module) for node in imports for alias in node.names}
+    assert [
+        found
+        for found, home in homes.items()
+        if getattr(import_module(home, name), found) is not getattr(package, found)
+    ] == []
 
 
 @for_each("name", PACKAGES)

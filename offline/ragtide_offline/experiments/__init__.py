@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .answers import Answer
-    from .control import ExperimentControl
-    from .experiment import Experiment
+    from .answers import Answer as Answer
+    from .control import ExperimentControl as ExperimentControl
+    from .experiment import Experiment as Experiment
 
-__all__ = ["Answer", "Experiment", "ExperimentControl"]
-
-__getattr__ = late(__name__, {"Answer": ".answers", "Experiment": ".experiment", "ExperimentControl": ".control"})
+__getattr__ = late(
+    __name__,
+    {
+        ".answers": "Answer",
+        ".control": "ExperimentControl",
+        ".experiment": "Experiment",
+    },
+)

@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .deciding import GateResult
-    from .summary_gate import gate
+    from .deciding import GateResult as GateResult
+    from .summary_gate import gate as gate
 
-__all__ = ["GateResult", "gate"]
-
-__getattr__ = late(__name__, {"GateResult": ".deciding", "gate": ".summary_gate"})
+__getattr__ = late(
+    __name__,
+    {
+        ".deciding": "GateResult",
+        ".summary_gate": "gate",
+    },
+)

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .interface import estimates, load, score
-    from .summary import Summary
-
-__all__ = ["Summary", "estimates", "load", "score"]
+    from .interface import estimates as estimates, load as load, score as score
+    from .summary import Summary as Summary
 
 __getattr__ = late(
-    __name__, {"Summary": ".summary", "estimates": ".interface", "load": ".interface", "score": ".interface"}
+    __name__,
+    {
+        ".interface": "estimates load score",
+        ".summary": "Summary",
+    },
 )

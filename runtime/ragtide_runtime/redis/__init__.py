@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from redis import RedisError
+    from redis import RedisError as RedisError
 
-    from .failures import explained
+    from .failures import explained as explained
 
-__all__ = ["RedisError", "explained"]
-
-__getattr__ = late(__name__, {"RedisError": "redis", "explained": ".failures"})
+__getattr__ = late(
+    __name__,
+    {
+        "redis": "RedisError",
+        ".failures": "explained",
+    },
+)

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .model import Settings, load_settings
+    from .model import Settings as Settings, load_settings as load_settings
 
-__all__ = ["Settings", "load_settings"]
-
-__getattr__ = late(__name__, {"Settings": ".model", "load_settings": ".model"})
+__getattr__ = late(
+    __name__,
+    {
+        ".model": "Settings load_settings",
+    },
+)

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 from ragtide_schemas.lazy_imports import late
 
 if TYPE_CHECKING:
-    from .logs import configure_logging
+    from .logs import configure_logging as configure_logging
 
-__all__ = ["configure_logging"]
-
-__getattr__ = late(__name__, {"configure_logging": ".logs"})
+__getattr__ = late(
+    __name__,
+    {
+        ".logs": "configure_logging",
+    },
+)
