@@ -13,7 +13,7 @@ from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.estimates.dependent import dependent_pipelines
+from ragtide_aggregator.estimates.assumptions import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts

@@ -8,7 +8,7 @@ from tests.support.owners import owners
 
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.estimates.whole_means import WholeMean
+from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.reading import states
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.settings.model import Settings
@@ -47,7 +47,7 @@ async def assert_equal(deployment: Deployment) -> list[Estimate]:
     left_out = {"design_effect": None, "n_effective": None}
     assert [one.model_copy(update=left_out) for one in found] == expected
     means = await deployment.means()
-    assert means == sorted((WholeMean.of(one) for one in expected), key=lambda one: one[:3])
+    assert means == sorted((MetricMean.of(one) for one in expected), key=lambda one: one[:3])
     return expected
 
 

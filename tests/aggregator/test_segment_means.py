@@ -11,9 +11,9 @@ from tests.support.owners import owners
 
 from ragtide import Deployment
 from ragtide_aggregator.errors import TooManySegmentsError
-from ragtide_aggregator.estimates.whole_means import WholeMean
+from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.reading import states
-from ragtide_aggregator.reading.segment_means import SEGMENTS_MAX, UNUSED_S, SegmentMeans
+from ragtide_aggregator.reading.overview import SEGMENTS_MAX, UNUSED_S, SegmentMeans
 from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
 
@@ -39,7 +39,7 @@ async def test_they_are_those_of_a_full_read_at_every_commit(
             )
         full = [one for one in await deployment.estimates(windows=False) if one.estimator == "mean"]
         for name in NAMES:
-            expected = [WholeMean.of(one) for one in full if one.segment == name and one.run is None]
+            expected = [MetricMean.of(one) for one in full if one.segment == name and one.run is None]
             assert await deployment.means(name) == sorted(expected, key=lambda one: one[:3])
         assert len(await deployment.means(NAMES[0])) > 2
         assert await deployment.means("lang=a") == []

@@ -8,7 +8,7 @@ import pytest
 from tests.support.metric_events import event
 
 from ragtide import AlertRule
-from ragtide_aggregator.estimates.swinging import rounded_up, swinging_rules
+from ragtide_aggregator.estimates.assumptions import rounded_up, swinging_rules
 from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -113,7 +113,7 @@ async def _estimates(settings: Settings, url: str) -> list[Estimate]:
     redis = connect_async(url)
     try:
         # The interval of the running strategy depends on the order of the values, this one on their moments only.
-        return await Deployment(redis, settings).estimates(strategy="normal")
+        return await Deployment(redis, settings).estimates(strategy="asymptotic")
     finally:
         await redis.aclose()
 

@@ -426,7 +426,7 @@ class Driver:
 
     async def _estimates(self) -> list[Estimate]:
         async with connect_async(self.url) as redis:
-            return await StoredDeployment(redis, self.settings()).estimates(strategy="normal")
+            return await StoredDeployment(redis, self.settings()).estimates(strategy="asymptotic")
 
     def _scored_once(self) -> Check:
         scored = self._scored()

@@ -75,6 +75,7 @@ def test_an_unknown_name_says_which_there_are(
         (("estimates", "--window", "al"), "no window 'al'; did you mean 'all'? There are: all, 1h"),
         (("estimates", "--estimator", "prediction-powered"), "did you mean 'prediction_powered'?"),
         (("estimates", "--strategy", "runing"), "no strategy 'runing'; did you mean 'running'?"),
+        (("estimates", "--strategy", "wilson"), "strategy 'wilson' is for offline evals"),
         (("compare", "shop", "search", "--window", "ALL"), "no window 'ALL'; did you mean 'all'?"),
         (("score", "rows.jsonl", "--strategy", "norml"), "no strategy 'norml'; did you mean 'normal'?"),
         (("score", "rows.jsonl", "--reference", "clapnq"), "no published result for 'clapnq'; did you mean 'ClapNQ'?"),

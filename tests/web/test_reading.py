@@ -127,12 +127,16 @@ async def test_alerts_of_the_tokens_pipelines(async_redis: Any, redis_url: str) 
         assert (await service.get("/v1/runs", ALL)) == (200, [])
 
 
-async def test_an_unknown_name_of_a_parameter_is_told(async_redis: Any, redis_url: str) -> None:
+async def test_an_unknown_value_of_a_parameter_is_named(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url) as service:
         for query in ("window=2h", "strategy=magic", "estimator=meen", "confidence=2"):
             status, answer = await service.get(f"/v1/estimates?{query}")
             assert status == 422, query
             assert answer["detail"]
+        status, answer = await service.get("/v1/estimates?strategy=betting")
+        assert status == 422
+        assert answer["detail"].startswith("strategy 'betting' is for offline evals")
+        assert answer["detail"].endswith("so use auto, running or asymptotic")
         assert (await service.get("/v1/estimates"))[1] == []
         status, answer = await service.get("/v1/estimate")
         assert (status, answer["detail"]) == (404, "there is no /v1/estimate: GET /openapi.json lists every path")

@@ -1,6 +1,7 @@
 """All estimates of a state: means, errors against gold scores, prediction-powered means. No clock, no I/O."""
 
 from collections.abc import Iterable
+from math import isnan
 from typing import Final
 
 from ragtide_schemas import Estimate
@@ -9,15 +10,18 @@ from ragtide_schemas.suggestions import unknown
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO, OF_MOMENTS
+from ..statistics.means.strategies import STRATEGIES as ALL
 from ..statistics.tables.windows import ALL_TIME
 from .gold_errors import errors_of
 from .means import absences, mean, share_rows, usage
-from .proxies import of_proxy
-from .trends import measured
-from .view import IntervalMethod, View, windows_of
+from .record import record
+from .view import IntervalMethod, ScaledMean, View, read_view, windows_of
 
 STRATEGIES: Final = (AUTO, *OF_MOMENTS)
 """Interval strategies; intervals of `auto` and `running` stay valid however often a reader looks at them."""
+
+LIVE: Final = (AUTO, "running", "asymptotic")
+"""Strategies of live estimates: valid at every look, `asymptotic` once there are enough values."""
 
 PREDICTION_POWERED: Final = "prediction_powered"
 
@@ -26,6 +30,24 @@ ESTIMATORS: Final = ("mean", "weighted", PREDICTION_POWERED)
 
 RECOMMENDED: Final = "recommended"
 """Chooses means, and the prediction-powered means by a reference labeler that have an interval."""
+
+
+def check_live(strategy: str) -> None:
+    """Check that live estimates have a strategy.
+
+    Raises:
+        ValueError: the strategy is one for offline evals, or unknown.
+
+    >>> check_live("running")
+    """
+    if strategy in LIVE:
+        return
+    if strategy in ALL:
+        raise ValueError(
+            f"strategy {strategy!r} is for offline evals: live estimates are looked at again and again, so use "
+            f"{', '.join(LIVE[:-1])} or {LIVE[-1]}"
+        )
+    raise ValueError(unknown("strategy", strategy, LIVE))
 
 
 def estimates(
@@ -59,8 +81,8 @@ def estimates(
     rows = [row for row in found if row is not None]
     whole = View(state, ongoing=ongoing)
     wanted = [(whole, rows), *(windows_of(state, rows) if windows else ())]
-    result = [one for view, members in wanted for one in _of_view(view, members, method)]
-    result += [one for row in rows for one in of_proxy(state, row, method)]
+    result = [estimate for view, members in wanted for estimate in _of_view(view, members, method)]
+    result += [estimate for row in rows for estimate in _of_proxy(state, row, method)]
     return sorted(
         result,
         key=lambda e: (
@@ -102,10 +124,56 @@ def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estima
         return result
     shares = {row: share_rows(state, row) for row in means}
     needed = dict.fromkeys(means) | dict.fromkeys(share for found in shares.values() for _, share in found)
-    found = measured(view, list(needed), method)
+    found = read_view(view, list(needed), method)
     absent = absences(view, means)
     result += [
         usage(found, row) if state.keys[row].metric in UNBOUNDED else mean(found, row, shares[row], absent.get(row, {}))
         for row in means
     ]
+    return result
+
+
+def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[Estimate]:
+    """Return the weighted and the prediction-powered mean for each reference labeler of a row's interactions."""
+    places = state.pairs.of(row)
+    if not places:
+        return []
+    found = read_view(View(state), [row], IntervalMethod("asymptotic", method.confidence))
+    result = []
+    for place in places:
+        key = state.pairs.keys[place].reference
+        lowest, highest = key.value_range
+        definition = state.definition(key)
+        # Proxy scores that were kept with different probabilities are not a plain sample: their part of the variance is
+        # unknown, so the prediction-powered mean is withheld.
+        powered = () if found.numbers.of(row).mixed else (("prediction_powered", found.numbers.moments),)
+        for name, everything in (("weighted", None), *powered):
+            pairs = state.pairs.read(place, everything, confidence=method.confidence)
+            effect, clusters = float(pairs.design_effect[0]), float(pairs.n_clusters[0])
+            ends = [lowest + (highest - lowest) * float(end[0]) for end in (pairs.estimate, pairs.lower, pairs.upper)]
+            result.append(
+                record(
+                    found,
+                    row,
+                    key.metric,
+                    ScaledMean(ends[0], ends[1], ends[2]),
+                    lowest=lowest,
+                    highest=highest,
+                    direction=None if definition is None else definition.direction,
+                    kind=None if definition is None else definition.kind,
+                    n=int(pairs.n[0]),
+                    n_traffic=None,
+                    n_absent=0,
+                    coverage=None,
+                    population_size=None,
+                    profile=key.profile,
+                    labeler=key.labeler,
+                    labeler_version=key.labeler_version,
+                    estimator=name,
+                    proxy=state.keys[row].labeler,
+                    n_effective=float(pairs.n_effective[0]),
+                    design_effect=None if isnan(effect) else effect,
+                    n_clusters=None if isnan(clusters) else int(clusters),
+                )
+            )
     return result

@@ -15,8 +15,7 @@ from ..events.keys import GOLD, SQUARED_ERROR, EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.intervals.rmse import aggregated_rmse, consistency_score
 from .record import record
-from .trends import MeasuredView, Trend, measured, trend
-from .view import IntervalMethod, ScaledMean, View
+from .view import IntervalMethod, MeasuredView, ScaledMean, Trend, View, read_view, trend
 
 RMSE: Final = "rmse."
 """Family of the errors against gold: `rmse.trace.adherence` of one metric, `rmse.trace` aggregated over its family."""
@@ -46,9 +45,9 @@ def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estim
     golds = {row: gold_row(view.state, row) for row in errors}
     needed = dict.fromkeys(errors) | dict.fromkeys(gold for gold in golds.values() if gold is not None)
     needed |= dict.fromkeys(row for members in pooled for row in members)
-    found = measured(view, list(needed), method)
+    found = read_view(view, list(needed), method)
     result = [rmse(found, row, golds[row]) for row in errors]
-    return result + [one for members in pooled for one in of_family(found, members)]
+    return result + [estimate for members in pooled for estimate in of_family(found, members)]
 
 
 def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:

@@ -1,19 +1,117 @@
-"""Estimates of a metric's mean, with totals, shares and quantiles, and of the cost of labeling. No clock, no I/O."""
+"""Means of metrics as values, and as estimates with totals, shares and quantiles. No clock, no I/O.
 
-from typing import Any
+A screen shows a thousand means several times a second, so it reads the values. An `Estimate` has the same numbers and
+four times as many fields.
+"""
 
-from ragtide_schemas import Estimate, Kind, MetricDefinition
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ragtide_schemas import Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
 from ragtide_schemas.printable import printable
 
-from ..events.keys import share_name
+from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey, share_name
 from ..state.state import AggregatorState
+from .gold_errors import errors_of
 from .record import record
-from .trends import MeasuredView
-from .view import IntervalMethod, KeyNumbers, ScaledMean, View
+from .view import IntervalMethod, KeyNumbers, MeasuredView, ScaledMean, View
 
 ShareRow = tuple[float, int]
 """An edge of a metric's distribution, and the row that counts the scores at or below it."""
+
+
+class MetricMean(NamedTuple):
+    """The mean of a metric over all interactions of a pipeline, or of one segment value of it, by one labeler.
+
+    All numbers are in the metric's unit.
+    """
+
+    pipeline: str
+    metric: str
+    labeler: str
+    n: int
+    estimate: float | None
+    """The mean; None without values."""
+    lower: float | None
+    """Lower end of the interval; None for a quantity without a highest value, such as seconds."""
+    upper: float | None
+    value_range: tuple[float, float]
+    band: str | None
+    updated_at: datetime | None
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> "MetricMean":
+        """Return the mean of an estimate."""
+        return cls(
+            estimate.pipeline,
+            estimate.metric,
+            estimate.labeler,
+            estimate.n,
+            estimate.estimate,
+            estimate.lower,
+            estimate.upper,
+            estimate.value_range,
+            estimate.band,
+            estimate.updated_at,
+        )
+
+
+def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | None = None) -> list[MetricMean]:
+    """Return the means of all live pipelines, with root mean squared errors, ordered by pipeline, metric and labeler.
+
+    Args:
+        state: of a partition, or of several merged.
+        method: of the intervals.
+        segment: segment value, for the means of its interactions; None for whole pipelines.
+    """
+    keys, view = state.keys, View(state)
+    wanted = [row for row, key in enumerate(keys) if key.run is None and key.segment == segment]
+    rows = [row for row in wanted if not keys[row].metric.startswith(HIDDEN)]
+    found = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
+    if rows:
+        read = view.read(rows)
+        found += [
+            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
+            for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
+        ]
+    return sorted(found, key=lambda mean: mean[:3])
+
+
+def metric_mean(
+    key: EstimateKey, definition: MetricDefinition | None, numbers: KeyNumbers, scaled: ScaledMean
+) -> MetricMean:
+    """Return the mean of a key from its numbers and its scaled mean.
+
+    Args:
+        key: the key.
+        definition: of its metric; None without a definition.
+        numbers: of the key.
+        scaled: mean and interval in [0, 1].
+    """
+    value_range = _range_of(key)
+    value: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    band: str | None = None
+    if key.metric in UNBOUNDED:
+        value = numbers.mean if numbers.n else None
+    else:
+        lowest, width = value_range[0], value_range[1] - value_range[0]
+        lower, upper = lowest + width * scaled.lower, lowest + width * scaled.upper
+        if scaled.estimate is not None:
+            value = lowest + width * scaled.estimate
+            band = None if definition is None else definition.band(value)
+    updated_at = from_milliseconds(numbers.updated_ms)
+    return MetricMean(
+        key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _range_of(key: EstimateKey) -> tuple[float, float]:
+    return key.value_range
 
 
 def share_rows(state: AggregatorState, row: int) -> list[ShareRow]:
@@ -37,7 +135,7 @@ def absences(view: View, rows: list[int]) -> dict[int, dict[str, int]]:
         for row, reasons in of.items()
     }
     return {
-        row: {reason: n for reason, n in sorted(found.items(), key=lambda one: (-one[1], one[0])) if n}
+        row: {reason: n for reason, n in sorted(found.items(), key=lambda item: (-item[1], item[0])) if n}
         for row, found in counts.items()
     }
 
@@ -53,21 +151,23 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
     """
     view = found.view
     key = view.state.keys[row]
-    lowest, highest = key.value_range
-    width = highest - lowest
     definition = view.state.definition(key)
-
-    def unscaled(value: float) -> float:
-        return lowest + width * value
-
     numbers, scaled = found.numbers.of(row), found.mean_of(row)
-    value = None if scaled.estimate is None else unscaled(scaled.estimate)
+    value = metric_mean(key, definition, numbers, scaled)
+    assert value.lower is not None and value.upper is not None  # noqa: S101, PT018 - for the type checker
+    in_unit = ScaledMean(value.estimate, value.lower, value.upper, scaled.strategy)
+    lowest, highest = value.value_range
+    width = highest - lowest
+
+    def unscaled(share: float) -> float:
+        return lowest + width * share
+
     spread = numbers.standard_deviation
     return record(
         found,
         row,
         key.metric,
-        ScaledMean(value, unscaled(scaled.lower), unscaled(scaled.upper), scaled.strategy),
+        in_unit,
         lowest=lowest,
         highest=highest,
         direction=None if definition is None else definition.direction,
@@ -86,8 +186,8 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
             for edge, at in ((edge, found.mean_of(share)) for edge, share in shares)
             if at.estimate is not None
         ),
-        band=definition.band(value) if definition is not None and value is not None else None,
-        **_total(definition, numbers, ScaledMean(value, unscaled(scaled.lower), unscaled(scaled.upper)), found.method),
+        band=value.band,
+        **_total(definition, numbers, in_unit, found.method),
         **found.trend_of(row, unscaled),
     )
 
@@ -113,14 +213,15 @@ def _quantiles(view: View, row: int) -> dict[str, float]:
 def usage(found: MeasuredView, row: int) -> Estimate:
     """Return the estimate of a quantity without a highest value, such as seconds of labeling: it has no interval."""
     view, numbers = found.view, found.numbers.of(row)
+    key = view.state.keys[row]
     return record(
         found,
         row,
-        view.state.keys[row].metric,
+        key.metric,
         None,
         strategy="none",
         anytime_valid=False,
-        estimate=numbers.mean if numbers.n else None,
+        estimate=metric_mean(key, None, numbers, found.mean_of(row)).estimate,
         standard_deviation=numbers.standard_deviation,
         minimum=numbers.minimum if numbers.n else None,
         maximum=numbers.maximum if numbers.n else None,

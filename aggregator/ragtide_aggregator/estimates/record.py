@@ -6,8 +6,7 @@ from ragtide_schemas import Estimate, from_milliseconds
 from ragtide_schemas.fitness import fit_for
 
 from ..statistics.means.strategies import ANYTIME_VALID
-from .trends import MeasuredView
-from .view import ScaledMean
+from .view import MeasuredView, ScaledMean
 
 
 def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, **fields: Any) -> Estimate:
@@ -55,4 +54,5 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         known["window_end"] = from_milliseconds(span.end_ms)
     if mean is not None:
         known |= {"estimate": mean.estimate, "lower": mean.lower, "upper": mean.upper}
-    return Estimate(**(known | fields))
+    known |= fields
+    return Estimate(**known)

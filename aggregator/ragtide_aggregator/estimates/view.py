@@ -1,7 +1,7 @@
-"""The numbers of keys over all time, or in one window of event time. No clock, no I/O."""
+"""The numbers, means and trends of keys over all time, or in one window of event time. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, NamedTuple
@@ -162,8 +162,8 @@ class View:
         yield [None if np.isnan(effect) else effect for effect in effects.tolist()]
         yield clusters_used(moments)
         yield mixed.tolist()
-        yield [None if np.isnan(one) else one for one in traffic.tolist()]
-        yield [None if np.isnan(one) else one for one in n_effective.tolist()]
+        yield [None if np.isnan(number) else number for number in traffic.tolist()]
+        yield [None if np.isnan(number) else number for number in n_effective.tolist()]
 
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""
@@ -208,7 +208,7 @@ class ViewNumbers:
         if self.view.span is not None or self.view.ongoing:
             return np.full(len(self.numbers), np.nan)
         # An interaction in which a metric was absent has been seen, and will never have a value.
-        sizes = self.sizes - np.array([one.n_absent for one in self.numbers], dtype=np.int64)
+        sizes = self.sizes - np.array([numbers.n_absent for numbers in self.numbers], dtype=np.int64)
         # A run with more values than announced is no sample of the announced population.
         return np.where((self.sizes > 0) & (sizes >= self.moments.n), sizes, np.nan)
 
@@ -247,6 +247,58 @@ def scaled_means(
         ScaledMean(mean if n else None, low, high, strategy)
         for n, mean, low, high, strategy in zip(*columns, strict=True)
     ]
+
+
+class Trend(NamedTuple):
+    """The mean in the window before, scaled to [0, 1], and the direction in which this window's mean differs."""
+
+    previous: float | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredView:
+    """A view with the numbers, means and trends of its rows."""
+
+    numbers: ViewNumbers
+    means: list[ScaledMean]
+    trends: list[Trend]
+    method: IntervalMethod
+
+    @property
+    def view(self) -> View:
+        """The view of the numbers."""
+        return self.numbers.view
+
+    def mean_of(self, row: int) -> ScaledMean:
+        """Return the mean of a row."""
+        return self.means[self.numbers.places[row]]
+
+    def trend_of(self, row: int, unscaled: Callable[[float], float]) -> dict[str, Any]:
+        """Return the trend of a row as fields of an estimate; `unscaled` maps a mean to the metric's range."""
+        previous, name = self.trends[self.numbers.places[row]]
+        return {} if previous is None else {"previous": unscaled(previous), "trend": name}
+
+
+def read_view(view: View, rows: list[int], method: IntervalMethod) -> MeasuredView:
+    """Return a view with the numbers, means and trends of rows."""
+    numbers = view.read(rows)
+    means = numbers.means(method)
+    before = view.before()
+    if before is None:
+        return MeasuredView(numbers, means, [Trend()] * len(rows), method)
+    # Each window has half of alpha, so that both intervals hold together at the confidence.
+    half = method.shared_by(2)
+    pairs = zip(numbers.means(half), before.read(rows).means(half), strict=True)
+    return MeasuredView(numbers, means, [trend(now, past) for now, past in pairs], method)
+
+
+def trend(now: ScaledMean, past: ScaledMean) -> Trend:
+    """Return the trend of a mean against the mean in the window before."""
+    if past.estimate is None or now.estimate is None:
+        return Trend()
+    name = "rising" if now.lower > past.upper else "falling" if now.upper < past.lower else "steady"
+    return Trend(past.estimate, name)
 
 
 def windows_of(state: AggregatorState, rows: Sequence[int]) -> Iterator[tuple[View, list[int]]]:

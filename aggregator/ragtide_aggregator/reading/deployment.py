@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from redis.asyncio import Redis
 
@@ -20,19 +20,18 @@ from ragtide_runtime.workspaces import list_workspaces
 from ragtide_schemas import Alert, Estimate, Workspace
 
 from ..checkpoint.options import reader_options
-from ..estimates.estimates import estimates
+from ..estimates.estimates import check_live, estimates
+from ..estimates.means import MetricMean
 from ..estimates.over_time import History
 from ..estimates.view import IntervalMethod
-from ..estimates.whole_means import WholeMean
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .history import HistoryReader
-from .overview import Overview
+from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
-from .segment_means import SegmentMeans
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions
 
@@ -60,7 +59,6 @@ class Deployment:
         self._overview = self._overview_of(None)
         self._of_segments = SegmentMeans(self._overview_of)
         self._suspicions = Suspicions(redis, self._partitions, replace(self._options, rules=settings.alerts))
-        self._estimates: dict[Any, tuple[list[int], list[Estimate]]] = {}
         self._history = HistoryReader(redis, self._options.history)
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
@@ -68,7 +66,7 @@ class Deployment:
         self._unreadable_workspaces = Unreadable("workspace")
 
     def take_rules(self, settings: Settings) -> None:
-        """Go on with the alert rules of other settings, and their budget."""
+        """Use the alert rules and the budget of other settings from now on."""
         self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
         self._suspicions.take_rules(replace(self._options, rules=settings.alerts))
 
@@ -115,26 +113,22 @@ class Deployment:
         """Return every estimate at the last commits.
 
         Args:
-            strategy: method of the intervals.
+            strategy: method of the intervals: `auto`, `running` or `asymptotic`.
             confidence: level of the intervals; by default the level in the settings.
             ongoing: whether the interactions are a sample of ongoing traffic, even in a run of known size.
             windows: whether to return estimates of windows too, not only those of all time.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
+            ValueError: live estimates do not have this strategy, or the confidence is outside (0, 1).
         """
+        check_live(strategy)
         level = self.settings.confidence if confidence is None else confidence
-        loads, states = await self._states.read(self._partitions)
-        wanted = (strategy, level, ongoing, windows)
-        known = self._estimates.get(wanted)
-        if known is None or known[0] != loads:
-            found = [
-                one
-                for state in states
-                for one in estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows)
-            ]
-            known = self._estimates[wanted] = loads, found
-        return known[1]
+        return await self._states.compute(
+            self._partitions,
+            (strategy, level, ongoing, windows),
+            lambda state: estimates(state, strategy=strategy, confidence=level, ongoing=ongoing, windows=windows),
+        )
 
     async def overview(self) -> list[Estimate]:
         """Return the estimates of whole live pipelines over all time, without quantiles and design effects.
@@ -146,7 +140,7 @@ class Deployment:
         """
         return await self._overview.read()
 
-    async def means(self, segment: str | None = None) -> list[WholeMean]:
+    async def means(self, segment: str | None = None) -> list[MetricMean]:
         """Return the means of live pipelines over all time, for a screen that shows them several times a second.
 
         They are the numbers of `overview`, without the rest of an estimate.
@@ -179,7 +173,7 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         partitions = self._partitions if pipeline is None else self.settings.layout.all_of(pipeline)
-        return (await self._states.read(partitions))[1]
+        return await self._states.read(partitions)
 
     async def series(self, pipeline: str | None = None) -> list[EstimateKey]:
         """Return the keys that have a history, of a pipeline or of all, in order.
@@ -229,13 +223,14 @@ class Deployment:
             labeler: name of the labeler; None for every labeler.
             labeler_version: version of the labeler; None for every version.
             profile: None for every profile.
-            strategy: method of the intervals.
+            strategy: method of the intervals: `auto`, `running` or `asymptotic`.
             confidence: level of the intervals; by default the level in the settings.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
-            ValueError: the range is empty, or `points_max` is below 1.
+            ValueError: the range is empty, `points_max` is below 1, or live estimates do not have this strategy.
         """
+        check_live(strategy)
         chosen = {"labeler": labeler, "labeler_version": labeler_version, "profile": profile}
         wanted = {name: value for name, value in chosen.items() if value is not None}
         return await self._history.read(
@@ -291,5 +286,5 @@ class Deployment:
     def warnings(self) -> list[str]:
         """Return a sentence for each kind of entry of which unreadable entries were skipped."""
         skipped = (self._alerts.unreadable, self.unreadable_dead_letters, self._unreadable_workspaces)
-        found = [one.warning() for one in skipped]
+        found = [unreadable.warning() for unreadable in skipped]
         return [sentence for sentence in found if sentence is not None]

@@ -1,28 +1,30 @@
-"""Reads the estimates of whole pipelines several times a second, for screens that stay open."""
+"""Reads the estimates of whole pipelines, and of segment values, several times a second, for screens that stay open."""
 
-import asyncio
 import json
 import re
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Final
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import Estimate
 
+from ..errors import TooManySegmentsError
 from ..estimates.estimates import estimates
+from ..estimates.means import MetricMean, metric_means
 from ..estimates.view import IntervalMethod
-from ..estimates.whole_means import WholeMean, whole_means
 from ..state.options import NO_WINDOWS
-from ..state.state import AggregatorState, StateOptions
+from ..state.state import StateOptions
 from ..statistics.means.strategies import AUTO
 from .states import FieldSelection, PartitionStates
 
-_Number = TypeVar("_Number", Estimate, WholeMean)
-_Known = tuple[list[int], list[_Number]]
-"""Numbers, and the numbers of the loads from which they are."""
+SEGMENTS_MAX: Final = 16
+"""Segment values that are read at the same time: each keeps the rows of its pipelines in memory."""
+UNUSED_S: Final = 60.0
+"""Seconds after its last read for which the rows of a segment value are kept if others need their place."""
 
 
 class Overview:
@@ -52,9 +54,6 @@ class Overview:
         self._partitions = partitions
         self._method = IntervalMethod(AUTO, confidence)
         self._segment = segment
-        self._reading = asyncio.Lock()
-        self._estimates: _Known[Estimate] = ([], [])
-        self._means: _Known[WholeMean] = ([], [])
 
     async def read(self) -> list[Estimate]:
         """Return the estimates at the last commits.
@@ -62,32 +61,64 @@ class Overview:
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        async with self._reading:
-            level = self._method.confidence
-            self._estimates = await self._computed(
-                self._estimates, lambda state: estimates(state, confidence=level, windows=False)
-            )
-            return self._estimates[1]
+        level = self._method.confidence
+        return await self._states.compute(
+            self._partitions, "estimates", lambda state: estimates(state, confidence=level, windows=False)
+        )
 
-    async def means(self) -> list[WholeMean]:
+    async def means(self) -> list[MetricMean]:
         """Return the means at the last commits: the same numbers in less time.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
-        async with self._reading:
-            self._means = await self._computed(
-                self._means, lambda state: whole_means(state, self._method, self._segment)
-            )
-            return self._means[1]
+        return await self._states.compute(
+            self._partitions, "means", lambda state: metric_means(state, self._method, self._segment)
+        )
 
-    async def _computed(
-        self, known: _Known[_Number], compute: Callable[[AggregatorState], list[_Number]]
-    ) -> _Known[_Number]:
-        loads, states = await self._states.read(self._partitions)
-        if known[0] == loads:
-            return known
-        return loads, await asyncio.to_thread(lambda: [number for state in states for number in compute(state)])
+
+@dataclass(slots=True)
+class _SegmentReading:
+    """The rows of a segment value, and when they were read last."""
+
+    overview: Overview
+    read_at: float
+
+
+class SegmentMeans:
+    """The means of segment values.
+
+    Args:
+        overview_of: makes the reader of a segment value.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, overview_of: Callable[[str], Overview], clock: Callable[[], float] = time.monotonic) -> None:
+        self._overview_of = overview_of
+        self._clock = clock
+        self._known: dict[str, _SegmentReading] = {}
+
+    async def read(self, segment: str) -> list[MetricMean]:
+        """Return the means of a segment value of all live pipelines at the last commits.
+
+        Args:
+            segment: segment value such as `lang=de`.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+            TooManySegmentsError: `SEGMENTS_MAX` other values were read within the last minute.
+        """
+        now = self._clock()
+        found = self._known.get(segment)
+        if found is None:
+            if len(self._known) >= SEGMENTS_MAX:
+                oldest = min(self._known, key=lambda value: self._known[value].read_at)
+                if now - self._known[oldest].read_at < UNUSED_S:
+                    raise TooManySegmentsError(SEGMENTS_MAX)
+                del self._known[oldest]
+            found = self._known[segment] = _SegmentReading(self._overview_of(segment), now)
+        found.read_at = now
+        return await found.overview.means()
 
 
 def live_keys(segment: str | None) -> FieldSelection:

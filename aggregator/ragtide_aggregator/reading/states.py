@@ -6,9 +6,9 @@ thread, so a read costs the same however many other keys there are.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -29,6 +29,11 @@ SOON_S: Final = 1.0
 """Seconds after which they are listed again if the number of fields changed."""
 LISTING_PART: Final = 20
 """Listing takes at most this part of the time: the checkpoint may have a million fields."""
+
+COMPUTED_MAX: Final = 8
+"""Lists of values that are kept, such as the estimates at several levels of confidence."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +96,55 @@ class PartitionStates:
         self._loads = 0
         self._loaded: dict[Streams, _Loaded] = {}
         self._merged: dict[tuple[Streams, ...], tuple[list[int], AggregatorState]] = {}
+        self._computed: dict[Hashable, tuple[list[int], list[Any]]] = {}
 
-    async def read(self, partitions: Sequence[Streams]) -> tuple[list[int], list[AggregatorState]]:
-        """Return the numbers of the loads and the states of partitions; one merged state if pipelines are split.
+    async def read(self, partitions: Sequence[Streams]) -> list[AggregatorState]:
+        """Return the states of partitions; one merged state if pipelines are split.
 
-        Without a commit since the last call the numbers are the same, and the call takes one round trip, whatever the
-        number of partitions. The states belong to the reader and change with its next read.
+        Without a commit since the last call, the call takes one round trip, whatever the number of partitions. The
+        states belong to the reader and change with its next read.
 
         Raises:
             CheckpointError: a checkpoint cannot be read.
         """
         async with self._reading:
-            await self._load_changed(partitions)
-            loaded = [self._loaded[streams] for streams in partitions]
-            loads, states = [part.load for part in loaded], [part.state for part in loaded]
-            if not self._split or len(states) < 2:
-                return loads, states
-            known = self._merged.get(tuple(partitions))
+            return (await self._read(partitions))[1]
+
+    async def compute(
+        self, partitions: Sequence[Streams], name: Hashable, of_state: Callable[[AggregatorState], list[T]]
+    ) -> list[T]:
+        """Return the values that a function returns for the states, computed in a thread, again only after a commit.
+
+        Args:
+            partitions: the partitions.
+            name: of the values; values of another name are kept beside them.
+            of_state: function of a state.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        async with self._reading:
+            loads, states = await self._read(partitions)
+            known = self._computed.pop(name, None)
             if known is None or known[0] != loads:
-                known = loads, await asyncio.to_thread(merged, states, self._options)
-                self._merged[tuple(partitions)] = known
-            return loads, [known[1]]
+                known = loads, await asyncio.to_thread(lambda: [value for state in states for value in of_state(state)])
+            self._computed[name] = known
+            if len(self._computed) > COMPUTED_MAX:
+                del self._computed[next(iter(self._computed))]
+            return known[1]
+
+    async def _read(self, partitions: Sequence[Streams]) -> tuple[list[int], list[AggregatorState]]:
+        """Return the numbers of the loads, which are the same without a commit, and the states."""
+        await self._load_changed(partitions)
+        loaded = [self._loaded[streams] for streams in partitions]
+        loads, states = [part.load for part in loaded], [part.state for part in loaded]
+        if not self._split or len(states) < 2:
+            return loads, states
+        known = self._merged.get(tuple(partitions))
+        if known is None or known[0] != loads:
+            known = loads, await asyncio.to_thread(merged, states, self._options)
+            self._merged[tuple(partitions)] = known
+        return loads, [known[1]]
 
     async def _load_changed(self, partitions: Sequence[Streams]) -> None:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -145,7 +178,7 @@ class PartitionStates:
         if known is not None and known.revision == revision and not (is_due and known.length != length):
             return
         if known is not None and _steps(revision) < _steps(known.revision):
-            known = None  # the checkpoint went back: no number of the state before may stay
+            known = None  # the checkpoint went back: discard all numbers of the state before
         if known is None or is_due:
             known = await self._list(streams, known, length, self._select)
         if not await self._load_selected(streams, known):
@@ -156,7 +189,7 @@ class PartitionStates:
         return self._clock() - known.listed_at >= max(pause_s, LISTING_PART * known.listing_s)
 
     async def _list(self, streams: Streams, known: _Loaded | None, length: int, select: FieldSelection) -> _Loaded:
-        """List the names of the fields. If fields are gone, begin anew: no number of them may stay."""
+        """List the names of the fields. If fields were removed, begin anew, so that none of their numbers stays."""
         began = self._clock()
         names = await self._names(streams, frozenset() if known is None else frozenset(known.names), select)
         if known is None or set(known.names) - set(names):
@@ -174,7 +207,7 @@ class PartitionStates:
         return sorted(name for name in names if name in known or select.wanted(name))
 
     async def _load_selected(self, streams: Streams, known: _Loaded) -> bool:
-        """Load the fields that changed; return False, and change nothing, if a known field is gone."""
+        """Load the fields that changed; return False, and change nothing, if a known field was removed."""
         # In one transaction, so that all numbers are of the same commit.
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.hmget(streams.checkpoint, *REVISION)

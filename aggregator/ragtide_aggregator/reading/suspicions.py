@@ -1,6 +1,5 @@
 """Reads how far the evidence of alert rules on whole pipelines has come, before anything fires."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -57,7 +56,6 @@ class Suspicions:
     def __init__(self, redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> None:
         self._redis = redis
         self._partitions = partitions
-        self._reading = asyncio.Lock()
         self.take_rules(options)
 
     def take_rules(self, options: StateOptions) -> None:
@@ -65,7 +63,6 @@ class Suspicions:
         only = replace(options, panes=NO_WINDOWS, quantiles=False, history=None, caps=None)
         self._rules = only.rules
         self._states = PartitionStates(self._redis, only, split=False, select=_RULES)
-        self._known: tuple[list[int], list[Suspicion]] = ([], [])
 
     async def read(self) -> list[Suspicion]:
         """Return the evidence at the last commits, the strongest first.
@@ -75,12 +72,8 @@ class Suspicions:
         """
         if not self._rules:
             return []
-        async with self._reading:
-            loads, states = await self._states.read(self._partitions)
-            if self._known[0] != loads:
-                found = await asyncio.to_thread(lambda: [found for state in states for found in _suspicions(state)])
-                self._known = loads, sorted(found, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
-            return self._known[1]
+        found = await self._states.compute(self._partitions, "suspicions", _suspicions)
+        return sorted(found, key=lambda suspicion: -suspicion.once_in / suspicion.run_length)
 
 
 def _suspicions(state: AggregatorState) -> list[Suspicion]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from redis.asyncio import Redis
 
-from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, STRATEGIES, chosen
+from ragtide_aggregator.estimates.estimates import ESTIMATORS, LIVE, RECOMMENDED, check_live, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
@@ -37,7 +37,7 @@ def estimates(
     strategy: Annotated[
         str,
         typer.Option(
-            help=f"How to compute the interval: {', '.join(STRATEGIES)}; auto and running are valid at every look."
+            help=f"Interval: {', '.join(LIVE)}; valid at every look, asymptotic once there are enough values."
         ),
     ] = AUTO,
     confidence: Annotated[
@@ -75,12 +75,15 @@ def estimates(
     # A gate decides the same with and without --json.
     estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
     for value, known, hint in (
-        (strategy, STRATEGIES, "--strategy"),
         (window, (ALL_TIME, *settings.windows), "--window"),
         (estimator, (*ESTIMATORS, RECOMMENDED, "all"), "--estimator"),
     ):
         if value not in known:
             raise typer.BadParameter(unknown(hint.removeprefix("--"), value, known), param_hint=hint)
+    try:
+        check_live(strategy)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}", param_hint="--strategy") from None
 
     async def body(redis: Redis, _: RedisHandle) -> list[Estimate]:
         return await Deployment(redis, settings).estimates(

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragtide_aggregator.alerts.watches import watches
-from ragtide_aggregator.estimates.continued import WaitingPipeline, continued_pipelines, waiting_pipelines
-from ragtide_aggregator.estimates.dependent import dependent_pipelines
-from ragtide_aggregator.estimates.sampled import mixed_pipelines
-from ragtide_aggregator.estimates.swinging import swinging_rules
+from ragtide_aggregator.estimates.assumptions import (
+    WaitingPipeline,
+    continued_pipelines,
+    dependent_pipelines,
+    mixed_pipelines,
+    swinging_rules,
+    waiting_pipelines,
+)
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 

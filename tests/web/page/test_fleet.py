@@ -10,8 +10,8 @@ from tests.support.alerts import alert
 from tests.support.metric_events import START, adherence, event
 
 from ragtide_aggregator.checkpoint.options import reader_options
+from ragtide_aggregator.estimates.means import MetricMean, metric_means
 from ragtide_aggregator.estimates.view import IntervalMethod
-from ragtide_aggregator.estimates.whole_means import WholeMean, whole_means
 from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.means.strategies import AUTO
@@ -20,12 +20,12 @@ from ragtide_schemas import MetricEvent
 from ragtide_web.page.fleet.screen import NARROW, fleet
 
 
-def of(events: list[MetricEvent]) -> list[WholeMean]:
+def of(events: list[MetricEvent]) -> list[MetricMean]:
     """Return the means of events."""
     state = AggregatorState(reader_options(Settings()))
     for one in events:
         state.apply(one)
-    return whole_means(state, IntervalMethod(AUTO, 0.95))
+    return metric_means(state, IntervalMethod(AUTO, 0.95))
 
 
 def test_the_worst_pipeline_comes_first_and_few_values_are_too_few() -> None:

@@ -9,9 +9,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_aggregator.estimates.estimates import ESTIMATORS, chosen
+from ragtide_aggregator.estimates.estimates import ESTIMATORS, check_live, chosen
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
-from ragtide_aggregator.statistics.means.strategies import AUTO, STRATEGIES
+from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert, DeadLetter, Estimate, Workspace
 from ragtide_schemas.suggestions import unknown
@@ -53,18 +53,21 @@ async def get_estimates(
     run: Name = None,
     window: Annotated[str, Query(max_length=20, description="`all`, or one of the setting `windows`.")] = ALL_TIME,
     estimator: Annotated[str, Query(max_length=40, description="`mean`, `recommended`, `all` or another.")] = "mean",
-    strategy: Annotated[str, Query(max_length=40, description="Method of the intervals.")] = AUTO,
+    strategy: Annotated[str, Query(max_length=40, description="`auto`, `running` or `asymptotic`.")] = AUTO,
     confidence: Annotated[float | None, Query(ge=0.01, le=0.9999)] = None,
 ) -> Response:
     """Return the estimates at the last commits, those of segment values included."""
     windows = (ALL_TIME, *shared.settings.windows)
     for kind, value, known in (
         ("window", window, windows),
-        ("strategy", strategy, (AUTO, *STRATEGIES)),
         ("estimator", estimator, (*ESTIMATORS, "recommended", "all")),
     ):
         if value not in known:
             raise HttpProblem(422, unknown(kind, value, known))
+    try:
+        check_live(strategy)
+    except ValueError as error:
+        raise HttpProblem(422, f"{error}") from None
     try:
         everything = await shared.deployment.estimates(
             strategy=strategy, confidence=confidence, windows=window != ALL_TIME

@@ -218,7 +218,7 @@ class RunningIntervals:
         self._range = value_range
         if kind == "distributive" and population is None:
             raise ValueError("population is missing: a total is projected onto all N values, so give their number")
-        # Wilson's interval is for proportions, and a sum is none.
+        # Wilson's interval is for proportions; a sum is not a proportion.
         strategy = "normal" if strategy == "wilson" and kind == "distributive" else strategy
         self._kind = kind
         self._table = table_of(strategy, confidence=confidence)

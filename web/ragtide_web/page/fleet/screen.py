@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Final, NamedTuple
 
-from ragtide_aggregator.estimates.whole_means import WholeMean
+from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_schemas import METRICS, Alert, Direction, Estimate
 
-Mean = WholeMean | Estimate
+Mean = MetricMean | Estimate
 
 COLUMNS: Final = 4
 """Metrics that the fleet shows unless the address names others."""
@@ -102,7 +102,7 @@ class Fleet:
 
 
 def fleet(
-    means: Iterable[WholeMean],
+    means: Iterable[MetricMean],
     alerts: Iterable[Alert],
     *,
     metrics: Sequence[str] = (),
@@ -131,7 +131,7 @@ def fleet(
     suspected = {
         (one.pipeline, one.metric): one for one in suspicions if one.once_in * SUSPICIOUS_PART >= one.run_length
     }
-    by_pipeline: defaultdict[str, dict[str, WholeMean]] = defaultdict(dict)
+    by_pipeline: defaultdict[str, dict[str, MetricMean]] = defaultdict(dict)
     for one in means:
         known = by_pipeline[one.pipeline].get(one.metric)
         # Labelers are never mixed: the cell has the labeler with the newest value.
@@ -170,7 +170,7 @@ def importance(name: str) -> tuple[int, str]:
 
 def _row(
     pipeline: str,
-    of: Mapping[str, WholeMean],
+    of: Mapping[str, MetricMean],
     firing: Sequence[Alert],
     shown: Sequence[str],
     targets: Mapping[tuple[str, str], float],

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
-from ragtide_aggregator.estimates.whole_means import WholeMean
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import METRICS
@@ -66,7 +66,7 @@ def range_number(history: History) -> RangeNumber | None:
     key, point = history.key, history.points[0]
     definition = METRICS.get(key.metric) if key.measure is None else None
     band = (None if definition is None else definition.band(point.mean)) or ""
-    mean = WholeMean(
+    mean = MetricMean(
         key.pipeline,
         key.metric,
         key.labeler,
