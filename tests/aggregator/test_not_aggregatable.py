@@ -90,7 +90,7 @@ def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     def failing(self: StateTable, batch: EventBatch) -> None:
         take(self, batch)
         if bad & {batch.source.interaction_id(int(place)) for place in batch.places}:
-            raise OverflowError("int too big to convert")
+            raise ValueError("a score that no table takes")
 
     monkeypatch.setattr(StateTable, "take", failing)
 
@@ -102,7 +102,7 @@ def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> No
 
     class Failing(float):
         def __le__(self, other: Any) -> bool:
-            raise ZeroDivisionError("of this event")
+            raise ValueError("of this event")
 
     decode = MetricEvent.decode.__func__  # type: ignore[attr-defined]
 
@@ -164,7 +164,7 @@ async def test_feedback_a_state_cannot_take_is_a_dead_letter_and_the_rest_counts
 
     def failing(self: StateTable, batch: EventBatch) -> None:
         if batch.scores.size and 0.07 in batch.scores[0]:
-            raise FloatingPointError("no such pair")
+            raise ValueError("no such pair")
         take(self, batch)
 
     with monkeypatch.context() as patched:
@@ -203,16 +203,38 @@ async def test_an_error_that_no_entry_is_to_blame_for_ends_the_aggregator(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(self: AggregatorState) -> Any:
-        raise ZeroDivisionError("always")
+        raise ValueError("always")
 
     monkeypatch.setattr(AggregatorState, "take_changes", broken)
     await publish(async_redis, EVENTS[:5])
     async with running(async_redis) as task:
         await until(task.done)
-    with pytest.raises(ZeroDivisionError, match="always"):
+    with pytest.raises(ValueError, match="always"):
         task.result()
     assert not await letters(async_redis)
     assert not await async_redis.exists(STREAMS.lease)
+
+
+@pytest.mark.parametrize("error", [KeyError("a row"), IndexError("a place"), TypeError("a kind"), OverflowError("big")])
+async def test_a_defect_of_the_state_ends_the_aggregator_and_rejects_no_entry(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    take = StateTable.take
+
+    def defective(self: StateTable, batch: EventBatch) -> None:
+        take(self, batch)
+        if EVENTS[40].interaction_id in {batch.source.interaction_id(int(place)) for place in batch.places}:
+            raise error
+
+    monkeypatch.setattr(StateTable, "take", defective)
+    await publish(async_redis, EVENTS)
+    async with running(async_redis) as task:
+        await until(task.done)
+    with pytest.raises(type(error)):
+        task.result()
+    assert not await letters(async_redis)
+    # Nothing of the step is written, so that all of it counts once the defect is mended.
+    assert not await async_redis.exists(STREAMS.checkpoint)
 
 
 def test_a_state_with_a_detector_that_is_not_finite_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:

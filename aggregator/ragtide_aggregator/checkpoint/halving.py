@@ -3,15 +3,13 @@
 A step that fails is discarded with its state, and the next try begins from the checkpoint. It takes half of the entries
 and commits them if that succeeds; otherwise it takes half of these, down to a single entry. Only that entry becomes a
 dead letter. The state does not depend on the division of entries into steps, so all other entries count to the bit as
-if the bad entry had never been there.
+if the bad entry had never been there. Only a refusal of the state, a ValueError, begins this search.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal
-
-from redis import RedisError
 
 from ragtide_runtime.errors import RagtideError
 
@@ -61,19 +59,22 @@ class StepFailedError(RagtideError):
 
 @contextmanager
 def countable(taken: Callable[[], TakenEntries]) -> Iterator[None]:
-    """Turn an error of the body of a `with` into a failed step, if an entry may have caused it.
+    """Turn a refusal of the body of a `with` into a failed step.
+
+    The state refuses an entry by a ValueError. Any other error, such as a KeyError, is a defect of this code: it passes
+    through and ends the role, so that no entry is rejected because of it.
 
     Args:
         taken: returns the entries that the step had taken.
 
     Raises:
-        StepFailedError: the body raised an error that an entry may have caused.
+        StepFailedError: the state refused an entry.
     """
     try:
         yield
-    except (RedisError, RagtideError, MemoryError, ImportError):
+    except RagtideError:
         raise  # no entry causes these
-    except Exception as error:
+    except ValueError as error:
         raise StepFailedError(taken(), error) from error
 
 
