@@ -21,12 +21,14 @@ if TYPE_CHECKING:
         definition_of as definition_of,
         range_of as range_of,
     )
-    from .dropped import Dropped as Dropped
-    from .errors import InvalidEntryError as InvalidEntryError, Reason as Reason
+    from .errors import Dropped as Dropped, InvalidEntryError as InvalidEntryError, Reason as Reason
     from .estimate import Estimate as Estimate
     from .feedback import Feedback as Feedback
-    from .history import EarlierTurn as EarlierTurn
-    from .interaction import RagInteraction as RagInteraction, RetrievedDocument as RetrievedDocument
+    from .interaction import (
+        EarlierTurn as EarlierTurn,
+        RagInteraction as RagInteraction,
+        RetrievedDocument as RetrievedDocument,
+    )
     from .labels import (
         ClaimLabels as ClaimLabels,
         Entailment as Entailment,
@@ -51,12 +53,10 @@ __getattr__ = late(
         ".base": "SCHEMA_VERSION VersionedModel WireModel describe",
         ".dead_letter": "DeadLetter",
         ".declared": "Measure MetricDeclaration declaration_of definition_of range_of",
-        ".dropped": "Dropped",
-        ".errors": "InvalidEntryError Reason",
+        ".errors": "Dropped InvalidEntryError Reason",
         ".estimate": "Estimate",
         ".feedback": "Feedback",
-        ".history": "EarlierTurn",
-        ".interaction": "RagInteraction RetrievedDocument",
+        ".interaction": "EarlierTurn RagInteraction RetrievedDocument",
         ".labels": "ClaimLabels Entailment Labels SentenceLabels SentenceProbabilities UnsupportedSpan",
         ".metric_definitions": "METRICS RAGTIDE_METRICS",
         ".metric_event": "JudgedScores MetricEvent",

@@ -9,7 +9,7 @@ from .alert_rule import Movement, Severity
 from .base import Name, SegmentValue, Size, UtcTime, VersionedModel, WireModel
 from .html_tables import html_table
 from .metrics import MetricName
-from .short_repr import short_repr
+from .printable import short_repr
 
 AlertStatus = Literal["firing", "explained", "resolved"]
 """Status of an alert."""

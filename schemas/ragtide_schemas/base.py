@@ -30,8 +30,7 @@ from .limits import (
     TOKENS_MAX,
     VALUE_MAX,
 )
-from .printable import NAME_PATTERN, printable, shortened
-from .short_repr import short_repr
+from .printable import NAME_PATTERN, printable, short_repr, shortened
 from .times import is_zero_time, to_utc, to_wire_time
 
 SCHEMA_VERSION = 1

@@ -1,4 +1,4 @@
-"""The error for a payload that breaks the contract, with its reasons."""
+"""The reasons of dead letters and of drops, and the error of a payload that breaks the contract."""
 
 from enum import StrEnum
 
@@ -33,7 +33,28 @@ class Reason(StrEnum):
     NOT_AGGREGATABLE = "not_aggregatable"
     """The state of the aggregator cannot take the metric event or feedback."""
     UNDELIVERABLE = "undeliverable"
-    """A destination of notifications was not told a change of an alert."""
+    """A notification could not be delivered."""
+
+
+class Dropped(StrEnum):
+    """The reason why an item never reached a worker."""
+
+    DROP_NEW = "drop_new"
+    """The stream was full, and the policy is to drop new interactions."""
+    SAMPLE = "sample"
+    """The stream was filling up, and the policy is to keep a sample."""
+    QUEUE_FULL = "queue_full"
+    """The queue in the producer's process was full."""
+    UNSENT = "unsent"
+    """The producer was closed, or its process ended, before the interaction was sent."""
+    INVALID = "invalid"
+    """The interaction was invalid or too large."""
+    CAPPED = "capped"
+    """The hard cap of the stream trimmed the interaction before it was labeled."""
+    FEEDBACK = "feedback"
+    """A feedback item (not an interaction) that a producer could not send."""
+    ALERTS = "alerts"
+    """An alert (not an interaction) that the hard cap trimmed before it was recorded."""
 
 
 class InvalidEntryError(ValueError):

@@ -9,7 +9,7 @@ from .declared import range_of
 from .fitness import Purpose
 from .html_tables import html_table
 from .metrics import Direction, Kind, MetricName
-from .short_repr import short_repr
+from .printable import short_repr
 
 
 def shown_metric(metric: str, version: str | None) -> str:

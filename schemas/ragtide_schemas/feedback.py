@@ -1,12 +1,32 @@
-"""Feedback: gold scores that people, or a judge that they trust, give after an interaction."""
+"""Gold scores, and feedback: gold scores that people, or a judge that they trust, give after an interaction."""
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from .base import Metadata, Name, Probability, UtcTime, VersionedModel
-from .gold import GoldScores, check_gold_scores
+from .base import Metadata, Name, Probability, UtcTime, Value, VersionedModel
+from .limits import GOLD_SCORES_MAX
+from .metric_definitions import METRICS
+from .metrics import MetricName
 from .times import utc_now
+
+GoldScores = Annotated[dict[MetricName, Value], Field(max_length=GOLD_SCORES_MAX)]
+"""Gold scores by qualified metric name."""
+
+
+def check_gold_scores(scores: Mapping[str, float]) -> None:
+    """Check that each score is in the range of its metric, if the range is known.
+
+    Raises:
+        ValueError: a score is outside its range.
+    """
+    for name, score in scores.items():
+        definition = METRICS.get(name)
+        if definition is not None and not definition.lower <= score <= definition.upper:
+            raise ValueError(
+                f"gold_scores.{name} is {score}; the metric's range is {definition.lower:g} to {definition.upper:g}"
+            )
 
 
 class Feedback(VersionedModel):

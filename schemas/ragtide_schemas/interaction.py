@@ -1,9 +1,11 @@
-"""A RAG interaction: the question, the retrieved documents, the response."""
+"""A RAG interaction: the question, the retrieved documents, the response, the earlier turns, the covariates."""
 
-from typing import Annotated, Self
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Annotated, Any, Final, Self
 from uuid import uuid4
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from .base import (
     UNSAMPLED,
@@ -14,16 +16,25 @@ from .base import (
     Probability,
     Size,
     UtcTime,
+    Value,
     VersionedModel,
     WireModel,
     is_left_out,
     read_json_object,
 )
-from .covariates import Covariates
 from .errors import InvalidEntryError, Reason
-from .gold import GoldScores, check_gold_scores
-from .history import History
-from .limits import DOCUMENT_TEXT_MAX_CHARS, DOCUMENTS_MAX, QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
+from .feedback import GoldScores, check_gold_scores
+from .limits import (
+    COVARIATES_MAX,
+    DOCUMENT_TEXT_MAX_CHARS,
+    DOCUMENTS_MAX,
+    HISTORY_MAX_CHARS,
+    HISTORY_TURNS_MAX,
+    QUESTION_MAX_CHARS,
+    RESPONSE_MAX_CHARS,
+    SEGMENTS_MAX,
+    VALUE_MAX,
+)
 from .times import from_milliseconds, to_wire_time, utc_now
 
 
@@ -44,6 +55,49 @@ class RetrievedDocument(WireModel):
 
 def _text_is_a_document(value: object) -> object:
     return {"text": value} if isinstance(value, str) else value
+
+
+class EarlierTurn(WireModel):
+    """One earlier question of a conversation, with its response."""
+
+    question: Annotated[str, StringConstraints(max_length=HISTORY_MAX_CHARS), NotBlank]
+    """The question of the user."""
+    response: Annotated[str, StringConstraints(max_length=HISTORY_MAX_CHARS)] = ""
+    """The response to it; empty if there was none."""
+
+
+def _bounded(turns: tuple[EarlierTurn, ...] | None) -> tuple[EarlierTurn, ...] | None:
+    size = sum(len(turn.question) + len(turn.response) for turn in turns or ())
+    if size > HISTORY_MAX_CHARS:
+        raise ValueError(
+            f"has {size:,} characters; at most {HISTORY_MAX_CHARS:,} are allowed: send only the last turns"
+        )
+    return turns or None
+
+
+History = Annotated[
+    Annotated[tuple[EarlierTurn, ...], Field(max_length=HISTORY_TURNS_MAX)] | None, AfterValidator(_bounded)
+]
+"""Earlier turns, oldest first; an empty list counts as not given."""
+
+
+def usable(value: object) -> bool:
+    """Return whether a value is a number that a covariate may have."""
+    # A whole number may be too large for a float, so the bound comes first.
+    return isinstance(value, (int, float)) and abs(value) <= VALUE_MAX and isfinite(value)
+
+
+def _without_unusable(value: Any) -> Any:
+    """Leave out values that are no numbers in bounds: an interaction without a covariate still counts."""
+    if not isinstance(value, Mapping):
+        return value
+    return {name: number for name, number in value.items() if usable(number)} or None
+
+
+Covariates = Annotated[
+    Annotated[dict[Name, Value], Field(max_length=COVARIATES_MAX)] | None, BeforeValidator(_without_unusable)
+]
+"""Number by name; a value that is no finite number counts as not given."""
 
 
 class RagInteraction(VersionedModel):
@@ -146,3 +200,40 @@ class RagInteraction(VersionedModel):
                     Reason.INVALID, f"occurred_at is missing: add it, because the entry's id {entry_id} is not a time"
                 ) from None
         return cls.from_fields(fields)
+
+
+_TEXTS: Final = tuple(EarlierTurn.model_fields)
+
+
+def last_turns(turns: Sequence[Any]) -> list[Any]:
+    """Return the last turns that an interaction may have; older turns are left out.
+
+    A turn that alone is too long is left out with all turns before it.
+
+    >>> last_turns([{"question": "Is it new?", "response": "x" * 100_000}, {"question": "Why?", "response": ""}])
+    [{'question': 'Why?', 'response': ''}]
+
+    Args:
+        turns: mappings or `EarlierTurn`, oldest first. A turn of another type has no length: validation refuses it.
+    """
+    kept: list[Any] = []
+    size = 0
+    for turn in reversed(turns):
+        size += _length(turn)
+        if size > HISTORY_MAX_CHARS or len(kept) == HISTORY_TURNS_MAX:
+            break
+        kept.append(turn)
+    return kept[::-1]
+
+
+def with_last_turns(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of an interaction with no more earlier turns than an interaction may have."""
+    history = fields.get("history")
+    if not isinstance(history, (list, tuple)):
+        return fields
+    return {**fields, "history": last_turns(history)}
+
+
+def _length(turn: Any) -> int:
+    texts = [turn.get(name) if isinstance(turn, Mapping) else getattr(turn, name, None) for name in _TEXTS]
+    return sum(len(text) for text in texts if isinstance(text, str))

@@ -18,8 +18,8 @@ from .base import (
     VersionedModel,
     WireModel,
 )
-from .covariates import Covariates
 from .declared import Declared
+from .interaction import Covariates
 from .metrics import MetricName
 
 

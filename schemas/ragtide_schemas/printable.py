@@ -1,4 +1,4 @@
-r"""Escapes text from outside for a terminal, a log or a page, so that no character can control the output.
+r"""Texts for terminals, logs, pages and notebooks: escaped, so that no character controls the output, and bounded.
 
 Control characters (C0, C1) control a terminal, bidirectional controls can make a name look like another, and line and
 paragraph separators break lines. Names must not contain them; other text is escaped when it is shown. All other
@@ -7,6 +7,8 @@ characters stay, including the zero-width joiner, which emoji and Indic scripts 
 
 import json
 import re
+from collections.abc import Iterable
+from reprlib import Repr
 from typing import Any, Final
 
 STEERING: Final = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -58,3 +60,26 @@ def escaped_json(text: str) -> str:
 
 def _escape(character: str) -> str:
     return repr(character)[1:-1]
+
+
+REPR_MAX_CHARS: Final = 300
+"""Most characters of an object's text."""
+
+_PARTS: Final = Repr()
+_PARTS.maxlevel = _PARTS.maxtuple = _PARTS.maxlist = _PARTS.maxdict = _PARTS.maxset = 2
+_PARTS.maxstring, _PARTS.maxother = 60, 80
+
+
+def short_repr(name: str, fields: Iterable[tuple[str | None, object]]) -> str:
+    """Return the name and the fields of an object in at most `REPR_MAX_CHARS` characters.
+
+    >>> short_repr("Item", [("id", "i-1"), ("text", "a" * 1000)])
+    "Item(id='i-1', text='aaaaaaaaaaaaaaaaaaaaaaaaaaa...aaaaaaaaaaaaaaaaaaaaaaaaaaaa')"
+    """
+    text = f"{name}("
+    for number, (field, value) in enumerate(fields):
+        shown = _PARTS.repr(value)
+        text += f"{', ' if number else ''}{shown if field is None else f'{field}={shown}'}"
+        if len(text) >= REPR_MAX_CHARS:
+            return f"{text[: REPR_MAX_CHARS - 2]}…)"
+    return f"{text})"

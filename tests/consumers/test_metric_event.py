@@ -11,7 +11,7 @@ from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.text.covariates import COMPUTED, covariates_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
-from ragtide_schemas.covariates import usable
+from ragtide_schemas.interaction import usable
 
 SHARED = RagInteraction.model_fields.keys() & MetricEvent.model_fields.keys()
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ragtide import EarlierTurn, InvalidEntryError, RagInteraction
 from ragtide_schemas.errors import Reason
-from ragtide_schemas.history import last_turns, with_last_turns
+from ragtide_schemas.interaction import last_turns, with_last_turns
 from ragtide_schemas.limits import HISTORY_MAX_CHARS, HISTORY_TURNS_MAX
 
 pytestmark = pytest.mark.pure

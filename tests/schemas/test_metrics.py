@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 from tests.support.cases import for_each
 
+from ragtide_offline.score.reference_results import REFERENCE_RESULTS, reference_results
 from ragtide_schemas import METRICS, RAGTIDE_METRICS, Direction, Kind, MetricDefinition, range_of
-from ragtide_schemas.reference_results import REFERENCE_RESULTS, reference_results
 
 MINE = MetricDefinition("mine.length", 0.0, 50.0, Direction.NEITHER, Kind.ALGEBRAIC, "Words.", "us")
 

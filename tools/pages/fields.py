@@ -8,8 +8,7 @@ from ragtide_schemas.alert_rule import AlertRule
 from ragtide_schemas.base import WireModel
 from ragtide_schemas.declared import MetricDeclaration
 from ragtide_schemas.feedback import Feedback
-from ragtide_schemas.history import EarlierTurn
-from ragtide_schemas.interaction import RagInteraction, RetrievedDocument
+from ragtide_schemas.interaction import EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.labels import ClaimLabels, SentenceLabels
 
 _INTRODUCTION = """\

@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import Final
 
 from ragtide_consumers.metrics.optional import optional_metrics
+from ragtide_offline.score.reference_results import REFERENCE_RESULTS, ReferenceResult
 from ragtide_schemas.diagnosis import PATTERNS
 from ragtide_schemas.metric_definitions import RAGTIDE_METRICS
 from ragtide_schemas.metrics import Direction, MetricDefinition
-from ragtide_schemas.reference_results import REFERENCE_RESULTS, ReferenceResult
 
 _FAMILIES = {
     "trace": "From sentence labels: R relevant and U utilized document sentences, of T.",

@@ -14,7 +14,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
-from ragtide_schemas.history import last_turns
+from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from ..loading import attribute_at

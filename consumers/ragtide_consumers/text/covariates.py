@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ragtide_schemas import RagInteraction
-from ragtide_schemas.covariates import usable
+from ragtide_schemas.interaction import usable
 from ragtide_schemas.limits import COVARIATES_MAX
 
 

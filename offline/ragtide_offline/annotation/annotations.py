@@ -13,7 +13,7 @@ from ragtide_runtime.redis.keys import Streams, interaction_digest
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_schemas import Feedback, InvalidEntryError, utc_now
 from ragtide_schemas.base import Name, Probability, UtcTime, VersionedModel
-from ragtide_schemas.gold import GoldScores, check_gold_scores
+from ragtide_schemas.feedback import GoldScores, check_gold_scores
 
 PUT: Final = Lua("put_annotation")
 

@@ -14,7 +14,7 @@ from ragtide_schemas.experiments import IntervalOptions
 from ragtide_schemas.fitness import BROKEN_RETRIEVER, misses
 from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.metric_definitions import MATCH
-from ragtide_schemas.short_repr import short_repr
+from ragtide_schemas.printable import short_repr
 
 from .differences import decided, difference_of, differences
 from .drafts import named_by

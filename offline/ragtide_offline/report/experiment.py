@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ragtide_offline.score.reference_results import reference_results
 from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import NOTHING, Stated
-from ragtide_schemas.reference_results import reference_results
 
 from ..experiments.board import Board, board
 from .cautions import cautions_of, labeler_ids

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_offline.score.reference_results import ReferenceResult
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, Diagnosis, Score, diagnose
 from ragtide_schemas.html_tables import html_table
-from ragtide_schemas.reference_results import ReferenceResult
 
 _PREFERRED: Final = ("prediction_powered", "mean", "weighted")
 

@@ -11,7 +11,7 @@ from math import isnan
 from typing import Any, Final
 
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason, RetrievedDocument
-from ragtide_schemas.history import last_turns
+from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import NAME_MAX_CHARS
 from ragtide_schemas.suggestions import closest
 

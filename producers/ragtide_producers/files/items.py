@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from ragtide_schemas import EarlierTurn, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.base import Metadata, Name, NotBlank, WireModel
-from ragtide_schemas.history import History
+from ragtide_schemas.interaction import History
 from ragtide_schemas.limits import QUESTION_MAX_CHARS, RESPONSE_MAX_CHARS, SEGMENTS_MAX
 
 from ..errors import UnreadableFileError

@@ -9,7 +9,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Dropped, Feedback, RagInteraction
-from ragtide_schemas.history import with_last_turns
+from ragtide_schemas.interaction import with_last_turns
 
 from .batch_publisher import BATCH
 from .outbox import Item, QueuedItem

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from ragtide_schemas.history import last_turns
+from ragtide_schemas.interaction import last_turns
 
 from ..shapes.documents import Found
 from ..shapes.literals import BrokenTextError, value_of

@@ -10,8 +10,8 @@ from ragtide_offline.report.content import ExperimentReport
 from ragtide_offline.report.experiment import ITEMS
 from ragtide_offline.report.mlflow_export import EXPERIMENT, export
 from ragtide_offline.report.reports import Report, ReportRequest, fields_of, json_of, page_of, read_report
+from ragtide_offline.score.reference_results import reference_results
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_schemas.reference_results import reference_results
 
 from .common import JsonOption, given
 from .console import err, print_json, warn

@@ -14,6 +14,7 @@ from ragtide_consumers.labelers.registry import BUILT_IN
 from ragtide_offline.gates.deciding import UndecidedPolicy
 from ragtide_offline.gates.measurements import Gaps, of_estimates
 from ragtide_offline.score.lines import read_lines
+from ragtide_offline.score.reference_results import reference_results
 from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
 from ragtide_offline.score.stored_labels import STORED
 from ragtide_offline.score.summary import Summary, summarize
@@ -24,7 +25,6 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import MetricEvent, describe
 from ragtide_schemas.printable import printable_json
-from ragtide_schemas.reference_results import reference_results
 from ragtide_schemas.suggestions import unknown
 
 from .columns_option import MapOption, columns_line, columns_of

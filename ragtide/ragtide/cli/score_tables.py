@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ragtide_offline.score.reference_results import reference_results
 from ragtide_offline.score.summary import Summary, compare
 from ragtide_schemas import Estimate
-from ragtide_schemas.reference_results import reference_results
 
 from .fitting import Column, fitted
 from .tables import estimates_table

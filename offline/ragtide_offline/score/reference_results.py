@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .suggestions import unknown
+from ragtide_schemas.suggestions import unknown
 
 
 @dataclass(frozen=True, slots=True)
