@@ -8,7 +8,7 @@ from typing import Any
 from processes import role, until
 
 from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import MetricEvent, utc_now

@@ -30,8 +30,8 @@ from ragtide_offline.replay.tables_to_columns import columns_of
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import MetricEvent, from_milliseconds, to_milliseconds
 
 ON, OFF = Settings(), Settings(history=HistorySettings(enabled=False))

@@ -31,7 +31,7 @@ from ragtide_roles.serving import work
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 

@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 from replay_events import tables
 
+from ragtide_runtime import __version__
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.recordings.entry import RecordedEntry
+from ragtide_runtime.recordings.entries import RecordedEntry
 from ragtide_runtime.recordings.manifest import Manifest, RecordedFile, manifest_path
 from ragtide_runtime.recordings.parquet import table_of
-from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, MetricEvent, from_milliseconds, utc_now
 
 SAMPLE_S = 1.0

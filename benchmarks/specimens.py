@@ -27,7 +27,7 @@ from ragtide_runtime.draws import drawn
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_runtime.telemetry.logs import configure_logging
 
 NAMES: Final = ("context_relevance", "context_utilization", "completeness", "adherence", "supported_fraction")

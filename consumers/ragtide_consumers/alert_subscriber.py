@@ -13,10 +13,9 @@ from redis.asyncio import Redis
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.entries import Entry, Unreadable
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, RECORD_GROUP
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_schemas import Alert

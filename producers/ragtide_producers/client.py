@@ -13,12 +13,12 @@ from redis.asyncio import Redis as AsyncRedis
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.processes.forks import NOT_FORKING, begin_anew_in_children
 from ragtide_runtime.redis.client import connect, connect_async
-from ragtide_runtime.redis.deployment import check_layout, check_layout_blocking
 from ragtide_runtime.redis.failures import explained
+from ragtide_runtime.redis.layout import check_layout, check_layout_blocking
 from ragtide_runtime.redis.scripts import run_scripts, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
-from ragtide_runtime.settings.producer import Policy, SampleBy
+from ragtide_runtime.settings.producers import Policy, SampleBy
 from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         RedisUnavailable as RedisUnavailable,
     )
     from ragtide_runtime.recordings import Recording as Recording, UnreadableRecordingError as UnreadableRecordingError
-    from ragtide_runtime.version import __version__ as __version__
+    from ragtide_runtime import __version__ as __version__
     from ragtide_schemas import (
         Alert as Alert,
         AlertRule as AlertRule,
@@ -96,7 +96,7 @@ _load = late(
         "items_of read_items",
         "ragtide_runtime.errors": "ConfigurationError RagtideError RedisUnavailable",
         "ragtide_runtime.recordings": "Recording UnreadableRecordingError",
-        "ragtide_runtime.version": "__version__",
+        "ragtide_runtime": "__version__",
         "ragtide_schemas": "Alert AlertRule ClaimLabels DeadLetter Direction Dropped EarlierTurn Estimate Feedback "
         "InvalidEntryError Kind MetricDeclaration MetricDefinition MetricEvent RagInteraction "
         "RetrievedDocument SentenceLabels hashed_user_id",

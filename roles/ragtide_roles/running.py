@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 
 END_S: Final = 17.0
 """Seconds after a signal at which the process ends in any case, before an orchestrator kills it (20 to 30 s).

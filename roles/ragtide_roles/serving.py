@@ -11,20 +11,20 @@ from redis import RedisError
 
 from ragtide_consumers.metrics.custom import CustomMetric
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.ownership.lease import process_name
+from ragtide_runtime.ownership.ownership import process_name
 from ragtide_runtime.processes.waiting import Backoff, sleep_or_stop
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
-from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.eviction import check_eviction
 from ragtide_runtime.redis.failures import explained, is_misconfigured
 from ragtide_runtime.redis.keys import workspace_of
+from ragtide_runtime.redis.layout import agree_on_layout
 from ragtide_runtime.redis.url import check_answers
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import OUTCOMES, Outcome, RulesWatch
 from ragtide_runtime.telemetry.catalogue import RULES_READ
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_schemas.alert_rule import duration_ms
 
 from .rule_checks import check_rules, known_metrics, rule_findings

@@ -9,8 +9,8 @@ from ragtide_schemas.suggestions import unknown
 from ragtide_schemas.workspace import WorkspaceName, is_workspace_name
 
 from .errors import ConfigurationError
+from .redis.entries import Unreadable
 from .redis.keys import Streams, deployment_prefix, workspace_prefix
-from .redis.unreadable import Unreadable
 from .settings.model import Settings
 
 SCANNED_AT_ONCE = 500

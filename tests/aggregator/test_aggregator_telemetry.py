@@ -13,8 +13,7 @@ from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 
 
 class Watched:

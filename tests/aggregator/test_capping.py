@@ -24,7 +24,7 @@ from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 SCORES = {"trace.adherence": 0.75, "trace.context_relevance": 0.5}

@@ -17,8 +17,8 @@ from ragtide import ConfigurationError, Deployment, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.reading.alerts import AlertLog
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.deployment import agree_on_layout
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.redis.layout import agree_on_layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import DeadLetter, Reason, Workspace
 

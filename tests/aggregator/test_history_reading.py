@@ -18,8 +18,8 @@ from ragtide_aggregator.estimates.over_time import History, HistoryPoint, TimeRa
 from ragtide_aggregator.state.history import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.alerting import ClusterSettings
-from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Estimate
 
 METRIC = "trace.adherence"

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_runtime.ownership.membership import Membership, rebalance
+from ragtide_runtime.ownership.owner import Membership, rebalance
 
 
 def settled(owned: dict[str, int], partitions: int) -> list[dict[str, int]]:

@@ -24,7 +24,7 @@ from ragtide_aggregator.service.pace import StepPace
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_aggregator.service.trimming import StreamStatus
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout
 

@@ -18,7 +18,7 @@ from tests.support.pausing_owner import POINTS
 from ragtide import Alert, MetricEvent
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 pytestmark = pytest.mark.processes

@@ -30,8 +30,8 @@ from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.settings.judge import JudgeSettings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.settings.labelers import JudgeSettings
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

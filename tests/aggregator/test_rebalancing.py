@@ -10,8 +10,8 @@ from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.service.aggregator import Aggregator
-from ragtide_runtime.ownership.lease import Lease
-from ragtide_runtime.ownership.membership import Membership
+from ragtide_runtime.ownership.owner import Membership
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout
 

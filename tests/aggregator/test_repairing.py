@@ -19,7 +19,7 @@ from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import LATENCY, EstimateKey
 from ragtide_aggregator.maintenance.repair import repair
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import Settings
 

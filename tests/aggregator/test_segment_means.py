@@ -14,8 +14,8 @@ from ragtide_aggregator.errors import TooManySegmentsError
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.reading import states
 from ragtide_aggregator.reading.overview import SEGMENTS_MAX, UNUSED_S, SegmentMeans
-from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
 
 HOUR_5 = START + timedelta(hours=5)
 NAMES = ["lang=l3", 'lang=a*[b]?\\"', "lang=a", "lang=none"]

@@ -16,7 +16,7 @@ from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.errors import LeaseLostError
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Estimate

@@ -24,7 +24,7 @@ from ragtide_consumers.worker.results import LabeledEntry, deliver_event
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, interaction_digest, worst_list
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_script
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import MetricEvent, Specimen, SpecimenLabeling
 
 KEEPING = replace(OPTIONS, specimens_ms=50_000)

@@ -10,7 +10,7 @@ from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.service.seen_ids import SIZE, SeenIds
 from ragtide_runtime.errors import StreamRollbackError
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 

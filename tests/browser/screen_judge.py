@@ -10,7 +10,7 @@ from tests.browser.services import PageService
 from tests.web.page.test_judge import STREAMS, fill
 
 from ragtide_runtime.calls.call_counts import CallCounts
-from ragtide_runtime.calls.endpoint_calls import count_calls
+from ragtide_runtime.calls.endpoint_states import count_calls
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import utc_now
 

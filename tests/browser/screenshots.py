@@ -32,7 +32,7 @@ from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.recorder import RecorderSettings
+from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import RagInteraction, utc_now
 from ragtide_web.beside import page_beside
 

@@ -10,7 +10,7 @@ from tests.chaos.outcome import Outcome
 from tests.chaos.traffic import Traffic
 
 from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, worst_list
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import Alert, Direction, Estimate, Reason, definition_of
 from ragtide_schemas.dead_letter import beginning_of
 from ragtide_schemas.limits import ENTRY_MAX_BYTES

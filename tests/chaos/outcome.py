@@ -10,7 +10,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_consumers.specimens.lists import SpecimenLists
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, SPECIMEN_TOTAL, Streams, pipeline_digest
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, DeadLetter, Estimate, InvalidEntryError, MetricEvent, RagInteraction, Specimen

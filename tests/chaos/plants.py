@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from ragtide_aggregator.checkpoint import commit
 from ragtide_consumers.worker import results
-from ragtide_runtime.ownership import lease, owner
-from ragtide_runtime.ownership.membership import rebalance
+from ragtide_runtime.ownership import owner, ownership
+from ragtide_runtime.ownership.owner import rebalance
 from ragtide_runtime.redis.scripts import Lua
 
 
@@ -28,7 +28,7 @@ def fencing() -> None:
     """Commit without looking at token and steps, and never notice that the lease was lost."""
     looks = re.compile(r"^if redis\.call\('GET', KEYS\[1\]\).*?(?=^local at, gone)", re.MULTILINE | re.DOTALL)
     _replace(commit.COMMIT, lambda script: looks.sub("", script))
-    _replace(lease.RENEW, lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
+    _replace(ownership.RENEW, lambda _: "redis.call('PEXPIRE', KEYS[1], ARGV[2]) return 1")
     # The owner does not release the partition to its successor either.
     vars(owner)["rebalance"] = lambda me, owned, partitions: rebalance(me, owned, partitions)._replace(release=0)
 

@@ -23,7 +23,7 @@ from tests.chaos.traffic import Traffic
 from tests.support.conditions import wait_until
 
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import AlertRule
 
 RULES = (

@@ -19,8 +19,7 @@ from ragtide_consumers.labelers.cascade import Draw, draw, position
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.nli import NliLabeler
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_runtime.settings.cascade import CascadeSettings
-from ragtide_runtime.settings.remote import ServiceSettings
+from ragtide_runtime.settings.labelers import CascadeSettings, ServiceSettings
 from ragtide_schemas import MetricEvent, utc_now
 
 LOCAL = Labeling({"trace.adherence": 0.9})

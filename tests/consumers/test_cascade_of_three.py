@@ -19,8 +19,7 @@ from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.cascade import CascadeLabeler, draw, draw_middle, position
 from ragtide_consumers.labelers.event import labeler_id, metric_event
-from ragtide_runtime.settings.cascade import CascadeSettings
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import CascadeSettings, ModelsSettings
 
 METRIC = "trace.adherence"
 

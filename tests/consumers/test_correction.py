@@ -24,8 +24,7 @@ from ragtide_consumers.labelers.local.correction_file import FILE_MAX_BYTES, loa
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.judge import JudgeSettings
-from ragtide_runtime.settings.local import LocalSettings
+from ragtide_runtime.settings.labelers import JudgeSettings, LocalSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import SentenceProbabilities
 

@@ -25,8 +25,7 @@ from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.settings.model import load_settings
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 
 SENTENCES = st.lists(st.lists(st.sampled_from("bcdfghjk"), max_size=6), min_size=1, max_size=12)
 

@@ -14,7 +14,7 @@ from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_consumers.worker.entries import StreamEntry
 from ragtide_consumers.worker.reclaim import Reclaimer
 from ragtide_consumers.worker.worker import LabelWorker
-from ragtide_runtime.redis import read_size
+from ragtide_runtime.redis import log
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Reason
@@ -24,7 +24,7 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES, KEPT_BYTES
 async def test_large_entries_are_read_few_at_once_and_small_ones_many(
     async_redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_size, "READ_BYTES", 400_000)
+    monkeypatch.setattr(log, "READ_BYTES", 400_000)
     reads: list[list[int]] = []
     take = LabelWorker.take
 
@@ -56,7 +56,7 @@ async def _counts(redis: Any, dead: int, scored: int) -> bool:
 async def test_large_entries_that_a_dead_worker_left_are_taken_over_few_at_once(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_size, "READ_BYTES", 400_000)
+    monkeypatch.setattr(log, "READ_BYTES", 400_000)
     await create_group(async_redis, STREAMS.interactions)
     for _ in range(6):
         await async_redis.xadd(STREAMS.interactions, {"data": b"\xff" * 190_000})

@@ -22,7 +22,7 @@ from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import MetricEvent, utc_now
 
 pytestmark = pytest.mark.processes

@@ -26,9 +26,9 @@ from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.otel import OtelSettings
+from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry import span_exporter
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import JudgedScores, MetricEvent
 
 pytestmark = pytest.mark.redis

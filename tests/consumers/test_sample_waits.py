@@ -23,11 +23,11 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.worker import patience
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.worker import LabelWorker
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.backlog import read_backlogs
 from ragtide_runtime.redis.keys import AWAITING, DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.redis.scripts import run_scripts
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import MetricEvent
 
 HALF = CascadeSettings(rate=0.5)

@@ -18,9 +18,9 @@ from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import LABEL_GROUP
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Direction, Kind
 

@@ -10,7 +10,7 @@ from tests.support.conditions import until
 
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 
 class Counts:

@@ -13,6 +13,7 @@ from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.redis_cli import redis_cli
 from tools.pages.__main__ import PAGES as GENERATED
+from tools.pages.settings import settings_table, table_of
 
 import ragtide
 from ragtide import RagInteraction
@@ -23,7 +24,6 @@ from ragtide_producers import items_of
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.table import settings_table, table_of
 from ragtide_runtime.telemetry.catalogue import catalogue_table
 from ragtide_runtime.telemetry.quality_metrics import quality_table
 from ragtide_schemas import Dropped, Reason
@@ -86,7 +86,7 @@ def test_the_table_of_an_experiments_settings_is_its_settings() -> None:
 
 def test_the_table_of_settings_is_the_settings() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert settings_table() in page, "the settings changed: paste what python -m ragtide_runtime.settings.table prints"
+    assert settings_table() in page, "the settings changed: paste what python -m tools.pages.settings prints"
 
 
 @for_each("page", PAGES)

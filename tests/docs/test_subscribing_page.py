@@ -13,7 +13,7 @@ from tests.support.metric_events import event
 from tests.support.redis_cli import redis_cli
 from tests.support.roles import running
 
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import Streams
 
 pytestmark = pytest.mark.processes

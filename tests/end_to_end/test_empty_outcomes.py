@@ -13,7 +13,7 @@ from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide.testing import FakeLabeler, ScriptedJudge
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.event import labeler_id, metric_event
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import METRICS, AlertRule, MetricEvent, utc_now
 
 NOTHING: dict[str, Any] = {"documents": (), "response": "I found nothing about that."}

@@ -25,7 +25,7 @@ from tests.support.roles import (
 from ragtide import InteractionProducer, LocalLabeler, RagInteraction
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import MetricEvent

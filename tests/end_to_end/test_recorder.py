@@ -12,7 +12,7 @@ from tests.support.roles import STREAMS, command, interactions, kill, running, s
 
 from ragtide import InteractionProducer
 from ragtide_runtime.recordings import EntryKind, Recording
-from ragtide_runtime.recordings.errors import UnreadableRecordingError
+from ragtide_runtime.recordings.entries import UnreadableRecordingError
 from ragtide_runtime.redis.keys import DATA_FIELD
 
 

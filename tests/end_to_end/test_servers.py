@@ -9,8 +9,7 @@ from tests.support.roles import STREAMS, command, estimates, interactions, kill,
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.server.binary import RedisBinary, find_redis_servers
-from ragtide_runtime.redis.server.version import dotted
+from ragtide_runtime.redis.server.binary import RedisBinary, dotted, find_redis_servers
 from ragtide_schemas import Feedback
 
 OTHERS = {str(binary.server): binary for binary in find_redis_servers()[1:]}

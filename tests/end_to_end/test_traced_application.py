@@ -13,10 +13,10 @@ from ragtide import MetricEvent, RagInteraction, otel
 from ragtide_roles.running import in_background
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.settings.ingest import IngestSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.otel import OtelSettings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.settings.telemetry import OtelSettings
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 

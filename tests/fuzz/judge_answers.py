@@ -13,7 +13,7 @@ from ragtide_consumers.labelers.judge.repairing import AnswerReading, ReadOnce
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 from ragtide_consumers.text.keys import document_keys, response_keys
-from ragtide_runtime.settings.judge import PromptVariant
+from ragtide_runtime.settings.labelers import PromptVariant
 
 Fields = dict[str, Any]
 

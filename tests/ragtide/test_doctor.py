@@ -23,8 +23,8 @@ from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.alerting import BudgetSettings
-from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
 
 
 async def findings(redis: Any, settings: Settings | None = None) -> dict[str, Finding]:

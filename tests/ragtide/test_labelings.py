@@ -23,7 +23,7 @@ from ragtide_offline.report.pipelines import Compared, PipelineSide, read_compar
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.recorder import RecorderSettings
+from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_runtime.workspaces import register_workspace, settings_of_workspace
 from ragtide_schemas import METRICS, JudgedScores, MetricDeclaration, MetricEvent, Workspace
 

@@ -24,7 +24,7 @@ from ragtide.cli.tables import estimates_table, labeling_table
 from ragtide.cli.watch_view import WatchView
 from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_roles.doctor.finding import Finding
-from ragtide_runtime.recordings.contents import COUNTS
+from ragtide_runtime.recordings.recording import COUNTS
 
 ALIKE = [f"{'checkout-' * 5}{part}{'-answers' * 5}" for part in ("de", "fr", "it")]
 """Names whose beginnings and ends are the same."""

@@ -20,7 +20,7 @@ from ragtide.cli.console import SafeConsole
 from ragtide.cli.screen import Screen
 from ragtide.cli.watch import LiveWatch
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings

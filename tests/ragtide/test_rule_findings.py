@@ -18,9 +18,9 @@ from ragtide_offline.replay.back_test import without_values
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.rule_checks import published, rule_findings
 from ragtide_roles.serving import serve
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import Direction, Kind, RagInteraction
 
 WORDS = CustomMetric(

@@ -28,7 +28,7 @@ from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
 from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.report.pipelines import Compared
-from ragtide_runtime.recordings.contents import COUNTS
+from ragtide_runtime.recordings.recording import COUNTS
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace
 from ragtide_schemas.experiments import RACE
 

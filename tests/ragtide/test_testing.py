@@ -29,7 +29,7 @@ from ragtide.testing import (
 )
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 
 pytest_plugins = ["pytester"]
 

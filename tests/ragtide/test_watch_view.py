@@ -20,7 +20,7 @@ from ragtide.cli.watch_screen import watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import Estimate
 
 NAMES = ["a", "b", "c"]

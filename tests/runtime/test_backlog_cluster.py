@@ -5,7 +5,7 @@ from tests.support.redis_processes import cluster
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.telemetry.backlog_metrics import BacklogCollector
+from ragtide_runtime.telemetry.role_endpoints import BacklogCollector
 
 
 async def test_a_cluster_is_read_partition_by_partition(tmp_path: Path) -> None:

@@ -13,10 +13,9 @@ from redis import Redis
 from tests.runtime.test_redis_binary import prints_version, wheel_at
 
 from ragtide_runtime.errors import RedisUnavailable
-from ragtide_runtime.redis.server.binary import RedisBinary, find_redis_servers
+from ragtide_runtime.redis.server.binary import RedisBinary, ServerVersion, find_redis_servers
 from ragtide_runtime.redis.server.data_directory import choose_server, last_writer, remember
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
-from ragtide_runtime.redis.server.version import ServerVersion
 
 pytestmark = pytest.mark.processes
 

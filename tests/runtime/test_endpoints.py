@@ -20,8 +20,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry import endpoints
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
-from ragtide_runtime.telemetry.health import Health, Heartbeat
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import observing
 from ragtide_web.telemetry import HttpTelemetry
 

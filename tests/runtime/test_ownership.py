@@ -14,9 +14,8 @@ from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError, LeaseLostError, StreamRollbackError
 from ragtide_runtime.ownership import ownership as ownership_module
-from ragtide_runtime.ownership.lease import Lease, LeaseRole
 from ragtide_runtime.ownership.owner import PartitionOwner, Work
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, LeaseRole, Ownership
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout

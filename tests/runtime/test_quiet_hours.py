@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.cases import for_each
 
-from ragtide_runtime.settings.quiet import DAYS, QuietSettings
+from ragtide_runtime.settings.notify import DAYS, QuietSettings
 
 pytestmark = pytest.mark.pure
 

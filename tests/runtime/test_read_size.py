@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from redis import ResponseError
 
-from ragtide_runtime.redis.log import read_all
-from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.redis.log import ReadSize, read_all
 
 SMALL_READ = 500_000
 

@@ -2,9 +2,10 @@
 
 import re
 
+from tools.pages.settings import settings_table
+
 from ragtide_runtime.settings.environment import fields_of
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.table import settings_table
 
 
 def test_every_variable_of_the_table_is_one_that_the_settings_read() -> None:

@@ -17,7 +17,7 @@ from ragtide_roles.running import in_background
 from ragtide_roles.serving import aggregate, work
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD, TRACEPARENT_FIELD, Streams
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry import tracing
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.processes.user_code import UnexpectedExit, contained, described, limited
+from ragtide_runtime.processes.waiting import end
 
 
 class Own(BaseException):

@@ -13,7 +13,7 @@ from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.judge.prices import CallPrice
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
-from ragtide_runtime.settings.judge import Price
+from ragtide_runtime.settings.labelers import Price
 from ragtide_schemas import from_milliseconds, utc_now
 from ragtide_schemas.limits import (
     COST_MAX_USD,

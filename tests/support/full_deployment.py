@@ -18,7 +18,7 @@ from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_SAMPLE, Streams
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_schemas import Reason, utc_now
 from ragtide_schemas.alert_rule import AlertRule
 

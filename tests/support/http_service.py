@@ -12,8 +12,7 @@ from tests.support.conditions import until
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import observing
 from ragtide_web.server import listen, serve_http
 

@@ -5,7 +5,7 @@ from typing import Any
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from ragtide_runtime.version import __version__
+from ragtide_runtime import __version__
 from ragtide_schemas.printable import printable
 
 from .context import Context

@@ -8,8 +8,7 @@ from ragtide_roles.running import in_background
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import ServeSettings
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import observing
 
 from .server import address_of, listen, serve_http

@@ -21,15 +21,14 @@ from ragtide_producers.publishing.publish_command import Routing
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import LEVELS, Finding
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
-from ragtide_runtime.telemetry.health import Heartbeat
+from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
-from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
 
 from .access import Clients

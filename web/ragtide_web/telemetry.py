@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 ROLE: Final = "serve"
 """Name of the role in health reports."""

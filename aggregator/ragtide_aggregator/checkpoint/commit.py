@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, DeadLetter

@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START, order
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 
 from ..errors import CheckpointError, DamagedFieldError

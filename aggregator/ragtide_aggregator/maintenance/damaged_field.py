@@ -15,8 +15,8 @@ from typing import Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError
-from ragtide_runtime.ownership.lease import Lease
-from ragtide_runtime.redis.entry_ids import START, order
+from ragtide_runtime.ownership.ownership import Lease
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, from_milliseconds

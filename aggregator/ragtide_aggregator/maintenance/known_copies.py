@@ -4,7 +4,7 @@ from typing import Any, Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.known_ids import copy_ids, without_entries
 from ragtide_runtime.redis.scripts import run_script

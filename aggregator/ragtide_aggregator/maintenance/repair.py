@@ -6,7 +6,7 @@ from typing import cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.ownership.lease import Lease
+from ragtide_runtime.ownership.ownership import Lease
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.settings.model import Settings
 

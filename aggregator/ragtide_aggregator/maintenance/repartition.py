@@ -18,10 +18,9 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.copies import begin_copies, end_copies
-from ragtide_runtime.redis.deployment import decode_layout, encode_layout, layout_key
 from ragtide_runtime.redis.keys import DATA_FIELD, MOVED_FIELD, CheckpointField, RepartitionField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import find_id, remember_id
-from ragtide_runtime.redis.layout import Layout
+from ragtide_runtime.redis.layout import Layout, decode_layout, encode_layout, layout_key
 from ragtide_runtime.redis.log import last_id, read_all
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_runtime.settings.model import Settings

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback

@@ -6,7 +6,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.backlog import read_backlogs
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id
 

@@ -6,10 +6,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.entries import START, Entry, Unreadable
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import read_all, read_ranges
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import Alert
 
 RESOLVED_KEPT: Final = 10_000

@@ -8,11 +8,9 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.entries import Entry, Unreadable, order
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.redis.log import read_all, read_range
-from ragtide_runtime.redis.read_size import READ_BYTES
-from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.redis.log import READ_BYTES, read_all, read_range
 from ragtide_schemas import DeadLetter
 
 ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, read_endpoint_states, read_spend
 from ragtide_runtime.redis.backlog import Backlog, read_backlogs
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.deployment import check_layout
-from ragtide_runtime.redis.unreadable import Unreadable
+from ragtide_runtime.redis.entries import Unreadable
+from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces

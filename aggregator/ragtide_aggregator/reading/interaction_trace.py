@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from redis import ResponseError
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.entries import Entry, order, payload_of
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import (
     AWAITING,
@@ -23,7 +23,6 @@ from ragtide_runtime.redis.keys import (
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import read_range
-from ragtide_runtime.redis.payloads import payload_of
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction, utc_now
 from ragtide_schemas.times import from_milliseconds, to_milliseconds

@@ -8,10 +8,10 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
+from ragtide_runtime.redis.entries import Unreadable
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import InvalidEntryError, Specimen
 
 FORGET: Final = Lua("forget_specimen")

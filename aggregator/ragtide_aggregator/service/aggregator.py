@@ -6,10 +6,8 @@ from dataclasses import replace
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.ownership.lease import Lease
-from ragtide_runtime.ownership.membership import Membership
-from ragtide_runtime.ownership.owner import PartitionOwner
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.owner import Membership, PartitionOwner
+from ragtide_runtime.ownership.ownership import Lease, Ownership
 from ragtide_runtime.redis.layout import Layout
 
 from ..checkpoint.halving import Halving, StepFailedError

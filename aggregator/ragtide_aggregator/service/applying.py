@@ -9,11 +9,9 @@ from typing import NamedTuple
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.entries import Entry, order, payload_of, raw_of
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_runtime.redis.log import read_after
-from ragtide_runtime.redis.payloads import payload_of, raw_of
-from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.redis.log import ReadSize, read_after
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import attributes_of, traceparent_of
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, Reason

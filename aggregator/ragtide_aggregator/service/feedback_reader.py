@@ -7,11 +7,10 @@ from typing import Any
 import structlog
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import Entry, order
+from ragtide_runtime.redis.entries import Entry, order, payload_of, raw_of
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.log import read_range
-from ragtide_runtime.redis.payloads import payload_of, raw_of
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import DeadLetter, Feedback, InvalidEntryError, MetricEvent, Reason

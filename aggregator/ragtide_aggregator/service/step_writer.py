@@ -13,7 +13,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 
 from ragtide_runtime.processes.waiting import Backoff
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.telemetry.outages import redis_outage
 

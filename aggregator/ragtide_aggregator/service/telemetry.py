@@ -9,8 +9,8 @@ from prometheus_client.registry import Collector
 
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.families import family
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.metric import family
 from ragtide_runtime.telemetry.quality_metrics import QUALITY_METRICS
 from ragtide_runtime.telemetry.tracing import record_span
 

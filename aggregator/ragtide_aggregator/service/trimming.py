@@ -12,7 +12,7 @@ cap removes are counted in the hash `dropped`.
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 

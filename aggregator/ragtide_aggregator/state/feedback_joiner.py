@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ragtide_runtime.draws import drawn
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import RagInteraction
 
 from ..metrics.scores import AbsentReason

@@ -7,9 +7,9 @@ from inspect import Parameter, signature
 from typing import Any, Final, cast
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.user_code import attribute, loaded
 from ragtide_runtime.settings.model import Settings
 
-from ..loading import attribute, loaded
 from ..metrics.custom import CustomMetric
 from ..metrics.optional import optional_metrics
 from .protocol import Labeler

@@ -8,12 +8,11 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 from .destinations.building import destination_of
 from .destinations.http import open_session

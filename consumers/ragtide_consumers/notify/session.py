@@ -25,11 +25,10 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.ownership.ownership import Ownership
-from ragtide_runtime.processes.cancellation import end
-from ragtide_runtime.redis.entry_ids import START, Entry, order
+from ragtide_runtime.processes.waiting import end
+from ragtide_runtime.redis.entries import START, Entry, Unreadable, order
 from ragtide_runtime.redis.keys import NOTIFY_GROUP
 from ragtide_runtime.redis.log import last_id, pin, read_range
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.settings.notify import NotifySettings
 from ragtide_schemas import Alert
 

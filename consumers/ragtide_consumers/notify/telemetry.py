@@ -6,7 +6,7 @@ from typing import Final
 
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 from .outbox import NotificationOutbox
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.entries import Entry
 
 
 @dataclass(slots=True)

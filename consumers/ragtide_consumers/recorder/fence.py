@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import LeaseLostError, StreamRollbackError
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.log import pin, unpin

@@ -3,8 +3,7 @@
 from datetime import date
 
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.recordings.chain import replaced
-from ragtide_runtime.recordings.manifest import FAR, FOLDER, Recorded, RecordedFile, step_of
+from ragtide_runtime.recordings.manifest import FAR, FOLDER, Recorded, RecordedFile, replaced, step_of
 from ragtide_runtime.recordings.store import TEMPORARY, Store
 
 

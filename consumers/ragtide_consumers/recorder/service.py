@@ -8,16 +8,15 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.processes.waiting import sleep_or_stop
-from ragtide_runtime.recordings.entry_kinds import EntryKind
+from ragtide_runtime.recordings.entries import EntryKind
 from ragtide_runtime.recordings.store import Store, open_store
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.user_ids import UserIds
 
 from ..redaction.errors import RedactionAbortedError

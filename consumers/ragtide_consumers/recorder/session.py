@@ -24,20 +24,19 @@ from typing import Any, Final, TypeVar
 import structlog
 from redis.asyncio import Redis
 
+from ragtide_runtime import __version__
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.recordings.chain import recorded as read_chain
 from ragtide_runtime.recordings.manifest import COMPLETE_EVERY, Manifest, Recorded, is_complete, manifest_path
+from ragtide_runtime.recordings.manifest import recorded as read_chain
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
-from ragtide_runtime.redis.entry_ids import START
-from ragtide_runtime.redis.log import end_at, last_id, read_after
-from ragtide_runtime.redis.read_size import ReadSize
-from ragtide_runtime.settings.recorder import RecorderSettings
+from ragtide_runtime.redis.entries import START
+from ragtide_runtime.redis.log import ReadSize, end_at, last_id, read_after
+from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_runtime.telemetry.outages import Attempt
 from ragtide_runtime.user_ids import UserIds
-from ragtide_runtime.version import __version__
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
 from ..redaction.redaction import Redaction

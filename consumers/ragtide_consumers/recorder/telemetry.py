@@ -5,7 +5,7 @@ from typing import Final
 
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 from ..redaction.redaction import Redaction
 from .writing import WrittenFiles

@@ -15,8 +15,7 @@ from ragtide_runtime.recordings import EntryKind, RecordedEntry, RecordedFile, j
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
 from ragtide_runtime.redis.copies import Copies
-from ragtide_runtime.redis.entry_ids import Entry
-from ragtide_runtime.redis.payloads import payload_of, raw_of
+from ragtide_runtime.redis.entries import Entry, payload_of, raw_of
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.base import VersionedModel

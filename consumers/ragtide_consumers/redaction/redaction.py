@@ -11,13 +11,13 @@ from typing import Any, Final, Protocol
 from pydantic_core import to_json
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.processes.user_code import attribute_at
 from ragtide_runtime.recordings import EntryKind
 from ragtide_schemas import InvalidEntryError
 from ragtide_schemas.base import VersionedModel, read_json_object
 from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from ..loading import attribute_at
 from .errors import RedactionError
 from .patterns import PATTERNS
 from .process import RedactionProcess

@@ -10,7 +10,7 @@ import structlog
 from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, Streams, interaction_digest
 from ragtide_runtime.redis.scripts import Argument
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricEvent, RagInteraction
 

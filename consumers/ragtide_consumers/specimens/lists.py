@@ -13,7 +13,7 @@ from typing import Final
 
 from ragtide_runtime.draws import drawn
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, beyond_list, worst_list
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
 
 from .proposals import PerMinute, WorstLately

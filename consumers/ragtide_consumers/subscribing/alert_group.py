@@ -14,7 +14,7 @@ from uuid import uuid4
 from redis import RedisError
 from redis.asyncio import Redis
 
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.consumer_groups import (
     claim_abandoned,
     create_group,
@@ -24,7 +24,7 @@ from ragtide_runtime.redis.consumer_groups import (
     release,
     renew_claims,
 )
-from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.entries import START, Entry
 from ragtide_runtime.redis.scripts import run_script
 
 from .alert_tail import POLL_MS

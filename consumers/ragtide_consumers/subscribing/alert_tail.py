@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.entries import START, Entry
 from ragtide_runtime.redis.log import read_after, read_last
 
 from .stream_positions import StreamPositions

@@ -6,7 +6,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START, order
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.log import last_id, read_range
 
 REMEMBERED: Final = 100

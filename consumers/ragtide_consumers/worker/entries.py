@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragtide_runtime.redis.payloads import payload_of, raw_of
+from ragtide_runtime.redis.entries import payload_of, raw_of
 
 
 @dataclass(frozen=True, slots=True)

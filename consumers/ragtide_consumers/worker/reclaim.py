@@ -6,9 +6,9 @@ from typing import Any, Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.consumer_groups import delete_idle_consumers
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import AWAITING, LABEL_GROUP, Streams
-from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.redis.log import ReadSize
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 
 from .entries import StreamEntry

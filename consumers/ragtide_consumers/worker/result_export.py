@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.otel import OtelSettings
+from ragtide_runtime.settings.telemetry import OtelSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricEvent, RagInteraction
 

@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, TraceFlags
 
+from ragtide_runtime import __version__
 from ragtide_runtime.telemetry.tracing import RESULTS_SCOPE
-from ragtide_runtime.version import __version__
 from ragtide_schemas import MetricEvent
 
 NAME: Final = "ragtide evaluation"

@@ -24,7 +24,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.redis.failures import is_missing
-from ragtide_runtime.redis.read_size import ReadSize
+from ragtide_runtime.redis.log import ReadSize
 from ragtide_runtime.telemetry.outages import Attempt, Outage
 
 from .entries import StreamEntry

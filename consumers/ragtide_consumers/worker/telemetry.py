@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import Counter
 
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 ROLE: Final = "worker"
 """Name of the role in health reports."""

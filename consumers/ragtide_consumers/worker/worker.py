@@ -13,9 +13,9 @@ from redis import RedisError
 from redis.asyncio import Redis
 from structlog.contextvars import bind_contextvars
 
-from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.processes.user_code import described
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.processes.waiting import end
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import AWAITING, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat

@@ -12,15 +12,14 @@ from ragtide_producers.files.items import Item
 from ragtide_roles.running import together
 from ragtide_roles.serving import aggregate, work
 from ragtide_roles.workspaces import read_plan, settings_of_experiment
-from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.deployment import agree_on_layout
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import EXPERIMENT_GROUP, Streams
+from ragtide_runtime.redis.layout import agree_on_layout
 from ragtide_runtime.redis.log import append_if_last, pin
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import find_workspace, register_workspace, settings_of_workspace

@@ -13,9 +13,8 @@ import structlog
 from redis import RedisError
 
 from ragtide_producers.files.items import Item
-from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.processes.user_code import described, limited
-from ragtide_runtime.processes.waiting import Backoff
+from ragtide_runtime.processes.waiting import Backoff, end
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution, Plan
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.entry_ids import START, Entry
+from ragtide_runtime.redis.entries import START, Entry
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import read_after
 from ragtide_runtime.settings.model import Settings

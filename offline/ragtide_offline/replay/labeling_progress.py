@@ -5,7 +5,7 @@ from collections import Counter
 from pydantic import BaseModel, Field
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import DATA_FIELD, REPLAY_GROUP, ReplayField, Streams
 from ragtide_runtime.redis.log import move_pin, pin, read_after
 from ragtide_schemas import DeadLetter, MetricEvent

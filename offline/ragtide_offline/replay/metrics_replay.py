@@ -18,9 +18,8 @@ from ragtide_aggregator.checkpoint.halving import Halving, StepFailedError
 from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.state.options import StateOptions
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.ownership.lease import Lease, process_name
 from ragtide_runtime.ownership.owner import PartitionOwner
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.ownership.telemetry import OwnerTelemetry
 from ragtide_runtime.processes.waiting import sleep_or_stop
 from ragtide_runtime.recordings import RecordedEntry, Recording

@@ -23,7 +23,7 @@ from ragtide_aggregator.events.values import EventPart, check, gold_parts
 from ragtide_aggregator.state.feedback_joiner import FeedbackEntry
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
-from ragtide_runtime.redis.entry_ids import START, order
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
-from ragtide_runtime.redis.entry_ids import START, order
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 

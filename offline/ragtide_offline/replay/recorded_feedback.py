@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from ragtide_aggregator.state.feedback_joiner import AddGold, FeedbackEntry, FeedbackJoiner, PendingFeedback
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
 from ragtide_schemas import MetricEvent, Reason
 

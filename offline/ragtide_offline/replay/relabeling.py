@@ -10,12 +10,12 @@ from typing import Final, cast
 from redis.asyncio import Redis
 
 from ragtide_roles.serving import serve
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.user_ids import UserIds
 
 from .counting import EntryCounts, Scope

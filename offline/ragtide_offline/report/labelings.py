@@ -19,7 +19,7 @@ from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording, UnreadableRecordingError
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import read_all
 from ragtide_runtime.settings.model import Settings

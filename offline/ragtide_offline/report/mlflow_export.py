@@ -10,8 +10,8 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final, cast
 
+from ragtide_runtime import __version__
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.version import __version__
 
 from ..experiments.board import BoardRow
 from .content import ExperimentReport

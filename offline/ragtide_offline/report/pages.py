@@ -10,7 +10,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, se
 from markupsafe import Markup
 
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
-from ragtide_runtime.version import __version__
+from ragtide_runtime import __version__
 from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
 

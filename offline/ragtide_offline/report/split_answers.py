@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.events.batch import cluster_name
 from ragtide_aggregator.events.values import parts_of
 from ragtide_runtime.recordings import EntryKind, Recording
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import read_all, read_range
 from ragtide_runtime.settings.model import Settings

@@ -13,8 +13,8 @@ from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, Over
 from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.processes.cancellation import end
 from ragtide_runtime.processes.user_code import described
+from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import MetricEvent, utc_now
 
 FAILURES_IN_A_ROW: Final = 20

@@ -6,8 +6,7 @@ from typing import Final
 import structlog
 
 from ragtide_runtime.telemetry import catalogue
-from ragtide_runtime.telemetry.health import Heartbeat
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
 from ..traces.costs import cost_outcome

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_schemas import Dropped
 
 from .batch_publisher import BATCH

@@ -11,7 +11,7 @@ from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.producer import Policy
+from ragtide_runtime.settings.producers import Policy
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Dropped, Feedback, InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import ENTRY_MAX_BYTES

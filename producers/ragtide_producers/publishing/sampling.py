@@ -6,7 +6,7 @@ from typing import Final, get_args
 
 from ragtide_runtime.draws import drawn
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.producer import ProducerSettings, SampleBy
+from ragtide_runtime.settings.producers import ProducerSettings, SampleBy
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import PROBABILITY_MIN
 

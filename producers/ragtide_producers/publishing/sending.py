@@ -23,9 +23,9 @@ from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.forks import NOT_FORKING
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.deployment import check_layout_blocking
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.layout import check_layout_blocking
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings

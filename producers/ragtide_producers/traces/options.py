@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ragtide_runtime.settings.ingest import IngestSettings
+from ragtide_runtime.settings.producers import IngestSettings
 
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
 

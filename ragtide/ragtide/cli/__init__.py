@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from ragtide_runtime.version import __version__
+from ragtide_runtime import __version__
 
 NOT_IN_WORKER: Final = ("jinja2", "scipy")
 """Modules of the extra `service` that the extra `worker` does not contain."""

@@ -10,9 +10,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ragtide_runtime import redis, telemetry
+from ragtide_runtime import __version__, redis, telemetry
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.version import __version__
 
 from .command_groups import SETTINGS, CommandGroup, write_help
 from .command_list import COMMANDS, GROUPS

@@ -18,7 +18,7 @@ from rich.text import Text
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.demo import HALF, DemoResult, demo_settings, run_demo
 from ragtide_roles.running import on_signal
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings

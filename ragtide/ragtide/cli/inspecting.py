@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import Recording
-from ragtide_runtime.recordings.contents import COUNTS, counts_by_day, partitions_of
+from ragtide_runtime.recordings.recording import COUNTS, counts_by_day, partition_rows
 
 from .common import JsonOption, given
 from .console import err, out, print_json
@@ -36,7 +36,7 @@ def inspect(
     rows = counts_by_day(recording)
     problems = _verified(recording) if verify else []
     if as_json:
-        found = {"url": place, "partitions": partitions_of(recording), "days": rows}
+        found = {"url": place, "partitions": partition_rows(recording), "days": rows}
         print_json({**found, "problems": problems} if verify else found)
     else:
         out.print(contents_table(rows, out.width))

@@ -20,7 +20,7 @@ from ragtide_offline.score.stored_labels import STORED
 from ragtide_offline.score.summary import Summary, summarize
 from ragtide_producers import FORMATS, FileOptions
 from ragtide_producers.files.interactions import name_of
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
 from ragtide_schemas import MetricEvent, describe

@@ -16,9 +16,8 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import ServeSettings, TokenSettings
-from ragtide_runtime.telemetry.health import Health
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import configure_logging
-from ragtide_runtime.telemetry.process import ProcessTelemetry
 from ragtide_runtime.telemetry.tracing import exporting
 from ragtide_schemas.base import describe
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_roles.running import cancelled_by_signal
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.url import RedisHandle
 
 from .common import PipelineOption, SegmentsOption

@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.errors import RedisUnavailable
 from ragtide_runtime.redis.client import connect_async
-from ragtide_runtime.redis.deployment import check_layout
 from ragtide_runtime.redis.failures import explained
+from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 

@@ -12,7 +12,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 
 from ragtide_consumers.notify.routing import any_matches
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.keys import RECORD_GROUP
 from ragtide_runtime.redis.log import read_range

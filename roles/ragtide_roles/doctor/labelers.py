@@ -7,8 +7,8 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.calls.endpoint_states import EndpointState
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.remote import RemoteSettings
 
 from .finding import Finding, Level
 

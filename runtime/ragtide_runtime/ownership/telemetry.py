@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from ..telemetry.health import Heartbeat
+from ..telemetry.health import Heartbeat, ProcessTelemetry
 from ..telemetry.metric import Metric
-from ..telemetry.process import ProcessTelemetry
 
 
 class OwnerTelemetry:

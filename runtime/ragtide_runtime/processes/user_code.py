@@ -1,10 +1,13 @@
-"""Calls code of users: whatever it raises ends that call only, and no wait for it is endless."""
+"""Loads and calls users' code: whatever it raises ends that call only, and no wait for it is endless."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from importlib import import_module
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from ragtide_runtime.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -102,3 +105,40 @@ def described(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - the exception is a user's code, too
         message = "its message cannot be read"
     return f"{name}: {message}" if message else name
+
+
+def attribute_at(origin: str, path: str) -> Any:
+    """Return the value of `module:attribute`.
+
+    Raises:
+        ConfigurationError: it cannot be loaded; the message begins with the origin.
+    """
+    return loaded(f"{origin}: {path}", lambda: attribute(path))
+
+
+def attribute(path: str) -> Any:
+    """Return the value of `module:attribute`; any error of the module is raised.
+
+    Raises:
+        ValueError: the path has another form.
+    """
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ValueError("write it as module:attribute")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def loaded(origin: str, load: Callable[[], Any]) -> Any:
+    """Return what `load` returns.
+
+    Raises:
+        ConfigurationError: it fails; the message begins with the origin.
+    """
+    try:
+        with contained():
+            return load()
+    except Exception as error:
+        raise ConfigurationError(f"{origin} cannot be loaded ({described(error)}): correct or remove it") from error

@@ -1,4 +1,4 @@
-"""Waiting: a sleep that ends at once when told to stop, and the growing pauses between tries of a failed command."""
+"""Waits: a sleep that a stop ends, growing pauses between tries of a failed command, and the end of a task."""
 
 import asyncio
 import random
@@ -70,3 +70,20 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     with ThreadPoolExecutor(1, thread_name_prefix="ragtide") as thread:
         return thread.submit(asyncio.run, work).result()
+
+
+AGAIN_S = 0.2
+"""Seconds after which a task that is still running is cancelled again."""
+
+
+async def end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it has ended, with any result or error.
+
+    A single cancellation is not enough: inside the Redis client it can be lost if a reply has just arrived, and the
+    task would continue.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=AGAIN_S)
+    if not task.cancelled():
+        task.exception()  # retrieved, so that asyncio does not report it as never retrieved

@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 
 from ragtide_schemas import ChangeCause, JudgedScores, MetricDeclaration, RetrievedDocument
 
-from .entry_kinds import EntryKind
+from .entries import EntryKind
 from .json_lines import SOURCE_ENTRY
 
 INT64_MAX: Final = 2**63 - 1

@@ -12,9 +12,7 @@ from pydantic_core import from_json, to_json
 from ragtide_schemas import MetricEvent
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
-from .entry import RecordedEntry
-from .entry_kinds import EntryKind
-from .errors import UnreadableRecordingError
+from .entries import EntryKind, RecordedEntry, UnreadableRecordingError
 
 SUFFIX: Final = ".jsonl.gz"
 

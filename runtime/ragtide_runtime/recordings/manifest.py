@@ -7,6 +7,7 @@ always choose the same name.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -18,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from ragtide_schemas import describe, from_milliseconds
 
-from ..redis.entry_ids import START, order
-from .entry_kinds import EntryKind
-from .errors import UnreadableRecordingError
+from ..redis.entries import START, order
+from .entries import EntryKind, UnreadableRecordingError
+from .store import Store
 
 MANIFEST_VERSION: Final = 1
 """Version of the manifest format; a release reads this version and older ones."""
@@ -313,3 +314,49 @@ def span(times: Iterable[Any]) -> tuple[datetime | None, datetime | None]:
     """Return the earliest and the latest of some times, in UTC."""
     found = [time.astimezone(UTC) for time in times]
     return (min(found), max(found)) if found else (None, None)
+
+
+TRIES = 3
+"""Attempts to read a chain while the recorder replaces manifests."""
+
+
+def partitions_of(store: Store) -> list[int]:
+    """Return the partitions that have manifests."""
+    return sorted(_numbers(store))
+
+
+def recorded(store: Store, partition: int) -> Recorded:
+    """Return the recorded state of a partition; it is empty if there is no manifest.
+
+    Raises:
+        UnreadableRecordingError: the chain has a gap, or holds a file that is no valid manifest.
+    """
+    for tries_left in reversed(range(TRIES)):
+        numbers = sorted(_numbers(store).get(partition, []))
+        first = max((number for number in numbers if is_complete(number)), default=1)
+        try:
+            return fold(
+                partition,
+                [
+                    decode_manifest(store.read(path), path)
+                    for path in (manifest_path(partition, number) for number in numbers if number >= first)
+                ],
+            )
+        except FileNotFoundError as error:  # the recorder has just replaced it
+            if not tries_left:
+                raise UnreadableRecordingError(f"a manifest vanished while it was read ({error}): read again") from None
+    raise AssertionError("not reached")
+
+
+def replaced(store: Store, partition: int, number: int) -> list[str]:
+    """Return the manifests of a partition before a number."""
+    return [manifest_path(partition, one) for one in _numbers(store).get(partition, []) if one < number]
+
+
+def _numbers(store: Store) -> dict[int, list[int]]:
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    for path in store.list(FOLDER):
+        known = manifest_of(path)
+        if known is not None:
+            found[known[0]].append(known[1])
+    return found

@@ -11,9 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from .columns import COLUMNS, SCORES, Codec, array_of, field_of, too_large
-from .entry import RecordedEntry
-from .entry_kinds import EntryKind
-from .errors import UnreadableRecordingError
+from .entries import EntryKind, RecordedEntry, UnreadableRecordingError
 from .json_lines import ENTRY_LINE_BYTES
 
 SUFFIX: Final = ".parquet"

@@ -1,24 +1,22 @@
 """Reads a recording: its files, its entries in the order of the streams, and a check of all files."""
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from hashlib import sha256
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from ragtide_schemas import to_milliseconds
 
 from ..errors import ConfigurationError
-from ..redis.entry_ids import order
+from ..redis.entries import order
 from . import json_lines
-from .chain import partitions_of, recorded
-from .entry import RecordedEntry
-from .entry_kinds import EntryKind
-from .errors import UnreadableRecordingError
-from .manifest import Recorded, RecordedFile
+from .entries import EntryKind, RecordedEntry, UnreadableRecordingError
+from .manifest import Recorded, RecordedFile, partitions_of, recorded
 from .store import Store, open_store
 
 
@@ -274,3 +272,38 @@ def _parquet() -> Any:
             raise
         raise ConfigurationError("Parquet recordings need pyarrow: pip install 'ragtide[recorder]'") from None
     return parquet
+
+
+COUNTS: Final = (*(kind.value for kind in EntryKind), "unreadable", "files", "bytes")
+"""Names of the counts of a day and pipeline."""
+
+
+def counts_by_day(recording: Recording) -> list[dict[str, Any]]:
+    """Return the counts of entries, files and bytes by day and pipeline; a partly void file counts as a whole."""
+    counts: dict[tuple[date, str | None], Counter[str]] = {}
+    for partition in recording.partitions.values():
+        for file in partition.files:
+            if file.void:
+                continue
+            found = counts.setdefault((file.day, file.pipeline), Counter())
+            found["unreadable" if file.unreadable else file.kind.value] += file.count
+            found["files"] += 1
+            found["bytes"] += file.bytes
+    return [
+        {"day": str(day), "pipeline": pipeline, **{name: found[name] for name in COUNTS}}
+        for (day, pipeline), found in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+    ]
+
+
+def partition_rows(recording: Recording) -> list[dict[str, Any]]:
+    """Return the last manifest, the positions in the streams, and the redaction of each partition."""
+    return [
+        {
+            "partition": one.partition,
+            "manifest": one.number,
+            "written_at": None if one.written_at is None else one.written_at.isoformat(),
+            "positions": {kind.value: position for kind, position in one.positions.items()},
+            "redaction": list(one.redaction),
+        }
+        for one in recording.partitions.values()
+    ]

@@ -9,7 +9,7 @@ from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from .entry_ids import Entry
+from .entries import Entry
 from .failures import is_missing
 from .scripts import Lua, ScriptCall
 

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from .entry_ids import Entry, order
+from .entries import Entry, order
 from .keys import MOVED_FIELD, Streams, copies_field
 from .log import last_id
 

@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -16,7 +17,6 @@ from ragtide_schemas.suggestions import closest
 
 from ..errors import ConfigurationError
 from .environment import PREFIX
-from .toml_lines import line_of
 
 MOST_SHOWN: Final = 10
 """Most mistakes that a message describes."""
@@ -176,3 +176,51 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for one in get_args(annotation) if (model := _model_in(one)) is not None), None)
+
+
+_TABLE_LINE = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\"' -]{1,200}?)\s*\]")
+_KEY_LINE = re.compile(r"\s*([A-Za-z0-9_.\"'-]{1,200})[ \t]{0,100}=")
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int | None:
+    r"""Return the number, from 1, of the line of a setting, or else of its table; None if neither is found.
+
+    Args:
+        text: of the file.
+        path: names and, in a list of tables, places, such as `("alerts", 0, "target")`.
+
+    >>> line_of('[judge]\nmodel = "m"', ("judge", "model"))
+    2
+    """
+    wanted = tuple(path)
+    best: tuple[int, int] | None = None
+    for number, found in _paths_by_line(text):
+        shared = _shared(found, wanted)
+        if shared and (best is None or shared > best[0]):
+            best = (shared, number)
+    return None if best is None else best[1]
+
+
+def _paths_by_line(text: str) -> Iterator[tuple[int, tuple[str | int, ...]]]:
+    """Yield the number and the path of each header and each setting."""
+    table: tuple[str | int, ...] = ()
+    places: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _TABLE_LINE.match(line):
+            names = _names(header[2])
+            table = names
+            if header[1] == "[[":
+                places[header[2]] = places.get(header[2], -1) + 1
+                table = (*names, places[header[2]])
+            yield number, table
+        elif key := _KEY_LINE.match(line):
+            yield number, (*table, *_names(key[1]))
+
+
+def _names(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def _shared(found: Sequence[str | int], wanted: Sequence[str | int]) -> int:
+    length = min(len(found), len(wanted))
+    return length if tuple(found[:length]) == tuple(wanted[:length]) else 0

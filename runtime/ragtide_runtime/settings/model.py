@@ -2,9 +2,10 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import quote, urlencode
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError, model_validator
 from pydantic_settings import (
@@ -20,27 +21,25 @@ from ragtide_schemas.fitness import PURPOSES, Purpose
 from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 
 from ..errors import ConfigurationError
-from ..redis.credentials import with_credentials
 from ..redis.keys import workspace_of
 from ..redis.layout import Layout
 from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSettings
-from .cascade import CascadeSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
-from .history import HistorySettings
-from .ingest import IngestSettings
-from .judge import JudgeSettings
-from .local import LocalSettings, expanded
-from .models import ModelsSettings
+from .labelers import (
+    CascadeSettings,
+    JudgeSettings,
+    LocalSettings,
+    ModelsSettings,
+    ServiceName,
+    ServiceSettings,
+    expanded,
+)
 from .notify import NotifySettings
-from .otel import OtelSettings
-from .producer import ProducerSettings
-from .prometheus import PrometheusSettings
-from .recorder import RecorderSettings
-from .remote import ServiceName, ServiceSettings
-from .serve import ServeSettings
-from .specimens import SpecimenSettings
-from .web import WebSettings
+from .producers import IngestSettings, ProducerSettings
+from .retention import HistorySettings, RecorderSettings, SpecimenSettings
+from .serve import ServeSettings, WebSettings
+from .telemetry import OtelSettings, PrometheusSettings
 
 WindowName = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}[smhd](/[1-9][0-9]{0,4}[smhd])?$")]
 
@@ -396,3 +395,13 @@ def _load(overrides: dict[str, object]) -> Settings:
         raise ConfigurationError(f"settings: {explained}") from None
     except (SettingsError, ValueError) as error:
         raise ConfigurationError(f"settings cannot be read: {error}; correct the variable or the file") from None
+
+
+def with_credentials(url: str, *, username: str | None, password: str | None, parameters: Mapping[str, str]) -> str:
+    """Return a URL with further parameters, and with a user name and password unless it has its own."""
+    scheme, separator, rest = url.partition("://")
+    if (username or password) and "@" not in rest.partition("?")[0]:
+        rest = f"{quote(username or '', safe='')}:{quote(password or '', safe='')}@{rest}"
+    if parameters:
+        rest += ("&" if "?" in rest else "?") + urlencode(parameters)
+    return scheme + separator + rest

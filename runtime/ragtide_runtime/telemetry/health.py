@@ -8,9 +8,11 @@ succeeded.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry
 
 SILENT_S: Final = 60.0
 """Seconds without a heartbeat after which a loop is stuck; twice the time a command may wait for a dead connection."""
@@ -172,3 +174,11 @@ class Health:
         for role, checks in self._checks.items():
             found += [check.ready() for check in checks] or [CheckResult(role, False, "not running yet, or stopping")]
         return HealthReport(tuple(found))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTelemetry:
+    """Health and metrics of the roles of one process. Neither is global, so two runs in one process never mix."""
+
+    health: Health = field(default_factory=Health)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)

@@ -11,7 +11,7 @@ from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.call_writer import CallWriter
 from ragtide_runtime.calls.call_counts import CallCounts
-from ragtide_runtime.calls.endpoint_calls import read_calls
+from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import utc_now

@@ -12,8 +12,8 @@ from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
-from ragtide_runtime.settings.judge import Price
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.settings.labelers import Price
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 

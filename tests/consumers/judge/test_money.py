@@ -20,7 +20,7 @@ from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 
 pytestmark = pytest.mark.processes
 
@@ -285,7 +285,7 @@ async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from ragtide_consumers.labelers.remote.spend import Reservation\n"
         "from ragtide_consumers.labelers.remote.spend_file import FileSpend\n"
-        "from ragtide_runtime.settings.judge import JudgeSettings\n"
+        "from ragtide_runtime.settings.labelers import JudgeSettings\n"
         "spend = FileSpend(Path(sys.argv[1]), JudgeSettings(spend_per_day_usd=1.0))\n"
         "async def reserve():\n"
         "    return sum([isinstance(await spend.reserve(0.01), Reservation) for _ in range(60)])\n"

@@ -14,7 +14,7 @@ from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.judge.prices import price_of
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.remote.errors import OverBudget
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 
 TABLE = f"genai-prices {version('genai-prices')}"
 MINI: dict[str, Any] = {"model": "gpt-4o-mini"}

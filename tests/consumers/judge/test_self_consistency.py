@@ -19,8 +19,7 @@ from ragtide_consumers.labelers.published import published_metrics
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
 from ragtide_runtime.calls.endpoint_states import read_spend
-from ragtide_runtime.settings.cascade import CascadeSettings
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings, JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import MetricEvent
 

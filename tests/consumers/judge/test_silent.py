@@ -11,7 +11,7 @@ from ragtide import RagInteraction
 from ragtide.testing import Raw, Says, ScriptedJudge
 from ragtide_consumers.labelers.protocol import Labeler
 from ragtide_consumers.labelers.remote.errors import EndpointUnavailable
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 
 pytestmark = pytest.mark.processes
 

@@ -20,7 +20,7 @@ from ragtide_consumers.labelers.judge.prompts import claims_prompt, trace_prompt
 from ragtide_consumers.labelers.judge.trace_answer import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 from ragtide_consumers.text.tokens import estimated_tokens
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 
 BOTH = ("trace", "ragchecker")
 DOCUMENTS = ("0a", "0b", "1a")

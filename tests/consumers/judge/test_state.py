@@ -20,8 +20,7 @@ from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.calls.endpoint_states import read_endpoint_states
 from ragtide_runtime.redis.keys import workspace_prefix
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 
 pytestmark = pytest.mark.processes
 

@@ -19,7 +19,7 @@ from ragtide_consumers.specimens.building import specimen
 from ragtide_consumers.specimens.marks import marked
 from ragtide_consumers.text.sentences import placed
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 from ragtide_schemas import SentenceLabels, Specimen
 
 LABELS = ("supported", "hallucinated")

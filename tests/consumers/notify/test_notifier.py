@@ -18,7 +18,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, Streams
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import Alert, DeadLetter, utc_now
 
 pytestmark = pytest.mark.redis

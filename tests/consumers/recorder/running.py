@@ -11,8 +11,7 @@ from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.session import RecorderSession
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
 from ragtide_consumers.redaction.redaction import Redaction
-from ragtide_runtime.ownership.lease import Lease
-from ragtide_runtime.ownership.ownership import Ownership
+from ragtide_runtime.ownership.ownership import Lease, Ownership
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.recordings.store import LocalStore, Store, open_store
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

@@ -19,8 +19,7 @@ from tests.support.conditions import until
 from ragtide_consumers.recorder.service import prepare_recorder, run_recorder
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.redis.backlog import read_backlogs
-from ragtide_runtime.telemetry.health import Health
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 
 
 async def behind(redis: Any) -> bool:

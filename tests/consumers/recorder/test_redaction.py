@@ -29,7 +29,7 @@ from ragtide_consumers.redaction.patterns import PATTERNS
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.limits import HISTORY_MAX_CHARS
 

@@ -19,7 +19,7 @@ from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_consumers.recorder.service import prepare_recorder
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import LocalStore
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.redis.scripts import run_script
 

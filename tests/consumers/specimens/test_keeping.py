@@ -17,7 +17,7 @@ from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.specimens.keeping import SpecimenKeeper
 from ragtide_consumers.worker.app import run_workers
 from ragtide_runtime.redis.keys import DATA_FIELD, interaction_digest
-from ragtide_runtime.settings.cascade import CascadeSettings
+from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Specimen
 

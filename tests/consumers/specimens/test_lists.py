@@ -10,7 +10,7 @@ from ragtide import AlertRule
 from ragtide_consumers.labelers.cascade import position
 from ragtide_consumers.specimens.lists import BEYOND_PER_MINUTE, ListPlace, SpecimenLists
 from ragtide_consumers.specimens.proposals import WorstLately
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import JudgedScores
 
 

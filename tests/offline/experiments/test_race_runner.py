@@ -14,7 +14,7 @@ from ragtide_offline.experiments.decisions import race_decision
 from ragtide_offline.experiments.race_runner import RaceRunner
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import DATA_FIELD
 from ragtide_runtime.redis.log import read_after
 from ragtide_schemas import (

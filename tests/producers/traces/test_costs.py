@@ -12,7 +12,7 @@ from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
 from ragtide_runtime.calls.price_table import price_table
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import RagInteraction
 
 pytestmark = pytest.mark.pure

@@ -14,7 +14,7 @@ from ragtide_producers.shapes.turns import turns_in
 from ragtide_producers.traces.fields import Refusal
 from ragtide_producers.traces.history import START_CHARS, without_documents
 from ragtide_producers.traces.options import MappingOptions
-from ragtide_runtime.settings.ingest import IngestSettings
+from ragtide_runtime.settings.producers import IngestSettings
 
 pytestmark = pytest.mark.pure
 

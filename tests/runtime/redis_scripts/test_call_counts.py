@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_runtime.calls.call_counts import LONGEST_CLASS, SHORTEST_S, CallCounts, latency_class
-from ragtide_runtime.calls.endpoint_calls import PIPELINES_MAX, count_calls, read_calls
+from ragtide_runtime.calls.endpoint_states import PIPELINES_MAX, count_calls, read_calls
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.redis.scripts import run_script
 

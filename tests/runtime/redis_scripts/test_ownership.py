@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ragtide_runtime.ownership.lease import acquire_lease, release_lease, renew_lease
-from ragtide_runtime.ownership.membership import heartbeat
+from ragtide_runtime.ownership.owner import heartbeat
+from ragtide_runtime.ownership.ownership import acquire_lease, release_lease, renew_lease
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 

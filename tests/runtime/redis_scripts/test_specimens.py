@@ -15,7 +15,7 @@ from ragtide_consumers.specimens.lists import ListPlace
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_event
 from ragtide_runtime.redis.keys import LABEL_GROUP, SPECIMEN_TOTAL, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_scripts_blocking
-from ragtide_runtime.settings.specimens import SpecimenSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
 
 STREAMS = Streams("ragtide", 0)
 OVERHEAD = 300

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
-from ragtide_runtime.redis.entry_ids import START
+from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.keys import LABEL_GROUP, RECORD_GROUP, Streams
-from ragtide_runtime.redis.log import append_if_last, move_pin, pin, unpin
-from ragtide_runtime.redis.read_size import read_size
+from ragtide_runtime.redis.log import append_if_last, move_pin, pin, read_size, unpin
 from ragtide_runtime.redis.scripts import run_script
 
 STREAMS = Streams("ragtide", 0)

@@ -13,8 +13,8 @@ from tests.support.metric_events import START
 from tests.web.page.test_page import BROWSER, SCRIPT, form, orders, page
 
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.settings.specimens import SpecimenSettings
-from ragtide_runtime.settings.web import WebSettings
+from ragtide_runtime.settings.retention import SpecimenSettings
+from ragtide_runtime.settings.serve import WebSettings
 from ragtide_schemas import DeadLetter, Reason
 from ragtide_web.page.dead_letters.letter_index import LetterIndex, LetterSummary, summary_of
 from ragtide_web.page.dead_letters.screen import MEANINGS, PAGE_LETTERS, failed_field, letter_list, shown_detail

@@ -13,7 +13,7 @@ from tests.support.metric_events import adherence
 from tests.web.page.test_page import HOSTILE, SCRIPT, TOKENS, owner_of, page
 
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest, worst_list
-from ragtide_runtime.settings.web import WebSettings
+from ragtide_runtime.settings.serve import WebSettings
 from ragtide_schemas import (
     RagInteraction,
     SentenceLabels,

@@ -19,11 +19,10 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.agreement.kept import labeler_kappas
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
-from ragtide_runtime.calls.endpoint_calls import count_calls
-from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, spend_periods
+from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState, count_calls, spend_periods
 from ragtide_runtime.redis.keys import Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_script
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY

@@ -10,7 +10,7 @@ from tests.web.page.test_dead_letters import GOOD, letter
 from tests.web.page.test_judge import some_calls
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.calls.endpoint_calls import count_calls
+from ragtide_runtime.calls.endpoint_states import count_calls
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_script

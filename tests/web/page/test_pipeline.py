@@ -11,8 +11,8 @@ from tests.web.page.test_page import BROWSER, SCRIPT, TOKENS, page
 
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_runtime.settings.history import HistorySettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import MetricEvent, utc_now
 
 SETTINGS = Settings(history=HistorySettings(segments=("version",)), lease_s=600)

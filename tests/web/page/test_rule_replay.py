@@ -19,7 +19,7 @@ from ragtide_offline.replay.evidence_curve import EvidencePoint
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.recorder import RecorderSettings
+from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
 from ragtide_web.page.alerts import rule_replays
 from ragtide_web.page.alerts.rule_replay import ReplayOrder, replayed

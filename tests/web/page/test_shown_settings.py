@@ -6,9 +6,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, SecretStr
 
+from ragtide_runtime.settings.labelers import ServiceSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.notify import DestinationSettings
-from ragtide_runtime.settings.remote import ServiceSettings
 from ragtide_runtime.settings.serve import TokenSettings
 from ragtide_web.page.system.shown_settings import shown_settings, without_secrets
 

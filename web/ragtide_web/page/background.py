@@ -16,7 +16,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now

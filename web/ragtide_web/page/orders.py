@@ -9,9 +9,8 @@ from fastapi import Request
 from pydantic import Field, JsonValue, StringConstraints
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import Entry
+from ragtide_runtime.redis.entries import Entry, Unreadable
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.base import UtcTime, WireModel

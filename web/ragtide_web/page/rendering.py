@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ragtide_offline.report.pages import number, seconds, usd
-from ragtide_runtime.version import __version__
+from ragtide_runtime import __version__
 from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import SIGHTS, Purpose, failures_of, fitness_of
 from ragtide_schemas.printable import printable

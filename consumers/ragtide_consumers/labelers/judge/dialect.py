@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from math import ceil
 from typing import Any, Final
 
-from ragtide_runtime.settings.judge import JudgeSettings
+from ragtide_runtime.settings.labelers import JudgeSettings
 
 from .prompts import Prompt
 from .refusals import About, EndpointRefusal

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from ragtide_runtime.settings.judge import JudgeSettings, PromptVariant
+from ragtide_runtime.settings.labelers import JudgeSettings, PromptVariant
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtide_runtime.calls.price_table import CallTokens, TablePrice, price_table
-from ragtide_runtime.settings.judge import JudgeSettings, Price
+from ragtide_runtime.settings.labelers import JudgeSettings, Price
 from ragtide_schemas.times import utc_now
 
 from ..remote.usage import SETTINGS_SOURCE

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from ragtide_runtime.settings.judge import PromptVariant
+from ragtide_runtime.settings.labelers import PromptVariant
 
 from .answers import JudgeAnswer, Parsed, parse, spoken
 from .plain_answers import IN_WORDS, claims_grammar, parse_lines, trace_grammar, verdicts_grammar

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
-from ragtide_runtime.processes.cancellation import end
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.processes.waiting import end
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .session import Logits, ModelSession
 from .tokens import ModelInput

@@ -20,7 +20,7 @@ import aiohttp
 import structlog
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .calibration import NAME as CALIBRATION
 from .files import external_files, model_files

@@ -11,8 +11,8 @@ import structlog
 from pydantic import ValidationError
 
 from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.labelers import ModelsSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.models import ModelsSettings
 
 from .calibration import NAME as CALIBRATION
 from .calibration import Calibration

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .batching import Batcher
 from .calibration import log_odds

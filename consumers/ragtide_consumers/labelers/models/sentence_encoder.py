@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from ...text.sentences import CutInteraction
 from .batching import Batcher

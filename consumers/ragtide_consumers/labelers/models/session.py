@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .files import ModelFiles
 from .pooling import SentenceForm, pooled

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ragtide_runtime.settings.models import ModelsSettings
+from ragtide_runtime.settings.labelers import ModelsSettings
 
 from ...text.sentences import placed
 from .batching import Batcher

@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.calls.endpoint_states import EndpointState
 from ragtide_runtime.redis.keys import Streams, deployment_prefix, workspace_of
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_runtime.settings.remote import RemoteSettings
 
 from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply

@@ -7,7 +7,7 @@ from uuid import uuid4
 from redis.asyncio import Redis
 
 from ragtide_runtime.calls.call_counts import CallCounts
-from ragtide_runtime.calls.endpoint_calls import count_calls
+from ragtide_runtime.calls.endpoint_states import count_calls
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import utc_now

@@ -14,7 +14,7 @@ import structlog
 
 from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.processes.waiting import Backoff
-from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.tracing import traced
 

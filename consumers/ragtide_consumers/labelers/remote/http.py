@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic_core import from_json, to_json
 
-from ragtide_runtime.settings.remote import ServiceSettings
+from ragtide_runtime.settings.labelers import ServiceSettings
 from ragtide_schemas import RagInteraction
 
 from ..protocol import Labeling

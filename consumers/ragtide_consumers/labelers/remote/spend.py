@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from ragtide_runtime.calls.endpoint_states import spend_periods
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
-from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_schemas import Alert, InvalidEntryError, utc_now
 
 RESERVE: Final = Lua("reserve_spend")

@@ -12,7 +12,7 @@ from pathlib import Path
 from ragtide_runtime.calls.endpoint_states import spend_periods
 from ragtide_runtime.errors import ConfigurationError, RedisUnavailable
 from ragtide_runtime.redis.server.data_directory import check_private
-from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_schemas import utc_now
 
 from .spend import LimitReached, Reservation, reached

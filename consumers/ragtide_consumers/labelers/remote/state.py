@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.calls.call_counts import CallCounts
 from ragtide_runtime.calls.endpoint_states import EndpointState
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import Streams, deployment_prefix
 
 from .call_writer import CallWriter

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from ragtide_runtime.calls.call_counts import CallCounts
 from ragtide_runtime.telemetry.catalogue import JUDGE, SERVICE, EndpointMetrics
-from ragtide_runtime.telemetry.process import ProcessTelemetry
+from ragtide_runtime.telemetry.health import ProcessTelemetry
 
 
 class EndpointTelemetry:

@@ -1,4 +1,4 @@
--- Counts how many of the next entries of each stream are no more than so many bytes (read_size.py).
+-- Counts how many of the next entries of each stream are no more than so many bytes (log.py).
 -- uses: groups
 -- KEYS: streams. ARGV: most entries, most bytes, nodes to look at, a group or nothing, then the position in each stream
 --       (without a group).

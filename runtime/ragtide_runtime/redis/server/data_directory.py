@@ -18,8 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import RedisUnavailable
-from .binary import RedisBinary, find_redis_servers, remembered_server
-from .version import ServerVersion, Version, dotted
+from .binary import RedisBinary, ServerVersion, Version, dotted, find_redis_servers, remembered_server
 
 log = logging.getLogger("ragtide.redis")
 

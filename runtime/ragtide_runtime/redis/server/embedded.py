@@ -32,10 +32,9 @@ from urllib.parse import quote
 
 from ...errors import RedisUnavailable
 from . import keeper
-from .binary import RedisBinary
+from .binary import RedisBinary, ServerKind
 from .data_directory import check_private, choose_server, remember
 from .keeper import FileLock, is_held
-from .version import ServerKind
 
 START_TIMEOUT_S = 20.0
 """Seconds until a server must answer; one with gigabytes of data needs more to load them."""

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.processes.cancellation import end
+from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import utc_now
 
 from .rule_replay import CHILD, ReplayOrder, RuleReplay, decoded, encoded

@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.redis.entry_ids import START, Entry, order
+from ragtide_runtime.redis.entries import START, Entry, Unreadable, order
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.log import read_all
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import DeadLetter, InvalidEntryError, Reason
 from ragtide_schemas.base import read_json_object
 

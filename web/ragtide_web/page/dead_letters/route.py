@@ -12,9 +12,8 @@ from pydantic_core import to_json
 
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter, read_dead_letters
 from ragtide_producers.publishing.retrying import Retrier
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import Unreadable, order
 from ragtide_runtime.redis.keys import Streams
-from ragtide_runtime.redis.unreadable import Unreadable
 from ragtide_schemas import Reason
 
 from ...context import Context, Shared

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.experiments.commands import check_command, give_command
 from ragtide_offline.experiments.reader import ExperimentReader, streams_of
-from ragtide_runtime.redis.entry_ids import order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.log import last_id
 from ragtide_runtime.settings.model import Settings

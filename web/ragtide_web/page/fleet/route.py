@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
-from ragtide_runtime.calls.endpoint_calls import read_calls
+from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_schemas import Alert, utc_now
 
 from ...context import Context, Shared

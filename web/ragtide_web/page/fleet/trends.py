@@ -12,7 +12,7 @@ import structlog
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_runtime.processes.cancellation import end as end_of_task
+from ragtide_runtime.processes.waiting import end as end_of_task
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.alert_rule import duration_ms

@@ -9,8 +9,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.agreement.kept import LabelerKappa, labeler_kappas
-from ragtide_runtime.calls.endpoint_calls import read_calls
-from ragtide_runtime.calls.endpoint_states import EndpointState
+from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, utc_now

@@ -11,7 +11,7 @@ from ragtide_aggregator.events.keys import COST, LATENCY
 from ragtide_runtime.calls.call_counts import CallCounts, CallHistory
 from ragtide_runtime.calls.endpoint_states import EndpointSpend, EndpointState
 from ragtide_runtime.redis.keys import CallField
-from ragtide_runtime.settings.remote import RemoteSettings
+from ragtide_runtime.settings.labelers import RemoteSettings
 from ragtide_schemas import Estimate
 
 ROWS: Final = 200

@@ -1,11 +1,18 @@
-"""The kinds of recorded entries: one for each of the four recorded streams, with its model."""
+"""The recorded entries of a stream, their four kinds, and the error of a recording that cannot be read."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from ragtide_schemas import Alert, Feedback, MetricEvent, RagInteraction
 from ragtide_schemas.base import VersionedModel
 
+from ..errors import RagtideError
+from ..redis.entries import order
 from ..redis.keys import Streams
+
+
+class UnreadableRecordingError(RagtideError):
+    """A recording is missing, damaged, or of a newer release."""
 
 
 class EntryKind(StrEnum):
@@ -48,3 +55,16 @@ _MODELS: dict[EntryKind, type[VersionedModel]] = {
     EntryKind.FEEDBACK: Feedback,
     EntryKind.ALERTS: Alert,
 }
+
+
+class RecordedEntry(NamedTuple):
+    """One recorded entry of a stream; its model equals the published model."""
+
+    partition: int
+    entry_id: str
+    model: VersionedModel
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The sort key of the entries of one partition."""
+        return order(self.entry_id)

@@ -1,4 +1,4 @@
-"""Makes the tables of settings in the documentation; `python -m ragtide_runtime.settings.table` prints all settings."""
+"""Makes the tables of settings in the documentation; `python -m tools.pages.settings` prints all settings."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -6,11 +6,10 @@ from typing import Final
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from ragtide_runtime.settings.environment import PREFIX
+from ragtide_runtime.settings.labelers import ServiceName, ServiceSettings
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule
-
-from .environment import PREFIX
-from .model import Settings
-from .remote import ServiceName, ServiceSettings
 
 _HEADER: Final = ("| setting | default | meaning |", "|---|---|---|")
 
@@ -95,4 +94,4 @@ def _shown(default: object) -> str:
 
 
 if __name__ == "__main__":
-    print(settings_table(), end="")  # noqa: T201 - for the documentation
+    print(settings_table(), end="")

@@ -1,0 +1,353 @@
+"""Settings of the labelers: the tables `[judge]`, `[services.NAME]`, `[local]`, `[models]` and `[cascade]`.
+
+`RemoteSettings` has the limits of a labeler that calls an endpoint.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+
+from .retention import Pattern
+
+Dollars = Annotated[float, Field(ge=0)]
+
+
+def _not_judge(name: str) -> str:
+    if name == "judge":
+        raise ValueError("the judge has a table of its own: write [judge]")
+    return name
+
+
+ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"), AfterValidator(_not_judge)]
+"""Name of a service; the names of its keys in Redis and of its counters begin with it."""
+
+
+class RemoteSettings(BaseModel):
+    """The limits of calls to an endpoint: time, attempts, rate and cost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+
+    timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    """Seconds that one call may take."""
+    attempts: Annotated[int, Field(ge=1)] = 6
+    """Most failed calls for one answer before the endpoint counts as unavailable."""
+    max_in_flight: Annotated[int, Field(ge=1)] = 64
+    """Most concurrent calls of one worker; fewer while the endpoint answers 429 or slows down."""
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Most calls of one worker a minute."""
+    breaker_failures: Annotated[int, Field(ge=1)] = 10
+    """Failures in a row after which calls to the endpoint are paused."""
+    breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
+    """Seconds of the pause, after which a single call tries; the pause doubles while calls fail, up to 5 minutes."""
+    spend_per_hour_usd: Annotated[float, Field(gt=0)] | None = None
+    """Dollars that the whole deployment may spend in a clock hour (UTC)."""
+    spend_per_day_usd: Annotated[float, Field(gt=0)] | None = None
+    """Dollars that the whole deployment may spend in a day (UTC)."""
+    cache_ttl_s: Annotated[float, Field(ge=0)] = 2_592_000.0
+    """Seconds for which usable answers stay in the cache, so that a replay does not pay again; 0 switches it off."""
+
+    @property
+    def spend_is_limited(self) -> bool:
+        """Whether there is a spend limit."""
+        return self.spend_per_hour_usd is not None or self.spend_per_day_usd is not None
+
+    @property
+    def over_budget_effect(self) -> str:
+        """The effect of a reached spend limit, in words."""
+        return "labeling waits for the next period"
+
+
+class ServiceSettings(RemoteSettings):
+    """An HTTP service that a labeler calls."""
+
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)]
+    """Address of the service, such as `http://nli:8080`; a labeler may add a path."""
+    api_key: SecretStr | None = None
+    """Key that is sent as a bearer token; None sends no token."""
+    model: Annotated[str, StringConstraints(max_length=100)] = ""
+    """Model that the service runs. It is part of the labeler's version, so change it when the model changes."""
+    batch: Annotated[int, Field(ge=1)] = 32
+    """Most texts, or pairs of texts, in one call."""
+    call_usd: Dollars = 0.0
+    """Price of one answered call in US dollars."""
+
+    @model_validator(mode="after")
+    def _a_limit_needs_a_price(self) -> Self:
+        if self.spend_is_limited and not self.call_usd:
+            raise ValueError("there is a spend limit without a price: set call_usd, the price of a call in dollars")
+        return self
+
+
+PromptVariant = Literal["full", "short", "keys"]
+"""Variant of the prompts: `short` and `keys` are for small models."""
+
+
+class Price(BaseModel):
+    """Prices of a model, in US dollars per million tokens."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    input: Dollars
+    """Tokens sent."""
+    output: Dollars
+    """Tokens answered."""
+    cached_input: Dollars | None = None
+    """Tokens sent that the endpoint had cached; None for the price of `input`."""
+
+
+class JudgeSettings(RemoteSettings):
+    """The judge: any endpoint with OpenAI's chat completions protocol."""
+
+    model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """Name of the model; required by the labelers `judge` and `cascade`."""
+    base_url: str | None = None
+    """Address of the endpoint; by default `OPENAI_BASE_URL`, or else OpenAI's endpoint."""
+    api_key: SecretStr | None = None
+    """Key of the endpoint; by default `OPENAI_API_KEY`. A local endpoint may need none."""
+    families: Annotated[tuple[Literal["trace", "ragchecker"], ...], Field(min_length=1)] = ("trace",)
+    """Families of metrics: `trace` (one call), `ragchecker` (two calls)."""
+    language: Literal["auto", "en", "ru"] = "auto"
+    """Language of the prompts; `auto` is Russian for Russian content and English for all other content."""
+    prompt: PromptVariant = "full"
+    """Variant of the prompts: `full`; for small models `short`, with fewer words and no explanations, and `keys`, which
+    is short and answered in lines of keys instead of JSON."""
+    grammar: Literal["vllm", "llama.cpp"] | None = None
+    """Server whose own field takes a grammar, with which the answer to the variant `keys` has no other form; None sends
+    no grammar. A JSON answer has the form of `structured`, which both servers enforce."""
+    window_tokens: Annotated[int, Field(ge=1024)] | None = None
+    """Tokens that the model takes in all, with rules, texts and answer; None leaves it to the endpoint to refuse. With
+    it, documents have the room that the rest leaves."""
+    structured: Literal["auto", "json_schema", "json_object", "text"] = "auto"
+    """Way to request the form of the answer; `auto` starts with a JSON schema and adapts to refusals."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
+    """Sampling temperature; None sends no temperature."""
+    answer_tokens: Annotated[int, Field(ge=64)] = 8192
+    """Most tokens of one answer; with `window_tokens` at most a quarter of the window."""
+    context_tokens: Annotated[int, Field(ge=200)] = 24_000
+    """Tokens of documents in one call, by estimate; longer contexts are split over several calls and merged."""
+    redact: tuple[Pattern, ...] = ()
+    """Patterns that are removed from texts before the judge reads them: `email`, `phone`, `card`."""
+    redact_function: str | None = None
+    """A function of yours from text to text, as `module:attribute`; it runs after `redact`, in a process of its own."""
+    redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
+    """Seconds that this function may take for one interaction; the judge does not read one that takes longer."""
+    repairs: Annotated[int, Field(ge=0)] = 2
+    """Most further prompts after an unusable answer; each names the faults of the answer."""
+    repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the interactions about which the judge is asked a second time, past the cache, for the metric
+    `judge.self_consistency`; a hash of the id chooses them. It needs the family `trace`."""
+    tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
+    """Most tokens a minute that one worker sends and requests, by estimate."""
+    batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
+    over_budget: Literal["pause", "local"] = "pause"
+    """If a spend limit is reached: `pause` waits for the next hour or day, `local` lets the local labeler score."""
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Price of each model. A model without one has its list price of the package `genai-prices`, if the address is that
+    of a provider. A spend limit needs a price."""
+
+    @model_validator(mode="after")
+    def _a_repeat_needs_verdicts(self) -> Self:
+        if self.repeat_share and "trace" not in self.families:
+            raise ValueError(
+                f"repeat_share is {self.repeat_share:g}, and self-consistency compares verdicts of the family trace: "
+                "add trace to families, or set repeat_share to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_grammar_is_of_lines(self) -> Self:
+        if self.grammar is not None and self.prompt != "keys":
+            raise ValueError(
+                f'grammar is {self.grammar}, and prompt is {self.prompt}: set prompt to "keys", or leave grammar out, '
+                "because structured already constrains JSON answers"
+            )
+        return self
+
+    @property
+    def most_answer_tokens(self) -> int:
+        """Most tokens of one answer, within the window."""
+        return self.answer_tokens if self.window_tokens is None else min(self.answer_tokens, self.window_tokens // 4)
+
+    @property
+    def over_budget_effect(self) -> str:
+        """The effect of a reached spend limit, in words."""
+        local = self.over_budget == "local"
+        return "the local labeler scores until the next period" if local else super().over_budget_effect
+
+
+def expanded(path: Path) -> Path:
+    """Return a whole path.
+
+    Raises:
+        ValueError: it begins with `~`, and this user has no home directory.
+    """
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~, but no home directory is known: write the whole path") from None
+
+
+class LocalSettings(BaseModel):
+    """The local labeler."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    model: Annotated[Path, AfterValidator(expanded)] | None = None
+    """File that `ragtide fit` wrote, which corrects the shipped model for your interactions; its digest is part of the
+    labeler's version. None uses the shipped model alone."""
+
+
+Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16,64})?$")]
+Probability = Annotated[float, Field(gt=0, lt=1)]
+
+
+def _prompt(text: str) -> str:
+    if text and text.count("{documents}") != 1:
+        raise ValueError("must have {documents} once, at the place of the documents")
+    return text
+
+
+class ModelsSettings(BaseModel):
+    """The models of the labeler `model`: ONNX files in folders of this machine, or of the Hugging Face Hub."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+
+    support: str = ""
+    """Model that decides which response sentences are supported, a classifier of pairs or of tokens: its folder, or
+    `owner/name@COMMIT` of the Hugging Face Hub with all 40 digits of the commit."""
+    support_file: str = "model.onnx"
+    """ONNX file in that folder or repository, such as `onnx/model_quantized.onnx`."""
+    support_digest: Digest = ""
+    """First 16 or more hexadecimal digits of the model's digest; a model with another digest is refused."""
+    support_labels: dict[str, Literal["supported", "unsupported"]] = Field(default_factory=dict)
+    """Meaning of each label of the model, if its names do not tell: `{"LABEL_0" = "unsupported", ...}`."""
+    support_threshold: Probability = 0.5
+    """Probability of support from which a sentence counts as supported."""
+    support_prompt: Annotated[str, AfterValidator(_prompt)] = ""
+    """Text around the documents for a classifier of tokens, with `{documents}`, and perhaps `{question}` and `{n}`
+    (how many documents); empty takes the prompt of RAGTruth."""
+    support_calibration: dict[str, float] = Field(default_factory=dict)
+    """Calibration in place of the model's `calibration.json`: `{"temperature" = 1.8}`, or `slope` and `intercept`."""
+    relevance: str = ""
+    """Model that decides which document sentences are relevant, a cross-encoder (reranker): as for `support`."""
+    relevance_file: str = "model.onnx"
+    """ONNX file in that folder or repository."""
+    relevance_digest: Digest = ""
+    """First digits of the digest, as for `support_digest`."""
+    relevance_labels: dict[str, Literal["relevant", "irrelevant"]] = Field(default_factory=dict)
+    """Meaning of each label of the model, if it has several labels and their names do not tell."""
+    relevance_threshold: Probability = 0.5
+    """Probability of relevance from which a sentence counts as relevant."""
+    relevance_calibration: dict[str, float] = Field(default_factory=dict)
+    """Calibration, as for `support_calibration`."""
+    similarity: str = ""
+    """Model that gives each sentence a vector, a sentence encoder; the metrics are `similarity.support` and
+    `similarity.match`: as for `support`."""
+    similarity_file: str = "model.onnx"
+    """ONNX file in that folder or repository."""
+    similarity_digest: Digest = ""
+    """First digits of the digest, as for `support_digest`."""
+    similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
+    similarity_cache: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
+    """Most vectors of sentences that a worker keeps, so that a document that comes again is not read again."""
+    publish: Literal["labels", "probabilities"] = "labels"
+    """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
+    languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
+    """Languages that the models know, such as `en`: responses in others have no scores; empty allows all."""
+    max_tokens: Annotated[int, Field(ge=16, le=131_072)] | None = None
+    """Most tokens of one input of a model; None takes the limit in its `config.json`, 4,096 at most."""
+    overlap: Annotated[int, Field(ge=0, le=4096)] = 64
+    """Tokens that two neighbouring windows of a long document share."""
+    max_inputs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
+    """Most inputs of a model for one interaction; above that its metrics are absent as `too_long`."""
+    batch: Annotated[int, Field(ge=1, le=4096)] = 32
+    """Most inputs in one batch."""
+    batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 1024
+    """Most tokens in one batch, padding included; a longer input is a batch of its own. With `cuda` set more, such as
+    32,768."""
+    batch_wait_ms: Annotated[float, Field(ge=0, le=1000)] = 5.0
+    """Milliseconds for which a batch that is not full waits for other interactions."""
+    threads: Annotated[int, Field(ge=1, le=1024)] = 2
+    """Threads of each model, except the sentence encoder."""
+    provider: Literal["cpu", "cuda"] = "cpu"
+    """Processor of the models: `cpu`, or `cuda` with onnxruntime-gpu."""
+    max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592
+    """Most bytes of the files of one model; a larger model is refused."""
+    cache_dir: Path | None = None
+    """Folder for models of the Hub; None takes `models` in `data_dir`. A model that is there needs no network."""
+    hub_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] = "https://huggingface.co"
+    """Address of the Hub, or of a mirror."""
+    hub_token: SecretStr | None = None
+    """Token for the Hub, for models that need one."""
+
+    @model_validator(mode="after")
+    def _windows_move_on(self) -> Self:
+        if self.max_tokens is not None and self.overlap > self.max_tokens // 4:
+            raise ValueError(
+                f"overlap is {self.overlap} of max_tokens = {self.max_tokens}: set at most a quarter of max_tokens"
+            )
+        return self
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class CascadeSettings(BaseModel):
+    """The two or three labelers of a cascade, and the samples for those after the first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    proxy: str = "local"
+    """Name of the labeler of all interactions, usually a cheap labeler."""
+    reference: str = "judge"
+    """Name of the labeler of the sample, usually a better labeler."""
+    rate: Share = 0.05
+    """Share of the interactions that the reference labels."""
+    segment_rates: dict[str, Share] = Field(default_factory=dict)
+    """Share by segment value, such as `{"lang=ru" = 0.5}`; of several values the largest share counts."""
+    below: dict[str, float] = Field(default_factory=dict)
+    """Scores of the proxy below which the reference always labels, such as `{"trace.adherence" = 0.3}`."""
+    middle: str = ""
+    """Name of a third labeler, between the two, such as `model`; it labels a sample beside that of the reference."""
+    middle_rate: Share = 0.2
+    """Share of the interactions that the middle labels."""
+    middle_below: dict[str, float] = Field(default_factory=dict)
+    """Scores of the proxy below which the middle labels every interaction that the reference does not label."""
+    salt: str = ""
+    """A text that selects the sample; the same text selects the same sample in every process and replay."""
+    when_unavailable: Literal["skip", "wait"] = "wait"
+    """If the reference or the middle is unavailable: `wait` keeps the interactions that were chosen for it until it
+    answers, and publishes all others; `skip` publishes these at once, with its metrics absent for ever."""
+
+    @property
+    def labelers(self) -> tuple[str, ...]:
+        """Names of the labelers: the proxy, the middle if there is one, the reference."""
+        return (self.proxy, self.middle, self.reference) if self.middle else (self.proxy, self.reference)
+
+    @model_validator(mode="after")
+    def _the_samples_are_apart(self) -> Self:
+        if self.middle and (self.middle in (self.proxy, self.reference) or self.middle == "cascade"):
+            raise ValueError(
+                f"the middle of a cascade is a third labeler, such as model, and is {self.middle}: set cascade.middle"
+            )
+        most = max(self.rate, *self.segment_rates.values()) if self.segment_rates else self.rate
+        if self.middle and most + self.middle_rate > 1:
+            raise ValueError(
+                f"middle_rate is {self.middle_rate:g}, and the reference labels up to {most:g}: together at most 1, "
+                "because no interaction is in both samples; lower one of them"
+            )
+        if self.middle_below and not self.middle:
+            raise ValueError("middle_below is given without a middle: set cascade.middle, or remove it")
+        return self
+
+    @model_validator(mode="after")
+    def _two_labelers(self) -> Self:
+        if self.proxy == self.reference or "cascade" in (self.proxy, self.reference):
+            raise ValueError(
+                f"a cascade needs two different labelers, such as local and judge, and has {self.proxy} and "
+                f"{self.reference}: set cascade.proxy and cascade.reference"
+            )
+        return self
