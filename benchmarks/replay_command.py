@@ -26,7 +26,7 @@ from replay_events import tables
 from ragtide_runtime import __version__
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.recordings.entries import RecordedEntry
-from ragtide_runtime.recordings.manifest import Manifest, RecordedFile, manifest_path
+from ragtide_runtime.recordings.manifest import SUFFIXES, Manifest, RecordedFile, data_name, data_path, manifest_path
 from ragtide_runtime.recordings.parquet import table_of
 from ragtide_schemas import SCHEMA_VERSION, MetricEvent, from_milliseconds, utc_now
 
@@ -83,7 +83,10 @@ def _by_day_and_pipeline(table: Any) -> list[tuple[tuple[Any, str], Any]]:
 def _file(place: Path, number: int, table: Any, name: tuple[Any, str]) -> RecordedFile:
     day, pipeline = name
     ids = table["entry_id"].to_pylist()
-    path = f"metrics/day={day}/pipeline={pipeline}/p0-{number:012d}-{ids[0]}-{ids[-1]}.parquet"
+    file_name = data_name(
+        partition=0, step=number, first_id=ids[0], last_id=ids[-1], writer="bench", suffix=SUFFIXES["parquet"]
+    )
+    path = data_path(EntryKind.METRICS, day, pipeline, file_name)
     target = place / path
     target.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(table, target, compression="zstd")

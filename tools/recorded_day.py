@@ -59,7 +59,7 @@ async def replayed(name: str, settings: Settings, recording: Recording, folder: 
     return [
         *lines_of(f"{name}: alert in memory", in_memory.alerts),
         *lines_of(f"{name}: alert", stored.alerts),
-        *lines_of(f"{name}: estimate", stored.estimates),
+        *lines_of(f"{name}: estimate", stored.estimates or ()),
     ]
 
 

@@ -23,8 +23,9 @@ from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
 from ragtide_offline.replay.counting import SCOPE_FIELDS, count_selected
-from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions, ReplayProgress
+from ragtide_offline.replay.metrics_replay import MetricsReplay, ReplayOptions
 from ragtide_offline.replay.selection import Selection, selection
+from ragtide_offline.replay.session import ReplayProgress
 from ragtide_offline.replay.speed import Speed
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
@@ -227,7 +228,7 @@ async def test_a_replay_gives_what_live_gave_to_the_bit(async_redis: Any, record
 @pytest.fixture
 def _commits_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "COMMIT_S", 0.0)
-    monkeypatch.setattr(metrics, "AT_ONCE", 97)
+    monkeypatch.setattr(reading, "AT_ONCE", 97)
     monkeypatch.setattr(reading, "TABLE_ROWS", 97)
 
 

@@ -80,6 +80,6 @@ async def test_the_rest_of_a_recording_counts_to_the_bit(
     assert progress.complete
     assert progress.done == progress.total
     assert (await rows_of(async_redis, RUN), await alerts_of(async_redis, RUN)) == expected
-    counted = whole.counted()
-    assert counted["refused"] == len(BAD_EVENTS) + 1
-    assert counted["feedback_refused"]["not_aggregatable"] == 1
+    counts = whole.counts()
+    assert counts["refused"] == len(BAD_EVENTS) + 1
+    assert counts["feedback_refused"]["not_aggregatable"] == 1

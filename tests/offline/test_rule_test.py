@@ -14,7 +14,8 @@ from ragtide_offline.replay import evidence_curve
 from ragtide_offline.replay.evidence_curve import FollowedRule
 from ragtide_offline.replay.plan import ReplayPlan
 from ragtide_offline.replay.replay import RecordingReplay
-from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
+from ragtide_offline.replay.result import ReplayResult
+from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import Selection
 from ragtide_offline.replay.speed import speed
 from ragtide_runtime.recordings import Recording
@@ -45,14 +46,14 @@ async def result_of(
     followed: FollowedRule | None = None,
     in_tables: bool = True,
     settings: Settings = SETTINGS,
-) -> RuleTestResult:
+) -> ReplayResult:
     testing = RuleTest(settings, recording, Selection(), RULES, followed=followed)
-    testing._in_tables = in_tables  # as without pyarrow
+    testing._source.in_tables = in_tables  # as without pyarrow
     return await testing.run(asyncio.Event(), unseen)
 
 
 @pytest.fixture(scope="module")
-def plain(recording: Recording) -> RuleTestResult:
+def plain(recording: Recording) -> ReplayResult:
     return asyncio.run(result_of(recording))
 
 
@@ -97,7 +98,7 @@ async def test_a_test_that_is_stopped_says_so(recording: Recording) -> None:
     assert found.counts["n"] < found.counts["population_size"]
 
 
-def first(found: RuleTestResult, rule: str) -> Alert:
+def first(found: ReplayResult, rule: str) -> Alert:
     return next(one for one in found.alerts if one.rule == rule)
 
 
@@ -117,7 +118,7 @@ def follow(alert: Alert, before: timedelta, after: timedelta) -> FollowedRule:
 @pytest.mark.pure
 @pytest.mark.parametrize(("rule", "in_tables"), [("floor", True), ("drift", False), ("error", True)])
 async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_else(
-    recording: Recording, plain: RuleTestResult, monkeypatch: pytest.MonkeyPatch, rule: str, in_tables: bool
+    recording: Recording, plain: ReplayResult, monkeypatch: pytest.MonkeyPatch, rule: str, in_tables: bool
 ) -> None:
     monkeypatch.setattr(evidence_curve, "POINTS", MOST)
     alert = first(plain, rule)
@@ -140,13 +141,13 @@ async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_e
 
 
 @pytest.mark.pure
-async def test_a_rule_on_kappa_has_no_curve(recording: Recording, plain: RuleTestResult) -> None:
+async def test_a_rule_on_kappa_has_no_curve(recording: Recording, plain: ReplayResult) -> None:
     followed = follow(first(plain, "people"), timedelta(hours=1), timedelta(hours=1))
     assert not (await result_of(recording, followed=followed)).evidence
 
 
 @pytest.mark.pure
-async def test_a_range_without_events_has_no_curve(recording: Recording, plain: RuleTestResult) -> None:
+async def test_a_range_without_events_has_no_curve(recording: Recording, plain: ReplayResult) -> None:
     followed = follow(first(plain, "floor"), timedelta(days=9), timedelta(days=-8))
     found = await result_of(recording, followed=followed)
     assert not found.evidence

@@ -22,7 +22,7 @@ from ragtide.cli.items import lists_view
 from ragtide.cli.replay import rules_table
 from ragtide.cli.tables import estimates_table, labeling_table
 from ragtide.cli.watch_view import WatchView
-from ragtide_offline.replay.back_test import RuleAlerts
+from ragtide_offline.replay.result import RuleAlerts
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.recordings.recording import COUNTS
 

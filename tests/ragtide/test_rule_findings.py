@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ragtide import AlertRule, CustomMetric, MetricDefinition
 from ragtide.cli.app import cli
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
-from ragtide_offline.replay.back_test import without_values
+from ragtide_offline.replay.result import without_values
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.rule_checks import published, rule_findings
 from ragtide_roles.serving import serve

@@ -26,7 +26,7 @@ from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.projections import Projection
-from ragtide_offline.replay.back_test import RuleAlerts
+from ragtide_offline.replay.result import RuleAlerts
 from ragtide_offline.report.pipelines import Compared
 from ragtide_runtime.recordings.recording import COUNTS
 from ragtide_schemas import DeadLetter, Kind, Reason, Workspace

@@ -1,9 +1,9 @@
 """Follows the evidence of one rule on one series while a recording is replayed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import exp
 from typing import Any, Final, NamedTuple
 
@@ -73,17 +73,26 @@ class EvidenceCurve:
     Args:
         followed: the rule.
         total: number of metric events in its range of time, over all partitions.
+        alerts: alerts of the partition so far by id, in the order in which they fired.
     """
 
-    def __init__(self, followed: FollowedRule, total: int) -> None:
+    def __init__(self, followed: FollowedRule, total: int, alerts: Mapping[str, Alert]) -> None:
         self._followed = followed
-        self.step = max(1, -(-total // POINTS))
-        """Metric events between two points."""
+        self._alerts = alerts
+        self._alerts_seen = 0
+        self._events_seen = 0
+        self._step = max(1, -(-total // POINTS))  # metric events between two points
         self.points: list[EvidencePoint] = []
 
-    def covers(self, at: datetime) -> bool:
-        """Return whether a time is in the range."""
-        return self._followed.covers(at)
+    def is_due(self, at: datetime, events: int, *, after_cut: bool) -> bool:
+        """Return whether the next point is due.
+
+        Args:
+            at: time of the last applied interaction.
+            events: number of metric events applied so far.
+            after_cut: whether a part of a table was applied, as `cut` makes them.
+        """
+        return self._followed.covers(at) and (after_cut or events - self._events_seen >= self._step)
 
     def cut(self, table: Any) -> Iterator[Any]:
         """Yield the parts of a table: one for each point of the curve, and those before and after its range."""
@@ -92,24 +101,26 @@ class EvidenceCurve:
         inside = np.flatnonzero((start <= times) & (times < end))
         rows = table.num_rows
         first, last = (rows, rows) if not inside.size else (int(inside[0]), int(inside[-1]) + 1)
-        edges = [0, *range(first, last, self.step), last, rows]
+        edges = [0, *range(first, last, self._step), last, rows]
         for begin, stop in pairwise(edges):
             if stop > begin:
                 yield table.slice(begin, stop - begin)
 
-    def look(self, state: AggregatorState, at: datetime, alerts: Iterable[Alert]) -> None:
-        """Add a point, if the time is in the range.
+    def look(self, state: AggregatorState, at: datetime, events: int) -> None:
+        """Add a point, once the rule has a state.
 
         Args:
             state: with the rule.
             at: time of the last applied interaction.
-            alerts: that fired since the last look.
+            events: number of metric events applied so far.
         """
-        found = self._followed.state_in(state) if self.covers(at) else None
+        fired = [alert for alert in islice(self._alerts.values(), self._alerts_seen, None) if self._raised(alert)]
+        self._alerts_seen, self._events_seen = len(self._alerts), events
+        found = self._followed.state_in(state)
         if found is None:
             return
-        for alert in alerts:
-            if self._followed.raised(alert) and alert.log_evidence is not None:
+        for alert in fired:
+            if alert.log_evidence is not None:
                 # The detectors of a rule share its run length, and each has a part of it.
                 once_in = exp(alert.log_evidence) / found.share
                 self._add(EvidencePoint(alert.fired_at, once_in, alert.run_length))
@@ -119,9 +130,12 @@ class EvidenceCurve:
         else:
             self._add(EvidencePoint(at, evidence.once_in, evidence.run_length))
 
+    def _raised(self, alert: Alert) -> bool:
+        return self._followed.raised(alert) and self._followed.covers(alert.fired_at)
+
     def _add(self, point: EvidencePoint) -> None:
         # An interaction may be recorded after a later one.
-        at = max([point.at, *(one.at for one in self.points[-1:])])
+        at = max([point.at, *(last.at for last in self.points[-1:])])
         self.points.append(point._replace(at=at))
 
 

@@ -8,10 +8,10 @@ import heapq
 import json
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from ragtide_aggregator.events.values import EventPart, check, gold_parts
 from ragtide_aggregator.state.feedback_joiner import FeedbackEntry
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
-from ragtide_runtime.redis.entries import START, order
+from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Feedback, InvalidEntryError, MetricEvent, Reason
 
+from .recorded_entries import RecordedBatch, ReplayPosition
 from .recorded_feedback import RecordedFeedback
 
 _EVENT: Final = "event "
@@ -37,13 +38,6 @@ SizeOf = Callable[[EstimateKey], int]
 
 Write = Callable[[Step], Awaitable[None]]
 """Writes a step: all of it, or an error is raised."""
-
-
-class ReplayPosition(NamedTuple):
-    """The entry ids of the last metric event and of the last feedback."""
-
-    metrics: str = START
-    feedback: str = START
 
 
 @dataclass(slots=True)
@@ -75,16 +69,6 @@ class ReplayCounts:
         return cls.decode(fields.get(CheckpointField.REPLAY_COUNTS))
 
 
-def counted(counts: Iterable[ReplayCounts]) -> dict[str, Any]:
-    """Return the sums of rejected events, and of feedback with the reasons for rejected gold scores."""
-    several = list(counts)
-    return {
-        "refused": sum(one.refused for one in several),
-        "feedback": sum(one.feedback for one in several),
-        "feedback_refused": dict(sum((one.feedback_refused for one in several), Counter())),
-    }
-
-
 class PartitionReplay:
     """Applies the recorded entries of one partition, and commits them.
 
@@ -105,9 +89,9 @@ class PartitionReplay:
         window_ms: int,
         expected: Counter[str],
         size_of: SizeOf,
-        halving: Halving | None = None,
+        halving: Halving,
     ) -> None:
-        self._halving = halving or Halving()
+        self._halving = halving
         self._taken = 0
         self._last = ""
         self.at = ReplayPosition(checkpoint.position, checkpoint.feedback_position)
@@ -163,31 +147,36 @@ class PartitionReplay:
     def _taken_entries(self) -> TakenEntries:
         return TakenEntries(metrics=self._taken, last=self._last, waited=tuple(self._feedback.joiner.waited))
 
-    def _takes(self, name: str, count: int = 1) -> None:
+    def _count(self, name: str, count: int = 1) -> None:
         self._taken, self._last = self._taken + count, name
 
-    def apply_entry(self, entry: RecordedEntry) -> None:
-        """Apply a metric event, or take feedback."""
-        if isinstance(entry.model, MetricEvent):
-            self.apply(entry.entry_id, entry.model)
-        else:
-            self.take(entry.entry_id, cast("Feedback", entry.model))
+    def apply(self, batch: RecordedBatch) -> None:
+        """Apply a batch: metric events, with the feedback that waited for them, and feedback.
 
-    def apply(self, entry_id: str, event: MetricEvent) -> None:
-        """Apply a metric event, and the feedback that waited for it.
+        The time in the id of a metric event is the time of scoring. Its population size is replaced by that of the
+        selected part.
 
-        Args:
-            entry_id: of the recorded stream; its time is the time of scoring.
-            event: recorded event; its population size is replaced by that of the selected part.
+        Raises:
+            StepFailedError: the state cannot take an entry: begin again from the checkpoint, in halves.
         """
+        if batch.table is not None:
+            self._apply_table(batch.table, batch.entries)
+            return
+        for entry in batch.entries:
+            if isinstance(entry.model, MetricEvent):
+                self._apply_event(entry.entry_id, entry.model)
+            else:
+                self._take(entry.entry_id, cast("Feedback", entry.model))
+
+    def _apply_event(self, entry_id: str, event: MetricEvent) -> None:
         if event.population_size is not None:
             event = event.model_copy(update={"population_size": None})
         self.at = self.at._replace(metrics=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.events += 1
-        self._takes(_EVENT + entry_id)
+        self._count(_EVENT + entry_id)
         with self._countable():
-            self._feedback.scored(entry_id, event)
+            self._feedback.store_event(entry_id, event)
             try:
                 if _EVENT + entry_id in self._refused:
                     raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._halving.reason)  # noqa: TRY301 - as others
@@ -195,15 +184,10 @@ class PartitionReplay:
             except InvalidEntryError:
                 self.counts.refused += 1
                 return
-            self._feedback.applied(entry_id, event)
+            self._feedback.join_waiting(entry_id, event)
 
-    def apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
-        """Apply a table of metric events, with the feedback in between; the result is that of `apply` to the bit.
-
-        Args:
-            table: selected rows in the order of the stream.
-            feedback: entries before the table's last event.
-        """
+    def _apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
+        """Apply a table of metric events, with the feedback in between, to the bit as `_apply_event` does."""
         from .tables_to_columns import columns_of  # noqa: PLC0415 - pyarrow is an extra
 
         # The population is the selected part, not the recorded one.
@@ -214,12 +198,12 @@ class PartitionReplay:
             if entry is None:
                 self._join_row(table.slice(row, 1))
             else:
-                self.take(entry.entry_id, cast("Feedback", entry.model))
+                self._take(entry.entry_id, cast("Feedback", entry.model))
         self._row = None
         last = table["entry_id"][table.num_rows - 1].as_py()
         processed_ms = table["entry_ms"].to_numpy().astype(np.int64)
         self.counts.events += table.num_rows
-        self._takes(_EVENT + last, table.num_rows)
+        self._count(_EVENT + last, table.num_rows)
         with self._countable():
             columns = replace(columns_of(table, processed_ms), gold=self._later_gold)
             self.counts.refused += len(self._state.apply_columns(columns))
@@ -235,7 +219,7 @@ class PartitionReplay:
         rows = zip(table["pipeline"].to_pylist(), table["interaction_id"].to_pylist(), strict=True)
         concerned = [(row, None) for row, of in enumerate(rows) if self._feedback.concerns(*of)]
         orders = list(zip(table["entry_ms"].to_pylist(), table["entry_number"].to_pylist(), strict=True))
-        given = [(bisect_right(orders, one.order), one) for one in feedback]
+        given = [(bisect_right(orders, entry.order), entry) for entry in feedback]
         return heapq.merge(given, concerned, key=lambda found: found[0])
 
     def _join_row(self, row: Any) -> None:
@@ -246,12 +230,12 @@ class PartitionReplay:
             try:
                 (entry,) = entries_of(EntryKind.METRICS, row)
                 event = cast("MetricEvent", entry.model)
-                self._feedback.scored(entry.entry_id, event)
+                self._feedback.store_event(entry.entry_id, event)
                 check(event)
             except InvalidEntryError:
                 return  # the columns reject it, too
             self._row = cast("int", self._row) + 1  # its gold scores come after it
-            self._feedback.applied(entry.entry_id, event)
+            self._feedback.join_waiting(entry.entry_id, event)
 
     def _add_gold(self, event: MetricEvent, gold_scores: Mapping[str, float], probability: float) -> None:
         """Add gold scores to the state or, while the feedback of a table is joined, to the columns of the table."""
@@ -260,12 +244,12 @@ class PartitionReplay:
         else:
             self._later_gold += [(self._row, part) for part in gold_parts(event, gold_scores, probability)]
 
-    def take(self, entry_id: str, feedback: Feedback) -> None:
+    def _take(self, entry_id: str, feedback: Feedback) -> None:
         """Join feedback with its event, now or when the event is applied."""
         self.at = self.at._replace(feedback=entry_id)
         self._newest_ms = max(self._newest_ms, order(entry_id)[0])
         self.counts.feedback += 1
-        self._takes(entry_id)
+        self._count(entry_id)
         with self._countable():
             self._feedback.take(FeedbackEntry(entry_id, feedback))
 
@@ -278,7 +262,7 @@ class PartitionReplay:
         """
         self._feedback.joiner.expire(self._newest_ms)
         with self._countable():
-            self._tell_sizes()
+            self._set_population_sizes()
             changes = self._state.take_changes()
         rows, gone = self._feedback.take_changes()
         step = Step(
@@ -297,7 +281,7 @@ class PartitionReplay:
             self._refused, self._feedback.joiner.culprits = set(), {}
         self._taken = 0
 
-    def _tell_sizes(self) -> None:
+    def _set_population_sizes(self) -> None:
         rows = self._state.rows
         new = self._state.keys[len(self._sizes) :]
         self._sizes += [self._size_of(key) for key in new]

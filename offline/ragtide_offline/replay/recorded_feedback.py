@@ -63,14 +63,14 @@ class RecordedFeedback:
         """Whether no feedback waits, and none is still to come."""
         return not self._expected and not self._pending
 
-    def scored(self, entry_id: str, event: MetricEvent) -> None:
+    def store_event(self, entry_id: str, event: MetricEvent) -> None:
         """Store an event if feedback about it is still to come. Call this before each event is applied."""
         digest = interaction_digest(event.pipeline, event.interaction_id)
         if self._expected.get(digest):
             self._scored[digest] = entry_id, event
             self._rows[CheckpointField.REPLAY_SCORED + digest] = f"{entry_id} ".encode() + event.encode()
 
-    def applied(self, entry_id: str, event: MetricEvent) -> None:
+    def join_waiting(self, entry_id: str, event: MetricEvent) -> None:
         """Join the feedback that waited for an event. Call this after the event is applied."""
         if self.joiner.applied(entry_id, event):
             self._release(interaction_digest(event.pipeline, event.interaction_id))

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 from redis.asyncio import Redis
@@ -18,43 +17,19 @@ from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
-from ragtide_schemas import Alert, Estimate, Workspace
+from ragtide_schemas import Workspace
 
-from .back_test import RuleAlerts, by_rule, recorded_alerts, without_values
 from .counting import SCOPE_FIELDS, count_selected
-from .metrics_replay import MetricsReplay, ReplayOptions, ReplayProgress
+from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, settings_of_replay
 from .recorded_interactions import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
+from .result import ReplayResult, by_rule, recorded_alerts, without_values
+from .session import ReplayProgress
 from .speed import Speed
 
 Show = Callable[[ReplayProgress | RelabelProgress], None]
 """Shows the progress of a replay."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """The result of a replay, complete or stopped."""
-
-    counts: Mapping[str, Any]
-    """`n`, `population_size`, `complete` and other counts; for a replay of interactions also the cost."""
-    seconds: float
-    alerts: Sequence[Alert]
-    rules: Mapping[str, RuleAlerts]
-    """Alerts of each rule, beside those of production."""
-    estimates: Sequence[Estimate]
-    unfired: Sequence[str] = field(default_factory=list)
-    """A sentence for each rule that could not fire, because its metric had no value."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the result as values that JSON can hold."""
-        return {
-            **self.counts,
-            "seconds": self.seconds,
-            "rules": {name: one.as_dict() for name, one in self.rules.items()},
-            "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
-            "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
-        }
 
 
 class RecordingReplay:
@@ -102,7 +77,7 @@ class RecordingReplay:
         rules = by_rule(self._plan.rules, alerts, recorded_alerts(self._plan.recording, self._plan.selection))
         valued = {estimate.metric for estimate in estimates if estimate.n}
         unfired = list(without_values(self._plan.rules, valued))
-        return ReplayResult(counts, seconds, alerts, rules, estimates, unfired)
+        return ReplayResult(counts, seconds, alerts, rules, unfired, estimates)
 
     def _entry(self) -> Workspace:
         try:
@@ -132,13 +107,8 @@ class RecordingReplay:
             counted=self.counted,
             options=options,
         )
-        progress = await replaying.run(stop, show)
-        return {
-            "n": progress.done,
-            "population_size": progress.total,
-            "complete": progress.complete,
-            **replaying.counted(),
-        }
+        await replaying.run(stop, show)
+        return replaying.counts()
 
     async def _relabel(self, url: str, workspace: Workspace, stop: asyncio.Event, show: Show) -> dict[str, Any]:
         settings, plan = settings_of_replay(self._settings, workspace), self._plan

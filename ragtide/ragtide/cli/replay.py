@@ -9,9 +9,9 @@ import typer
 from redis.asyncio import Redis
 from rich.console import RenderableType
 
-from ragtide_offline.replay.back_test import RuleAlerts
 from ragtide_offline.replay.plan import ReplayPlan, open_recording, rules_of
-from ragtide_offline.replay.replay import RecordingReplay, ReplayResult
+from ragtide_offline.replay.replay import RecordingReplay
+from ragtide_offline.replay.result import ReplayResult, RuleAlerts
 from ragtide_offline.replay.selection import selection
 from ragtide_offline.replay.speed import speed as speed_of
 from ragtide_roles.running import on_signal
@@ -100,7 +100,7 @@ def replay(
 
 
 def _print(plan: ReplayPlan, found: ReplayResult) -> None:
-    whole = [one for one in found.estimates if one.segment is None]
+    whole = [one for one in found.estimates or () if one.segment is None]
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
     out.print(estimates_table(whole, out.width))
     out.print()

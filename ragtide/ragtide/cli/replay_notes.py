@@ -1,8 +1,8 @@
 """Shows the progress of a replay: the time of the last metric event, or the cost of the interactions."""
 
-from ragtide_offline.replay.metrics_replay import ReplayProgress
 from ragtide_offline.replay.relabeling import RelabelProgress
 from ragtide_offline.replay.replay import Show
+from ragtide_offline.replay.session import ReplayProgress
 
 from .progress import Shown
 

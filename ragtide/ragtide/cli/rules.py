@@ -10,7 +10,8 @@ from rich.text import Text
 
 from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_offline.replay.plan import open_recording, rules_of
-from ragtide_offline.replay.rule_test import RuleTest, RuleTestResult
+from ragtide_offline.replay.result import ReplayResult
+from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import selection
 from ragtide_roles.rule_checks import rule_findings
 from ragtide_roles.rule_templates import TEMPLATES, about, filled
@@ -108,7 +109,7 @@ def back_test(
     testing = RuleTest(settings, opened, selection(since, until, pipeline, None), rules_of(file))
     total = testing.counted.total
 
-    async def body() -> RuleTestResult:
+    async def body() -> ReplayResult:
         stop = asyncio.Event()
         with on_signal(stop.set), progress_bar("testing", total) as bar:
             return await testing.run(stop, shown_replay(bar))
@@ -123,7 +124,7 @@ def back_test(
         interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")
 
 
-def _print(recording: Recording, found: RuleTestResult, total: int) -> None:
+def _print(recording: Recording, found: ReplayResult, total: int) -> None:
     out.print(rules_table(found.rules, out.width))
     if found.alerts:
         out.print()

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from ragtide_offline.replay.back_test import recorded_alerts
 from ragtide_offline.replay.counting import NothingSelectedError
 from ragtide_offline.replay.evidence_curve import EvidencePoint, FollowedRule
 from ragtide_offline.replay.plan import open_recording
+from ragtide_offline.replay.result import recorded_alerts
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import Selection
 from ragtide_runtime.errors import ConfigurationError, RagtideError

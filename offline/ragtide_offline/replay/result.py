@@ -1,13 +1,14 @@
-"""Compares the alerts of a replay with the alerts of production, rule by rule."""
+"""The result of a replay: its counts, and the alerts of each rule beside those of production."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ragtide_runtime.recordings import EntryKind, Recording
-from ragtide_schemas import Alert, AlertRule
+from ragtide_schemas import Alert, AlertRule, Estimate
 
+from .evidence_curve import EvidencePoint
 from .selection import Selection
 
 _NOT_OF_RULES = ("budget", "stall", "capped")
@@ -25,6 +26,37 @@ class RuleAlerts:
         """Return the counts, and when they fired."""
         times = [alert.fired_at.isoformat() for alert in self.replay]
         return {"replay": len(self.replay), "production": self.production, "fired_at": times}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The result of a replay, complete or stopped."""
+
+    counts: Mapping[str, Any]
+    """`n`, `population_size`, `complete` and other counts; for a replay of interactions also the cost."""
+    seconds: float
+    alerts: Sequence[Alert]
+    """Each in its latest state."""
+    rules: Mapping[str, RuleAlerts]
+    """Alerts of each rule, beside those of production."""
+    unfired: Sequence[str] = ()
+    """A sentence for each rule that could not fire, because its metric had no value."""
+    estimates: Sequence[Estimate] | None = None
+    """None for a test of rules."""
+    evidence: Sequence[EvidencePoint] = ()
+    """Evidence of the followed rule of a test."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as values that JSON can hold, without the evidence."""
+        found = {
+            **self.counts,
+            "seconds": self.seconds,
+            "rules": {name: alerts.as_dict() for name, alerts in self.rules.items()},
+            "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
+        }
+        if self.estimates is not None:
+            found["estimates"] = [estimate.model_dump(mode="json") for estimate in self.estimates]
+        return found
 
 
 def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
