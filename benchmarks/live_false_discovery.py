@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from ragtide_aggregator.alerts.controlled_evaluator import FalseDiscovery
+from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.events.queue import EventQueue
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_schemas import Alert, AlertRule, MetricEvent

@@ -15,7 +15,7 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.adjusted_baseline import AdjustedBaseline
-from ragtide_aggregator.alerts.controlled_evaluator import FalseDiscovery
+from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey

@@ -14,8 +14,9 @@ from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.alerts import controlled_evaluator
-from ragtide_aggregator.alerts.controlled_evaluator import ControlledEvaluator, FalseDiscovery
+from ragtide_aggregator.alerts import evaluator
+from ragtide_aggregator.alerts.evaluator import RuleEvaluator
+from ragtide_aggregator.alerts.levels import FalseDiscovery, FalseDiscoveryLevel
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
@@ -100,7 +101,7 @@ def test_cuts_into_batches_and_restarts_change_no_bit(
     events: list[MetricEvent], cuts: list[int], values_at_once: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(controlled_evaluator, "VALUES_AFTER_ALARM", values_at_once)
+        patch.setattr(evaluator, "VALUES_AFTER_ALARM", values_at_once)
         whole = AggregatorState(OPTIONS)
         assert whole.apply_columns(columns_of(events)) == []
         expected = whole.take_changes()
@@ -190,18 +191,22 @@ def test_a_resolution_is_no_alarm_and_states_the_same_rate() -> None:
     fired, resolved = state.take_changes().alerts
     assert (fired.status, resolved.status) == ("firing", "resolved")
     assert resolved.false_discovery_rate == fired.false_discovery_rate == 0.9
-    assert rules._level.raised == 1
+    assert alarms(rules).raised == 1
 
 
-def watching(options: StateOptions, events: Sequence[MetricEvent]) -> tuple[AggregatorState, ControlledEvaluator]:
+def watching(options: StateOptions, events: Sequence[MetricEvent]) -> tuple[AggregatorState, RuleEvaluator]:
     state = AggregatorState(options)
     state.apply_columns(columns_of(events))
     rules = state._table.rules
-    assert isinstance(rules, ControlledEvaluator)
     return state, rules
 
 
-def held(rules: ControlledEvaluator) -> float:
+def alarms(rules: RuleEvaluator) -> AlarmLevel:
+    assert isinstance(rules.level, FalseDiscoveryLevel)
+    return rules.level.alarms
+
+
+def held(rules: RuleEvaluator) -> float:
     return float(rules._table.evidence(np.arange(len(rules._table))).sum())
 
 
@@ -218,7 +223,7 @@ def test_evidence_handed_on_to_a_period_is_a_quarter_of_the_rate_at_most() -> No
     # The rows of all watches are written again.
     assert sum(name.startswith(CheckpointField.RULE_STATE) for name in state.take_changes().rows) == 7
     assert held(rules) == pytest.approx(RESERVE * 0.1, rel=1e-3)
-    assert rules._level.raised == 0
+    assert alarms(rules).raised == 0
 
 
 @pytest.mark.parametrize(
@@ -246,12 +251,11 @@ def test_with_other_settings_a_period_begins_anew(other: StateOptions) -> None:
     assert held(later(other, fields)[1]) <= RESERVE * limits.rate / limits.partitions * 1.001
 
 
-def later(options: StateOptions, fields: dict[str, bytes]) -> tuple[AggregatorState, ControlledEvaluator]:
+def later(options: StateOptions, fields: dict[str, bytes]) -> tuple[AggregatorState, RuleEvaluator]:
     """Return a state that is restored from fields, after another event."""
     state = AggregatorState.from_fields(options, fields)
     state.apply_columns(columns_of([event(301, {ADHERENCE: 1.0}, pipeline="another")]))
     rules = state._table.rules
-    assert isinstance(rules, ControlledEvaluator)
     return state, rules
 
 
@@ -269,7 +273,7 @@ def test_the_costs_of_a_period_are_those_of_clusters_that_close_in_it() -> None:
     options = replace(LONG, clusters=clusters)
     waiting = [event(n, {ADHERENCE: 0.5}, session_id=f"s-{n % 30}") for n in range(1_000)]
     state, rules = watching(options, waiting)
-    assert rules._level.spend(1)[0] == AlarmLevel(0.1, 1).spend(1)[0]
+    assert alarms(rules).spend(1)[0] == AlarmLevel(0.1, 1).spend(1)[0]
     state.apply_columns(columns_of([event(1_000 + n, {ADHERENCE: 0.5}, session_id="s-0") for n in range(50)]))
     assert 0 < held(rules) < 0.1
     fields = state.take_changes().rows

@@ -28,9 +28,10 @@ import numpy as np
 from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import ADJUSTED_MAX
 
+from ..statistics.drift.adjusted_drift import CommonScale
 from ..statistics.tables.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, Reference
-from .rule_values import SegmentsWithin
+from .rule_values import WAITS, Inputs, SegmentsWithin
 from .statistic import Statistic
 
 VERSION: Final = 1
@@ -39,8 +40,8 @@ VERSION: Final = 1
 OTHER: Final = "other"
 """The segment value in which further values share a baseline."""
 
-WAITS: Final = 0.0
-"""Limit of a value that no baseline is known for."""
+_ROUNDING: Final = 1e-12
+"""Largest error by rounding of a limit."""
 
 NEVER: Final = np.iinfo(np.int64).max
 
@@ -232,6 +233,34 @@ class AdjustedBaseline:
         known = np.searchsorted(after[order], np.searchsorted(stretch.positions, positions))
         found = np.concatenate([[[np.nan], [np.nan]], np.stack([lowest, highest])], axis=1)
         return np.asarray(found[:, known])
+
+    def inputs(self, movement: Movement, values: Floats, positions: Rows, *, watching: bool) -> Inputs:
+        """Return values as a detector takes them, on one scale for all segment values.
+
+        Args:
+            movement: that the rule looks for.
+            values: in [0, 1].
+            positions: of the values in the batch that was taken last.
+            watching: whether a change is looked for, and not its end.
+        """
+        references = self.references(movement, positions)
+        own = self.limits(movement, references, watching=watching)
+        lowest, highest = self.scales(movement, positions, watching=watching)
+        # A cluster may have segment values without a limit, so that the mean of its limits is below all limits.
+        usable = (own != WAITS) & (own >= lowest - _ROUNDING) & (own <= highest + _ROUNDING)
+        scale = CommonScale.of(lowest, highest)
+        on_scale = scale.values(values, own)
+        # An alarm has distances from the baselines.
+        return Inputs(on_scale, np.where(usable, scale.limit, WAITS), on_scale - (values - references))
+
+    def beyond(self, movements: Sequence[Movement], positions: Rows, *, watching: bool) -> tuple[Floats, Floats]:
+        """Return the limits below and above which values are remembered; nan for no such limit."""
+        low, high = np.full((2, positions.size), np.nan)
+        for movement in movements:
+            limits = self.limits(movement, self.references(movement, positions), watching=watching)
+            limits = np.where(limits > 0, limits, np.nan)
+            low, high = (limits, high) if movement == "fall" else (low, limits)
+        return low, high
 
     def outermost(self, movements: Sequence[Movement]) -> tuple[float, float]:
         """Return scaled values below and above which lie all values that are beyond the limit of a segment value.

@@ -1,32 +1,31 @@
-"""Evaluates the alert rules on a batch of values, and returns the alerts that the rules raise."""
+"""Evaluates the alert rules on values in the order of their arrival, and returns the alerts that the rules raise."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..events.batch import Times
 from ..events.keys import EstimateKey
-from ..statistics.drift.budget import Budget
 from ..statistics.drift.drift import Alarm, DetectorTable
-from ..statistics.drift.false_discovery import AlarmLevel
-from ..statistics.tables.batches import Floats, Rows, grouped
-from ..statistics.tables.tables import doubled
-from .adjusted_rules import AdjustedRules, OnScale
+from ..statistics.tables.batches import Floats, Rows, by_row
+from ..statistics.tables.row_table import RowColumn, RowTable
+from .adjusted_rules import AdjustedRules
 from .contributors import Contributor, contenders
+from .levels import OwnLevel
 from .rule_state import Place, RuleState, matches
-from .rule_values import Arrived, RuleValues
-from .seasonal_rules import WAITS, SeasonalRules
+from .rule_values import WAITS, Arrived, Inputs, RuleValues, in_order
+from .seasonal_rules import SeasonalRules
 
-_CAPACITY: Final = 16
-
-MOST_AT_ONCE: Final = 0.1
-"""Highest cost of one value, in false alarms, so that a run length is at least 10."""
+VALUES_AFTER_ALARM: Final = 500
+"""Number of values that are evaluated at once after an alarm that changed a joint level: the next may follow soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,72 +37,90 @@ class Raised:
     alert: Alert
 
 
+class _RuleRows(RowTable, what="rules of a key", capacity=16):
+    """Per row of the deployment: its detectors, and what its rules need of a value."""
+
+    first = RowColumn(np.intp)
+    """Index of its first detector."""
+    count = RowColumn(np.intp)
+    """Number of its detectors."""
+    sharing = RowColumn(np.intp)
+    """Number of its rules without a run length."""
+    learning = RowColumn(np.bool_)
+    """Whether a rule learns from single values."""
+    low = RowColumn(np.float64, fill=-1.0)
+    """Limit below which interactions are remembered."""
+    high = RowColumn(np.float64, fill=2.0)
+
+
+class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
+    """Per detector of a rule on a key."""
+
+    place = RowColumn(np.intp)
+    """Its row in the table of detectors."""
+    active = RowColumn(np.bool_)
+    """Whether it takes values."""
+    transforms = RowColumn(np.bool_)
+    """Whether its rule state makes its inputs from values."""
+    share = RowColumn(np.float64)
+    """Number of detectors that share the cost of a value; 0 for a rule with a run length of its own, and while the rule
+    is firing."""
+    hours = RowColumn(np.intp, fill=-1)
+    """Row of its limits by hour; -1 without a seasonal baseline."""
+
+
 class RuleEvaluator:
-    """The states of all rules on all keys, with their detectors in one table."""
+    """The states of all rules on all keys, with their detectors in one table.
 
-    false_discovery_rate: float | None = None
-    """Largest mean share of false alarms among the alarms of rules without a run length; None where it is unbounded."""
+    Values of all keys are evaluated together. After an alarm of a rule, the values that follow are evaluated again for
+    this rule; with a joint level, for all rules.
 
-    def __init__(self, rules: tuple[AlertRule, ...], budget: Budget | None, origin: str = "") -> None:
+    Args:
+        rules: of the deployment.
+        level: of the rules without a run length; they have the default run length unless given.
+        origin: makes alert ids of a split pipeline different in each partition.
+    """
+
+    def __init__(self, rules: tuple[AlertRule, ...], level: OwnLevel | None = None, origin: str = "") -> None:
         self._rules = rules
         self._origin = origin
-        self.budget = budget
-        # Rules and budgets that have periods.
-        self._periods: Budget | AlarmLevel | None = budget
+        self.level = level or OwnLevel()
         self._table = DetectorTable()
         self._seasonal = SeasonalRules()
         self.adjusted = AdjustedRules(rules)
         """Rules that hold the mix of a segment fixed."""
-        # Positions of the values of the present stretch at which rules fired or resolved.
-        self._turns: dict[RuleState, list[int]] = {}
+        self._rows, self._numbers = _RuleRows(), _RuleDetectors()
         self._states: list[list[RuleState]] = []
-        # Per row: index of its first detector, and number of its detectors. Per detector: its rule state with its place
-        # there, its row in the table, and whether it takes values.
-        self._first = np.zeros(_CAPACITY, dtype=np.intp)
-        self._count = np.zeros(_CAPACITY, dtype=np.intp)
+        # Each detector is one of a rule state.
         self._detectors: list[tuple[RuleState, int]] = []
-        self._table_row = np.zeros(_CAPACITY, dtype=np.intp)
-        self._active = np.zeros(_CAPACITY, dtype=bool)
-        # Per detector: whether its statistic is a spread, and the number of detectors that share the cost of a value; 0
-        # for a rule with a run length of its own, and while the rule is firing.
-        self._spread = np.zeros(_CAPACITY, dtype=bool)
-        self._share = np.zeros(_CAPACITY)
-        # Per row: whether a rule learns a baseline, and the limits beyond which interactions are remembered.
-        self._learning = np.zeros(_CAPACITY, dtype=bool)
-        self._low = np.full(_CAPACITY, -1.0)
-        self._high = np.full(_CAPACITY, 2.0)
-        self._budgeted = np.zeros(_CAPACITY, dtype=np.intp)
+        self._detectors_of: dict[RuleState, slice] = {}
         # Lengths of the windows for baselines, and the number of the present window of each length.
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
 
     def add_row(self, key: EstimateKey) -> None:
         """Add the rules on the key of the next row."""
-        row = len(self._states)
-        if row == self._first.size:
-            for name in ("_first", "_count", "_learning", "_budgeted"):
-                setattr(self, name, doubled(getattr(self, name)))
-            self._low, self._high = doubled(self._low, -1.0), doubled(self._high, 2.0)
+        row, rows = self._rows.add_row(), self._rows
         states = [
             RuleState(rule, key, self._table, self._origin, self._seasonal.tables)
             for rule in self._rules
             if matches(rule, key)
         ]
         self._states.append(states)
-        self._seasonal.add_row(row, states)
-        self.adjusted.add_row(row, key, states)
-        self._first[row] = len(self._detectors)
+        self._seasonal.add_row(states)
+        self.adjusted.add_row(key, states)
+        rows.first[row] = len(self._detectors)
         for state in states:
-            for place, detector in enumerate(state.detectors):
-                if len(self._detectors) == self._table_row.size:
-                    for name in ("_table_row", "_active", "_spread", "_share"):
-                        setattr(self, name, doubled(getattr(self, name)))
-                self._table_row[len(self._detectors)] = detector.row
-                self._spread[len(self._detectors)] = detector.statistic.name == "spread"
-                self.adjusted.set_detector(len(self._detectors), state, place)
-                self._detectors.append((state, place))
-        self._count[row] = len(self._detectors) - self._first[row]
-        self._budgeted[row] = sum(state.rule.run_length is None for state in states)
+            first = len(self._detectors)
+            for number, detector in enumerate(state.detectors):
+                index = self._numbers.add_row()
+                self._numbers.place[index] = detector.row
+                self._numbers.transforms[index] = state.adjusted is not None or detector.statistic.name == "spread"
+                self._numbers.hours[index] = self._seasonal.add_detector(state)
+                self._detectors.append((state, number))
+            self._detectors_of[state] = slice(first, len(self._detectors))
+        rows.count[row] = len(self._detectors) - rows.first[row]
+        rows.sharing[row] = sum(state.rule.run_length is None for state in states)
         self.refresh(row)
 
     def of(self, row: int) -> list[RuleState]:
@@ -116,43 +133,43 @@ class RuleEvaluator:
 
     def refresh(self, row: int) -> None:
         """Copy the changes of the rule states of a row into the arrays."""
-        states = self._states[row]
-        self._learning[row] = any(state.learns for state in states)
+        states, numbers = self._states[row], self._numbers
+        self._rows.learning[row] = any(state.learns for state in states)
         limits = [state.limits() for state in states if state.looks_for_change]
-        self._low[row] = max((low for low, _ in limits), default=-1.0)
-        self._high[row] = min((high for _, high in limits), default=2.0)
-        for index in range(self._first[row], self._first[row] + self._count[row]):
-            state, place = self._detectors[index]
-            self._active[index] = state.detectors[place].active
-            self._share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
-            self._seasonal.set_limits(index, state, place)
+        self._rows.low[row] = max((low for low, _ in limits), default=-1.0)
+        self._rows.high[row] = min((high for _, high in limits), default=2.0)
+        for index in range(self._rows.first[row], self._rows.first[row] + self._rows.count[row]):
+            state, number = self._detectors[index]
+            numbers.active[index] = state.detectors[number].active
+            numbers.share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
+            self._seasonal.set_limits(int(numbers.hours[index]), state, number)
         self._seasonal.refresh(row)
+
+    @property
+    def _next_ms(self) -> float:
+        """Time at which the next period or window begins."""
+        windows = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
+        return min(self.level.next_ms, *windows) if windows else self.level.next_ms
 
     def interrupts(self, time_ms: int) -> bool:
         """Return whether a period or a window begins at a time; all earlier values must be evaluated before it."""
-        if self._periods is not None and self._periods.begins(time_ms):
-            return True
-        return any(time_ms // size > self._windows.get(size, -1) for size in self._sizes)
+        return time_ms >= self._next_ms
 
     def uninterrupted(self, times_ms: Times) -> int:
         """Return the number of values before the first value at which a period or a window begins."""
-        breaks: list[float] = [(self._windows.get(size, -1) + 1) * size for size in self._sizes]
-        if self._periods is not None:
-            breaks.append(self._periods.next_ms)
-        interrupting = np.flatnonzero(times_ms >= min(breaks)) if breaks else np.zeros(0, dtype=np.intp)
+        interrupting = np.flatnonzero(times_ms >= self._next_ms)
         return int(interrupting[0]) if interrupting.size else times_ms.size
 
     def begin(self, time_ms: int) -> list[int]:
         """Begin the periods and windows that begin at a time; return the rows whose rule states changed."""
-        if self.budget is not None and self.budget.begins(time_ms):
-            self.budget.begin(time_ms)
-        begun = {size for size in self._sizes if time_ms // size > self._windows.get(size, -1)}
-        changed = []
-        for size in begun:
+        changed: list[int] = []
+        for size in {size for size in self._sizes if time_ms // size > self._windows.get(size, -1)}:
             ended, self._windows[size] = self._windows.get(size), time_ms // size
             # After a gap the window before this window is empty.
             followed = ended is not None and ended + 1 == time_ms // size
             changed += [row for row in range(len(self._states)) if self._next_window(row, size, followed=followed)]
+        if time_ms >= self.level.next_ms:
+            changed += self._begin_period(time_ms)
         return changed
 
     def _next_window(self, row: int, size: int, *, followed: bool) -> bool:
@@ -163,164 +180,179 @@ class RuleEvaluator:
             self.refresh(row)
         return bool(states)
 
+    def _begin_period(self, time_ms: int) -> list[int]:
+        numbers = self._numbers
+        sharing = np.flatnonzero((numbers.share > 0) & numbers.active)
+        evidence = self._table.evidence(numbers.place[sharing])
+        # An exact sum, whatever the order of the rows.
+        factor = self.level.begin(time_ms, lambda: fsum(evidence.tolist()))
+        if factor == 1:
+            return []
+        sharing = sharing[evidence > 0]
+        self._table.scale(numbers.place[sharing], factor)
+        row_of = np.repeat(np.arange(len(self._states)), self._rows.count[: len(self._states)])
+        rows: list[int] = np.unique(row_of[sharing]).tolist()
+        return rows
+
     def with_rules(self, rows: Rows) -> Rows:
         """Return the places of the rows that have rules."""
-        return np.flatnonzero(self._count[rows])
-
-    def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
-        """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
-        raised: list[Raised] = []
-        for stretch in self._seasonal.stretches(arrived):
-            self._turns = {}
-            for these in stretch:
-                for row in (*self._seasonal.begin(these.values), *self.adjusted.take(these.values)):
-                    self.refresh(row)
-            raised += self._evaluate(stretch)
-            for these in stretch:
-                self._seasonal.learn(these.values, self._turns)
-        return raised
-
-    def _evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
-        """Evaluate the rules on values whose own limits are known."""
-        raised = [
-            replace(one, position=int(these.parts[one.position]))
-            for these in arrived
-            for one in self._update(these.values)
-        ]
-        return sorted(raised, key=lambda one: one.position)
-
-    def _update(self, batch: RuleValues) -> list[Raised]:
-        """Evaluate the rules on values, and return the alerts that they raise, in the order of the values."""
-        if not self._detectors:
-            return []
-        raised: list[Raised] = []
-        # The position after which a rule state takes values, if it does not take all.
-        after = self._learn(batch)
-        value_of, detector_of = self._expanded(batch.rows)
-        taken = self._active[detector_of]
-        if after:
-            begins = np.array([after.get(state, -1) for state, _ in self._detectors])
-            taken &= value_of > begins[detector_of]
-        value_of, detector_of = value_of[taken], detector_of[taken]
-        start, last = -1, batch.rows.size
-        while value_of.size:
-            first = self._first_alarms(batch, value_of, detector_of)
-            until = {state: at for state, (at, _, _) in first.items()}
-            self._remember(batch, _between(after, until, start, last), slice(0, last))
-            after, start = until, last
-            raised += [self._alarmed(batch, position, detector, alarm) for position, detector, alarm in first.values()]
-            value_of, detector_of = self._rest(batch, after)
-        return sorted(raised, key=lambda one: one.position)
+        return np.flatnonzero(self._rows.count[rows])
 
     def costs(self, rows: Rows) -> Floats | None:
-        """Return the cost of each value, in order, for a rule that shares the budget; None without a budget.
+        """Return the cost of each arriving value, in order, for a rule that shares a level; None if it is not known.
 
         A value has this cost even if no detector takes it.
         """
-        if self.budget is None:
-            return None
-        counts = self._budgeted[rows]
-        ends = np.cumsum(counts)
-        spent = self.budget.spend(int(ends[-1]) if ends.size else 0)
-        costs = np.zeros(rows.size)
-        # All rules on one key have the same cost: the cost of the last rule, which is the lowest.
-        some = counts > 0
-        costs[some] = np.minimum(spent, MOST_AT_ONCE)[(ends - 1)[some]]
-        return costs
+        return self.level.costs_at_arrival(self._rows.sharing[rows])
+
+    def evaluate(self, arrived: Sequence[Arrived]) -> list[Raised]:
+        """Evaluate the rules on values of distinct keys; return the alerts with the parts that decided them."""
+        if not self._detectors or not any(these.parts.size for these in arrived):
+            return []
+        values, parts = in_order(arrived)
+        costs = self.level.costs_when_counted(self._rows.sharing[values.rows], values.sizes)
+        every = Arrived(values if costs is None else replace(values, costs=costs), parts)
+        raised = []
+        for these in self._seasonal.stretches(every):
+            for row in (*self._seasonal.begin(these.values), *self.adjusted.take(these.values)):
+                self.refresh(row)
+            turns: dict[RuleState, list[int]] = {}
+            found = sorted(self._walk(these.values, turns), key=lambda alert: alert.position)
+            raised += [replace(alert, position=int(these.parts[alert.position])) for alert in found]
+            self._seasonal.learn(these.values, turns)
+        return raised
+
+    def _walk(self, batch: RuleValues, turns: dict[RuleState, list[int]]) -> list[Raised]:
+        """Give values to the detectors; return the alerts that they raise, with the positions of the values.
+
+        Args:
+            batch: values whose own limits are known.
+            turns: gets the positions at which rules fire or resolve.
+        """
+        raised: list[Raised] = []
+        value_of, detector_of = self._expanded(batch.rows)
+        # By detector: the last position that its rule has taken.
+        done = self._learn(batch)
+        at_once = batch.rows.size
+        while value_of.size:
+            start = int(done.min()) + 1
+            stop = min(start + at_once, batch.rows.size)
+            end = int(np.searchsorted(value_of, stop))
+            value, detector = value_of[:end], detector_of[:end]
+            taken = self._numbers.active[detector] & (value > done[detector])
+            first = self._first_alarms(batch, value[taken], detector[taken])
+            if self.level.is_joint and first:
+                stop = min(position for position, _, _ in first.values()) + 1
+            until = np.full_like(done, stop - 1)
+            for state, (position, _, _) in first.items():
+                until[self._detectors_of[state]] = position
+            self._remember(batch, done, until, slice(start, stop))
+            for state, (position, index, alarm) in first.items():
+                turns.setdefault(state, []).append(position)
+                raised.append(self._alarmed(batch, position, index, alarm))
+            done = np.maximum(done, until)
+            at_once = 2 * at_once if not (self.level.is_joint and first) else VALUES_AFTER_ALARM
+            # Only rules that alarmed have values left before the end, or all rules with a joint level.
+            begin = int(np.searchsorted(value_of, done.min(), side="right"))
+            value_of, detector_of = value_of[begin:], detector_of[begin:]
+        return raised
 
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return each value with each detector of its row, as places of values and indexes of detectors."""
-        counts = self._count[rows]
+        """Return each value with each detector of its row, as positions of values and indexes of detectors."""
+        counts = self._rows.count[rows]
         # Most rows have one detector.
         if np.all(counts == 1):
-            return np.arange(rows.size), self._first[rows]
+            return np.arange(rows.size), self._rows.first[rows]
         value_of = np.repeat(np.arange(rows.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return value_of, self._first[rows][value_of] + within
+        return value_of, self._rows.first[rows][value_of] + within
 
-    def _learn(self, batch: RuleValues) -> dict[RuleState, int]:
-        """Give values one by one to the rules that learn; return the positions after which learned baselines hold."""
-        begins: dict[RuleState, int] = {}
-        for position in np.flatnonzero(self._learning[batch.rows]).tolist():
+    def _learn(self, batch: RuleValues) -> NDArray[np.int64]:
+        """Give values one by one to the rules that learn; return by detector where, or -1, its rule learned enough."""
+        done = np.full(len(self._detectors), -1, dtype=np.int64)
+        for position in np.flatnonzero(self._rows.learning[batch.rows]).tolist():
             row, values = int(batch.rows[position]), batch.learned(position)
             for state in self._states[row]:
                 if state.learns and state.learn(values):
-                    begins[state] = position
+                    done[self._detectors_of[state]] = position
                     self.refresh(row)
-        return begins
+        return done
 
     def _first_alarms(
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
     ) -> dict[RuleState, tuple[int, int, Alarm]]:
-        """Update the detectors; return the first alarm of each rule, with its value and its detector."""
-        limits, scale = self._own_limits(value_of, detector_of, batch.hours[value_of])
+        """Update the detectors; return the first alarm of each rule, with its position and its detector."""
+        numbers = self._numbers
+        values, limits, centers = self._inputs(batch, value_of, detector_of)
         if limits is not None:
             known = limits != WAITS
-            value_of, detector_of, limits = value_of[known], detector_of[known], limits[known]
-            scale = None if scale is None else scale.at_places(known)
-        values, costs, sizes = self._steps(batch, value_of, detector_of)
-        values, centers = (values, None) if scale is None else scale.applied(values)
-        rows, times_ms = self._table_row[detector_of], batch.times_ms[value_of]
-        alarms, _ = self._table.update(rows, values, times_ms, costs=costs, sizes=sizes, limits=limits, centers=centers)
+            value_of, detector_of, values, limits = value_of[known], detector_of[known], values[known], limits[known]
+            centers = None if centers is None else centers[known]
+        places, share = numbers.place[detector_of], numbers.share[detector_of]
+        costs = self._table.costs(places)
+        sizes = None if batch.sizes is None else batch.sizes[value_of]
+        if sizes is not None:
+            costs = costs * sizes
+        if batch.costs is not None:
+            shared = batch.costs[value_of]
+            costs = np.where((share > 0) & ~np.isnan(shared), shared / np.maximum(share, 1), costs)
+        joint = self.level.is_joint
+        alarms, _ = self._table.update(
+            places,
+            values,
+            batch.times_ms[value_of],
+            costs=costs,
+            sizes=sizes,
+            levels=np.where(share > 0, self.level.level, 1.0) if joint else None,
+            looks=value_of if joint else None,
+            limits=limits,
+            centers=centers,
+        )
         first: dict[RuleState, tuple[int, int, Alarm]] = {}
         for alarm in alarms:
             detector = int(detector_of[alarm.position])
             first.setdefault(self._detectors[detector][0], (int(value_of[alarm.position]), detector, alarm))
         return first
 
-    def _own_limits(self, value_of: Rows, detector_of: Rows, hours: Rows) -> tuple[Floats | None, OnScale | None]:
-        """Return the limit of each value for a detector, and the scale on which it has that limit.
-
-        Args:
-            value_of: positions of the values.
-            detector_of: indexes of the detectors.
-            hours: in which the values count.
-
-        Returns:
-            Limits, nan for that of the detector and `WAITS` if it is to wait, or None for nan everywhere; and the
-            scale, or None if all values stay as they are.
-        """
-        return self.adjusted.limits(value_of, detector_of, self._seasonal.limits(detector_of, hours))
-
-    def _steps(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> tuple[Floats, Floats, Rows | None]:
-        """Return the input of detectors: the values of their statistics, the costs, and the sizes."""
-        values = batch.values[value_of]
-        spread = np.flatnonzero(self._spread[detector_of])
-        for detector in np.unique(detector_of[spread]).tolist():
+    def _inputs(self, batch: RuleValues, value_of: Rows, detector_of: Rows) -> Inputs:
+        """Return values as their detectors take them; nan is the limit of the detector."""
+        values, centers = batch.values[value_of], None
+        limits = self._seasonal.limits(self._numbers.hours[detector_of], batch.hours[value_of])
+        transformed = np.flatnonzero(self._numbers.transforms[detector_of])
+        for detector, places in by_row(detector_of[transformed]):
+            mine = transformed[places]
             state, number = self._detectors[detector]
-            places = spread[detector_of[spread] == detector]
-            squares = None if batch.mean_squares is None else batch.mean_squares[value_of[places]]
-            values[places] = state.detectors[number].statistic.transformed(values[places], squares)
-        each = self._table.costs(self._table_row[detector_of])
-        sizes = None if batch.sizes is None else batch.sizes[value_of]
-        if sizes is not None:
-            each = each * sizes
-        if batch.costs is not None:
-            share = self._share[detector_of]
-            each = np.where(share > 0, batch.costs[value_of] / np.maximum(share, 1), each)
-        return values, each, sizes
+            found = state.inputs(number, batch, value_of[mine])
+            values[mine] = found.values
+            if found.limits is not None:
+                limits = np.full(values.size, np.nan) if limits is None else limits
+                limits[mine] = found.limits
+            if found.centers is not None:
+                centers = np.zeros(values.size) if centers is None else centers
+                centers[mine] = found.centers
+        return Inputs(values, limits, centers)
 
-    def _remember(self, batch: RuleValues, between: Callable[[RuleState], tuple[int, int]], part: slice) -> None:
+    def _remember(self, batch: RuleValues, after: NDArray[np.int64], until: NDArray[np.int64], part: slice) -> None:
         """Remember interactions beyond the alarm limits.
 
         Args:
             batch: values.
-            between: the positions of each rule's values: after the first, up to the second.
+            after: by detector, the position after which its rule takes values.
+            until: by detector, the last position that its rule takes.
             part: the values to look at.
         """
         rows = batch.rows[part]
-        beyond = (batch.lowest[part] < self._low[rows]) | (batch.highest[part] > self._high[rows])
+        beyond = (batch.lowest[part] < self._rows.low[rows]) | (batch.highest[part] > self._rows.high[rows])
         beyond = np.flatnonzero(beyond) + part.start
-        by_row = grouped(batch.rows[beyond])
-        for row, first, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
-            places = beyond[by_row.order[first : first + count]]
+        for row, places in by_row(batch.rows[beyond]):
             for state in self._states[row]:
-                begin, end = between(state)
+                detector = self._detectors_of[state].start
+                begin, end = after[detector], until[detector]
                 if state.looks_for_change and begin < end:
-                    self._remember_one(batch, state, places[(begin < places) & (places <= end)])
+                    self._remember_one(batch, state, beyond[places[(begin < beyond[places]) & (beyond[places] <= end)]])
 
     def _remember_one(self, batch: RuleValues, state: RuleState, places: Rows) -> None:
-        low, high = state.limits() if state.adjusted is None else self.adjusted.beyond(state, places)
+        low, high = state.beyond(places)
         lowest, highest = batch.lowest[places], batch.highest[places]
         excess = np.fmax(low - lowest, highest - high)
         outside = (lowest < low) | (highest > high)
@@ -334,48 +366,24 @@ class RuleEvaluator:
         state, number = self._detectors[detector]
         row = int(batch.rows[position])
         event = batch.source.event(int(batch.event_of[position]))
-        rate = self.false_discovery_rate if state.rule.run_length is None else None
-        self._turns.setdefault(state, []).append(position)
+        self.level.count(int(self._numbers.share[detector] > 0))
         at = Place(int(batch.numbers[position]), int(batch.hours[position]), position)
+        rate = self.level.rate if state.rule.run_length is None else None
         alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
-
-    def _rest(self, batch: RuleValues, after: dict[RuleState, int]) -> tuple[Rows, Rows]:
-        """Return the values after each rule's alarm, with the detectors that are active since the alarm."""
-        found = [np.zeros((0, 2), dtype=np.intp)]
-        for state, position in after.items():
-            row = int(batch.rows[position])
-            later = np.flatnonzero(batch.rows[position + 1 :] == row) + position + 1
-            detectors = range(self._first[row], self._first[row] + self._count[row])
-            found += [
-                np.stack([later, np.full_like(later, detector)], axis=1)
-                for detector in detectors
-                if self._active[detector] and self._detectors[detector][0] is state
-            ]
-        values, detectors = np.concatenate(found).T
-        order = np.lexsort((detectors, values))
-        return values[order], detectors[order]
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
         """Return the rule states of a row, whose key has `number` values so far, by the names of their fields."""
         return {state.field: state.to_bytes(number) for state in self._states[row]}
 
     def dump_clock(self) -> bytes:
-        """Return the budget and the present windows, for `load_clock`."""
+        """Return the shared level and the present windows, for `load_clock`."""
         windows = {str(size): number for size, number in sorted(self._windows.items())}
-        budget = None if self.budget is None else self.budget.to_bytes().hex()
-        return json.dumps({"windows": windows, "budget": budget}).encode()
+        return json.dumps({"windows": windows, **self.level.dump()}).encode()
 
     def load_clock(self, data: bytes) -> None:
-        """Set budget and windows to those that `dump_clock` returned."""
+        """Set level and windows to those that `dump_clock` returned."""
         state = json.loads(data)
         self._windows = {int(size): number for size, number in state["windows"].items() if int(size) in self._sizes}
-        if self.budget is not None and state["budget"] is not None:
-            self.budget.load(bytes.fromhex(state["budget"]))
-
-
-def _between(
-    after: dict[RuleState, int], until: dict[RuleState, int], start: int, last: int
-) -> Callable[[RuleState], tuple[int, int]]:
-    return lambda state: (after.get(state, start), until.get(state, last))
+        self.level.load(state)

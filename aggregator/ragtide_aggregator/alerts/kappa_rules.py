@@ -10,7 +10,7 @@ from ragtide_schemas import Alert, AlertRule
 from ..events.batch import EventBatch
 from ..events.keys import GOLD_LABELER, PairKey
 from ..statistics.drift.drift import DetectorTable
-from ..statistics.tables.batches import grouped
+from ..statistics.tables.batches import by_row
 from .evaluator import Raised
 from .kappa_items import JoinedPairs
 from .kappa_state import KappaState
@@ -58,10 +58,9 @@ class KappaRules:
             return []
         known = batch.pairs < self._ruled.size
         ruled = np.flatnonzero(known & self._ruled[np.where(known, batch.pairs, 0)])
-        by_row = grouped(batch.pairs[ruled])
         raised = []
-        for row, start, count in zip(by_row.rows.tolist(), by_row.starts.tolist(), by_row.counts.tolist(), strict=True):
-            places = ruled[by_row.order[start : start + count]]
+        for row, found in by_row(batch.pairs[ruled]):
+            places = ruled[found]
             parts = batch.pairs_of[places]
             sessions = self._sessions and batch.clusters is not None
             pairs = JoinedPairs(
@@ -69,7 +68,7 @@ class KappaRules:
                 gold=batch.scores[0, places],
                 probabilities=batch.scores[2, places],
                 times_ms=batch.times_ms[parts],
-                clusters=batch.clusters[parts] if sessions else np.zeros(count, dtype=np.int64),  # type: ignore[index]
+                clusters=batch.clusters[parts] if sessions else np.zeros(places.size, dtype=np.int64),  # type: ignore[index]
                 places=batch.places[parts],
                 source=batch.source,
             )

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -17,12 +17,13 @@ from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.drift.drift import Alarm, DetectorTable
-from ..statistics.tables.batches import Floats
+from ..statistics.tables.batches import Floats, Rows
 from .adjusted_baseline import AdjustedBaseline
 from .baseline import Baseline, LearnedValues, Learner
 from .cause_search import CauseSearch
 from .contributors import Contributors
 from .messages import Decision, SeasonalHours, alert_of
+from .rule_values import Inputs, RuleValues
 from .seasonal_baseline import SeasonalBaseline, SeasonTables, hours_between
 from .statistic import Statistic, statistic_of
 
@@ -33,6 +34,21 @@ _ANY_LIMIT: Final = 0.5
 """Limit of a row whose values all come with their own."""
 
 Phase = Literal["learning", "watching", "firing"]
+
+
+def watches(rules: Iterable[AlertRule], keys: Iterable[EstimateKey]) -> int:
+    """Return the number of detectors that share the false alarms of a deployment: of rules without a run length."""
+    shared = [rule for rule in rules if rule.run_length is None]
+    return sum(
+        len(_movements(rule, key)) * (2 if rule.kind == "distribution" else 1)
+        for key in keys
+        for rule in shared
+        if matches(rule, key)
+    )
+
+
+def _movements(rule: AlertRule, key: EstimateKey) -> tuple[Movement, ...]:
+    return rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
 
 
 def matches(rule: AlertRule, key: EstimateKey) -> bool:
@@ -109,7 +125,7 @@ class RuleState:
         self._origin = origin
         statistic = statistic_of(rule, key.value_range)
         statistics = [statistic] if rule.kind != "distribution" else [statistic, self._spread(0.0)]
-        movements = rule.movements if key.measure is None else rule.movements_of(key.measure.direction)
+        movements = _movements(rule, key)
         self.detectors = [RuleDetector(table.add_row(), way, one) for one in statistics for way in movements]
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
@@ -308,6 +324,21 @@ class RuleState:
             if detector.active and limits.size:
                 low, high = (float(limits.max()), high) if detector.movement == "fall" else (low, float(limits.min()))
         return low, high
+
+    def inputs(self, number: int, batch: RuleValues, positions: Rows) -> Inputs:
+        """Return values of a batch as the detector with a number takes them."""
+        detector, values = self.detectors[number], batch.values[positions]
+        if self.adjusted is not None:
+            return self.adjusted.inputs(detector.movement, values, positions, watching=self.looks_for_change)
+        squares = None if batch.mean_squares is None else batch.mean_squares[positions]
+        return Inputs(detector.statistic.transformed(values, squares))
+
+    def beyond(self, positions: Rows) -> tuple[Any, Any]:
+        """Return the limits below and above which the values at positions are remembered; nan for no such limit."""
+        if self.adjusted is None:
+            return self.limits()
+        movements = [one.movement for one in self.detectors if one.active]
+        return self.adjusted.beyond(movements, positions, watching=self.looks_for_change)
 
     def alarmed(
         self,

@@ -1,8 +1,8 @@
-"""The values, or the closed clusters of values, that alert rules take. No state."""
+"""The values, or the closed clusters of values, that alert rules take, in the order of their arrival. No state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -10,14 +10,28 @@ from ..events.batch import EventSource
 from ..statistics.tables.batches import Floats, Rows
 from .baseline import LearnedValues
 
+WAITS: Final = 0.0
+"""Limit of a value that a detector does not take, because too little is known."""
+
+
+class Inputs(NamedTuple):
+    """Values as a detector takes them; shape (n,)."""
+
+    values: Floats
+    limits: Floats | None = None
+    """The limit of each, `WAITS` for one that is not taken; None for that of the detector."""
+    centers: Floats | None = None
+    """Subtracted from each in the mean of an alarm; None for 0."""
+
 
 class ValueExtremes(NamedTuple):
     """The extreme values of clusters, and the interactions that have them."""
 
     lowest: Floats
     highest: Floats
-    lowest_ids: Sequence[str]
-    highest_ids: Sequence[str]
+    lowest_ids: Sequence[str | None]
+    """None for a single value, whose event has the id."""
+    highest_ids: Sequence[str | None]
 
     def part(self, start: int, end: int) -> "ValueExtremes":
         """Return those of some clusters in a row."""
@@ -68,11 +82,11 @@ class RuleValues:
     hours: Rows
     """Hour since 1970 of its pipeline's newest event time when each counts."""
     costs: Floats | None = None
-    """Largest contribution of each value to the expected number of false alarms; None without a budget."""
+    """Largest contribution of each value to the expected number of false alarms; None, or nan, without a budget."""
     sizes: Rows | None = None
     """Number of values of each cluster; None for single values. So are the following."""
     mean_squares: Floats | None = None
-    """Mean of the squares of each cluster's values."""
+    """Mean of the squares of each cluster's values; nan for a single value among clusters."""
     extremes: ValueExtremes | None = None
     within: Mapping[str, SegmentsWithin] = field(default_factory=dict)
     """By name of a segment whose mix a rule holds fixed."""
@@ -100,9 +114,10 @@ class RuleValues:
 
     def interaction_id(self, place: int, *, low: bool) -> str:
         """Return the id of the interaction with the lowest or the highest value."""
-        if self.extremes is None:
-            return self.source.interaction_id(int(self.event_of[place]))
-        return (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
+        known = None
+        if self.extremes is not None:
+            known = (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
+        return self.source.interaction_id(int(self.event_of[place])) if known is None else known
 
     def learned(self, position: int) -> LearnedValues:
         """Return a value or a cluster as a learner takes it."""
@@ -122,3 +137,68 @@ class Arrived(NamedTuple):
         """Return the values of the parts from one up to another (exclusive)."""
         start, stop = np.searchsorted(self.parts, [first, end]).tolist()
         return Arrived(self.values.part(start, stop), self.parts[start:stop])
+
+
+def in_order(arrived: Sequence[Arrived]) -> Arrived:
+    """Return values of several batches in the order of their arrival; all are from one source.
+
+    The values that an event adds at once come before the clusters that it closes, in the order of the batches.
+    """
+    arrived = [these for these in arrived if these.parts.size] or arrived[:1]
+    if len(arrived) == 1:
+        return arrived[0]
+    each, parts = [these.values for these in arrived], np.concatenate([these.parts for these in arrived])
+    order = np.argsort(parts, kind="stable")
+
+    def joined(arrays: Sequence[Any]) -> Any:
+        return np.concatenate(arrays)[order]
+
+    def known(name: str, fill: float) -> Any:
+        """Return an array that some batches have; None if none has."""
+        found = [getattr(values, name) for values in each]
+        if all(array is None for array in found):
+            return None
+        filled = [np.full(values.rows.size, fill) if a is None else a for a, values in zip(found, each, strict=True)]
+        return joined(filled)
+
+    sizes = known("sizes", 1)
+    extremes = None
+    if any(values.extremes is not None for values in each):
+        ids = [
+            joined([_ids(values, number) for values in each])
+            for number in (ValueExtremes._fields.index("lowest_ids"), ValueExtremes._fields.index("highest_ids"))
+        ]
+        lowest, highest = (joined([getattr(values, name) for values in each]) for name in ("lowest", "highest"))
+        extremes = ValueExtremes(lowest, highest, *ids)
+    place = np.empty(order.size, dtype=np.intp)
+    place[order] = np.arange(order.size)
+    rows, means, times_ms, numbers, event_of, hours = (
+        joined([getattr(values, name) for values in each])
+        for name in ("rows", "values", "times_ms", "numbers", "event_of", "hours")
+    )
+    values = RuleValues(
+        rows, means, times_ms, numbers, event_of, each[0].source, hours, known("costs", np.nan),
+        None if sizes is None else sizes.astype(np.intp), known("mean_squares", np.nan), extremes, _within(each, place),
+    )  # fmt: skip
+    return Arrived(values, parts[order])
+
+
+def _ids(values: RuleValues, number: int) -> Any:
+    found = np.full(values.rows.size, None, dtype=object)
+    if values.extremes is not None:
+        found[:] = values.extremes[number]
+    return found
+
+
+def _within(each: Sequence[RuleValues], place: Rows) -> dict[str, SegmentsWithin]:
+    """Return the segment values of joined values, given the place of each value among them."""
+    edges = np.cumsum([0, *(values.rows.size for values in each)])
+    found = {}
+    for name in {name for values in each for name in values.within}:
+        some = [
+            (start, values.within[name]) for start, values in zip(edges, each, strict=False) if name in values.within
+        ]
+        of = np.concatenate([place[start + within.of] for start, within in some])
+        rest = [np.concatenate(arrays) for arrays in zip(*(within[1:] for _, within in some), strict=True)]
+        found[name] = SegmentsWithin(of, *rest).at_places(np.argsort(of, kind="stable"))
+    return found

@@ -5,7 +5,7 @@ is closed. These hours never go back. A limit depends on cells of earlier days a
 begins, and inside a day limits are looked up. A rule that is firing learns nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..statistics.drift.seasons import SLOTS
 from ..statistics.tables.batches import Floats, Rows, grouped
-from ..statistics.tables.tables import doubled
+from ..statistics.tables.row_table import RowColumn, RowTable
 from .baseline import BASELINE_CONFIDENCE
 from .rule_state import RuleState
 from .rule_values import Arrived, RuleValues
@@ -22,13 +22,28 @@ from .seasonal_baseline import NO_CYCLE, SeasonalBaseline, SeasonTables
 _WIDTH: Final = SLOTS["week"]
 """Hours of a week: hours of the day occur seven times."""
 
-WAITS: Final = 0.0
-"""Limit of an hour of which too little is known."""
-
-_CAPACITY: Final = 16
-
 Turns = Mapping[RuleState, list[int]]
 """Positions of values after which rules fire or resolve, in turns."""
+
+
+class _HourLimits(RowTable, what="limits of hours", capacity=16):
+    """The limits of one detector by hour of the week; `WAITS` while too little is known of an hour."""
+
+    of_hour = RowColumn(np.float64, (_WIDTH,), axis=0)
+
+
+class _SeasonalRows(RowTable, what="seasonal rules of a key", capacity=16):
+    """Per row of the deployment: index of its first state, number of its states, and the day of its last value."""
+
+    first = RowColumn(np.intp)
+    count = RowColumn(np.intp)
+    day = RowColumn(np.int64, fill=NO_CYCLE)
+
+
+class _SeasonalStates(RowTable, what="seasonal rules", capacity=16):
+    """Per state: whether it looks for a change."""
+
+    watching = RowColumn(np.bool_)
 
 
 class SeasonalRules:
@@ -40,71 +55,60 @@ class SeasonalRules:
 
     def __init__(self) -> None:
         self.tables = SeasonTables()
-        # Per detector of all rules: place of its limits, -1 without a seasonal baseline. Limits by hour of the week; 0
-        # while nothing is known of the hour.
-        self._place = np.full(_CAPACITY, -1, dtype=np.intp)
-        self._limits = np.zeros((_CAPACITY, _WIDTH))
-        self._used = 0
-        # Per row: index of its first state, number of its states, and the day of its last value.
-        self._first = np.zeros(_CAPACITY, dtype=np.intp)
-        self._count = np.zeros(_CAPACITY, dtype=np.intp)
-        self._day = np.full(_CAPACITY, NO_CYCLE)
-        # All states with their baselines, and whether they look for a change.
+        self._limits, self._rows, self._numbers = _HourLimits(), _SeasonalRows(), _SeasonalStates()
         self._states: list[tuple[RuleState, SeasonalBaseline]] = []
-        self._watching = np.zeros(_CAPACITY, dtype=bool)
 
-    def add_row(self, row: int, states: Iterable[RuleState]) -> None:
+    def add_row(self, states: Iterable[RuleState]) -> None:
         """Add the states of the rules on the next row."""
-        while row >= self._first.size:
-            self._first, self._count = doubled(self._first), doubled(self._count)
-            self._day = doubled(self._day, NO_CYCLE)
-        self._first[row] = len(self._states)
-        self._states += [(state, state.season) for state in states if state.season is not None]
-        self._count[row] = len(self._states) - self._first[row]
-        while len(self._states) > self._watching.size:
-            self._watching = doubled(self._watching)
+        row = self._rows.add_row()
+        self._rows.first[row] = len(self._states)
+        for state in states:
+            if state.season is not None:
+                self._numbers.add_row()
+                self._states.append((state, state.season))
+        self._rows.count[row] = len(self._states) - self._rows.first[row]
+
+    def add_detector(self, state: RuleState) -> int:
+        """Add a detector of a state; return the row of its limits, -1 without a seasonal baseline."""
+        return -1 if state.season is None else self._limits.add_row()
+
+    def set_limits(self, place: int, state: RuleState, number: int) -> None:
+        """Copy the limits of a state's detector to their row."""
+        if place >= 0:
+            self._limits.of_hour[place] = np.resize(state.slot_limits(state.detectors[number]), _WIDTH)
 
     def refresh(self, row: int) -> None:
         """Copy whether the states of a row look for a change."""
-        for index in range(self._first[row], self._first[row] + self._count[row]):
-            self._watching[index] = self._states[index][0].looks_for_change
+        for index in range(self._rows.first[row], self._rows.first[row] + self._rows.count[row]):
+            self._numbers.watching[index] = self._states[index][0].looks_for_change
 
-    def set_limits(self, detector: int, state: RuleState, number: int) -> None:
-        """Copy the limits of a state's detector, which is the detector with an index among all rules."""
-        if state.season is None:
-            return
-        while detector >= self._place.size:
-            self._place = doubled(self._place, -1)
-        if self._place[detector] < 0:
-            if self._used == len(self._limits):
-                self._limits = doubled(self._limits)
-            self._place[detector], self._used = self._used, self._used + 1
-        self._limits[self._place[detector]] = np.resize(state.slot_limits(state.detectors[number]), _WIDTH)
-
-    def limits(self, detectors: Rows, hours: Rows) -> Floats | None:
+    def limits(self, places: Rows, hours: Rows) -> Floats | None:
         """Return the limit of detectors at hours: nan for a detector without a season, `WAITS` if it is to wait.
 
         None stands for nan everywhere.
+
+        Args:
+            places: rows of the limits of detectors.
+            hours: in which the values count.
         """
         if not self._states:
             return None
-        inside = detectors < self._place.size
-        place = np.where(inside, self._place[np.where(inside, detectors, 0)], -1)
-        return np.where(place < 0, np.nan, self._limits[place, hours % _WIDTH])
+        return np.where(places < 0, np.nan, self._limits.of_hour[places, hours % _WIDTH])
 
-    def stretches(self, arrived: Sequence[Arrived]) -> Iterator[Sequence[Arrived]]:
-        """Yield batches in stretches of parts, so that no row with a seasonal rule has values of two days in one."""
-        cuts = sorted({part for these in arrived for part in self._day_begins(these)}) if self._states else []
+    def stretches(self, arrived: Arrived) -> Iterator[Arrived]:
+        """Yield values in stretches of parts, so that no row with a seasonal rule has values of two days in one."""
+        cuts = sorted(set(self._day_begins(arrived))) if self._states else []
         if not cuts:
             yield arrived
             return
         for start, end in pairwise([-1, *cuts, np.iinfo(np.intp).max]):
-            found = (these.between(start, end) for these in arrived)
-            yield [these for these in found if these.parts.size]
+            found = arrived.between(start, end)
+            if found.parts.size:
+                yield found
 
     def _day_begins(self, these: Arrived) -> list[int]:
         """Return the parts of a batch with which the day of a row with a seasonal rule begins, but for the first."""
-        places = np.flatnonzero(self._count[these.values.rows])
+        places = np.flatnonzero(self._rows.count[these.values.rows])
         by_row = grouped(these.values.rows[places])
         ordered = places[by_row.order]
         days = these.values.hours[ordered] // SLOTS["day"]
@@ -115,15 +119,15 @@ class SeasonalRules:
         """Begin the cycles that begin in a part of a batch; return the rows whose limits changed."""
         if not self._states:
             return []
-        places = np.flatnonzero(self._count[part.rows])
+        places = np.flatnonzero(self._rows.count[part.rows])
         rows, first = np.unique(part.rows[places], return_index=True)
         hours = part.hours[places[first]]
-        later = hours // SLOTS["day"] > self._day[rows]
+        later = hours // SLOTS["day"] > self._rows.day[rows]
         rows, hours = rows[later], hours[later]
-        self._day[rows] = hours // SLOTS["day"]
+        self._rows.day[rows] = hours // SLOTS["day"]
         begun: dict[str, list[tuple[SeasonalBaseline, int]]] = {}
         for row, hour in zip(rows.tolist(), hours.tolist(), strict=True):
-            for index in range(self._first[row], self._first[row] + self._count[row]):
+            for index in range(self._rows.first[row], self._rows.first[row] + self._rows.count[row]):
                 _, season = self._states[index]
                 if hour // season.slots > season.cycle:
                     begun.setdefault(season.season, []).append((season, hour // season.slots))
@@ -140,11 +144,11 @@ class SeasonalRules:
         """
         if not self._states:
             return
-        counts = self._count[part.rows]
+        counts = self._rows.count[part.rows]
         value_of = np.repeat(np.arange(counts.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        state_of = np.repeat(self._first[part.rows], counts) + within
-        learns = self._watching[state_of]
+        state_of = np.repeat(self._rows.first[part.rows], counts) + within
+        learns = self._numbers.watching[state_of]
         index_of = {state: index for index, (state, _) in enumerate(self._states)} if turns else {}
         for state, positions in turns.items():
             if state in index_of:

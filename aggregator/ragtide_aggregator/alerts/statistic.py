@@ -32,15 +32,16 @@ class Statistic:
 
         Args:
             values: single values, or means of clusters of values.
-            mean_squares: of clusters, the means of the squares of their values.
+            mean_squares: of clusters, the means of the squares of their values; nan for a single value.
         """
         if self.name != "spread":
             return values
-        if mean_squares is not None:
-            squares = mean_squares - 2 * self.center * values + self.center**2
-            return np.clip(squares / self._reach, 0.0, 1.0)
         away = values - self.center
-        return away * away / self._reach
+        single = away * away / self._reach
+        if mean_squares is None:
+            return single
+        squares = mean_squares - 2 * self.center * values + self.center**2
+        return np.where(np.isnan(mean_squares), single, np.clip(squares / self._reach, 0.0, 1.0))
 
     def scaled(self, value: float) -> float:
         """Return the mean in [0, 1] of a value in the statistic's unit."""

@@ -4,7 +4,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert_rule import duration_ms
 
-from ..alerts.controlled_evaluator import FalseDiscovery
+from ..alerts.levels import FalseDiscovery
 from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ..state.capping import KeyCaps
 from ..state.history import HistoryOptions

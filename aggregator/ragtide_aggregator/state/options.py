@@ -7,7 +7,7 @@ from typing import Final
 from ragtide_schemas import Alert, AlertRule
 from ragtide_schemas.fitness import Stated
 
-from ..alerts.controlled_evaluator import FalseDiscovery
+from ..alerts.levels import FalseDiscovery
 from ..events.batch import ClusterOptions
 from ..events.keys import EstimateKey
 from ..statistics.tables.windows import Panes

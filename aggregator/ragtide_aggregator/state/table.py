@@ -11,16 +11,15 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
-from ..alerts.controlled_evaluator import ControlledEvaluator
 from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.kappa_rules import KappaRules
+from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
 from ..alerts.rule_values import Arrived, RuleValues
 from ..alerts.sampling import MIXED_SENTENCE
 from ..events.batch import BLOCKS, EventBatch, Scope
 from ..events.keys import HIDDEN, EstimateKey, PairKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of, usage_keys
-from ..statistics.drift.budget import Budget
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.intervals.quantiles import Quantiles, counted
 from ..statistics.means.dependence import Moved
@@ -90,7 +89,6 @@ class StateTable:
 
     def __init__(self, options: StateOptions) -> None:
         self.options = options
-        budget = None if options.budget is None else Budget(options.budget.false_alarms, options.budget.period_ms)
         self.declarations = Declarations()
         self.rows = KeyRows()
         self.admission = Admission(options.caps)
@@ -98,9 +96,12 @@ class StateTable:
         self.capped = CappedRecords(options.caps, self.admission, options.origin, self.book)
         # Not bounded, because time and cost of labeling have no highest value. Scores are checked before.
         self.moments = MomentTable(bounded=False)
-        self.rules = RuleEvaluator(options.rules, budget, options.origin)
+        level = OwnLevel()
         if options.false_discovery is not None:
-            self.rules = ControlledEvaluator(options.rules, options.false_discovery, options.origin)
+            level = FalseDiscoveryLevel(options.false_discovery)
+        elif options.budget is not None:
+            level = SharedBudget(options.budget.false_alarms, options.budget.period_ms)
+        self.rules = RuleEvaluator(options.rules, level, options.origin)
         sessions = options.clusters is not None and options.clusters.by != BLOCKS
         self.kappa = KappaRules(options.rules, options.origin, sessions=sessions)
         self.panes = PaneTable(options.panes) if options.panes.windows else None

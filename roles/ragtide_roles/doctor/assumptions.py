@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ragtide_aggregator.alerts.watches import watches
+from ragtide_aggregator.alerts.rule_state import watches
 from ragtide_aggregator.estimates.assumptions import (
     WaitingPipeline,
     continued_pipelines,

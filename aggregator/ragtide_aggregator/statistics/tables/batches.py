@@ -119,6 +119,17 @@ def grouped(rows: Rows) -> Grouped:
     return Grouped(order, distinct, counts, np.cumsum(counts) - counts)
 
 
+def by_row(rows: Rows) -> Iterator[tuple[int, Rows]]:
+    """Yield each distinct row with the places of its values, in their order; the row with the most values first.
+
+    >>> [(row, places.tolist()) for row, places in by_row(np.array([3, 7, 7]))]
+    [(7, [1, 2]), (3, [0])]
+    """
+    batch = grouped(rows)
+    for row, start, count in zip(batch.rows.tolist(), batch.starts.tolist(), batch.counts.tolist(), strict=True):
+        yield row, batch.order[start : start + count]
+
+
 def distinct(codes: Rows) -> tuple[Rows, Rows, Rows]:
     """Return the distinct codes (0 or more), the index of each code among them, and how often each occurs.
 
