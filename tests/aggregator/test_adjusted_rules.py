@@ -1,25 +1,21 @@
 """Rules that hold the mix of a segment fixed: each segment value has its own normal mean."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
+from tests.support.state_cuts import in_one_piece, in_pieces
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.adjusted_baseline import AdjustedBaseline
-from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.adjusted_drift import CommonScale
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_runtime.settings.model import Settings
@@ -34,18 +30,6 @@ def rule(**fields: Any) -> AlertRule:
     return AlertRule(**{"name": "r", "kind": "drift", "metric": METRIC, "adjust": "lang", **fields})
 
 
-RULES = (
-    rule(name="learned", run_length=200, learn_n=30),
-    rule(name="both", direction="both", run_length=None, min_effect=0.0, learn_n=40),
-    rule(name="given", baselines={"en": 0.85, "de": 0.4}, run_length=100, hysteresis=0.02),
-    rule(name="user", adjust="user", run_length=50, learn_n=25),
-    rule(name="seasonal", adjust=None, baseline="seasonal", run_length=50),
-    rule(name="lang", adjust=None, segment="lang", run_length=100, learn_n=30),
-)
-OPTIONS = StateOptions(rules=RULES, budget=AlertBudget(40.0, 864_000_000), clusters=CLUSTERS)
-CONTROLLED = replace(OPTIONS, budget=None, false_discovery=FalseDiscovery(0.9, 864_000_000))
-
-
 def stretch(
     shares: dict[str, float], n: int, *, means: dict[str, float] = MEANS, seed: int = 1, first: int = 0, **changes: Any
 ) -> list[MetricEvent]:
@@ -56,71 +40,6 @@ def stretch(
         event(first + place, {METRIC: float(rng.random() < means[lang])}, segments={"lang": str(lang)}, **changes)
         for place, lang in enumerate(langs)
     ]
-
-
-@st.composite
-def traffic(draw: st.DrawFn) -> list[MetricEvent]:
-    """Return stretches of changing mixes and means; with sessions or not, some of several languages."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    sessions, found = draw(st.booleans()), list[MetricEvent]()
-    for mix, drop in (((0.8, 0.2, 0.0), 0.0), ((0.3, 0.5, 0.2), 0.0), ((0.4, 0.4, 0.2), 0.5), ((0.4, 0.4, 0.2), 0.0)):
-        for one in range(150):
-            lang = str(rng.choice(list(MEANS), p=mix))
-            score = float(rng.random() < MEANS[lang] - min(drop, MEANS[lang]))
-            changes: dict[str, Any] = {"segments": {"lang": lang, "user": f"u{rng.integers(4)}"}}
-            if rng.random() < 0.1:
-                changes["segments"] = {}
-            if sessions:
-                changes["session_id"] = f"s-{one // 20}-{rng.integers(6)}"
-            if rng.random() < 0.1:
-                changes["pipeline"] = "wiki"
-            found.append(event(len(found) * 20, {METRIC: score}, **changes))
-    return found
-
-
-def in_pieces(
-    events: Sequence[MetricEvent], edges: Sequence[int], options: StateOptions = OPTIONS
-) -> tuple[dict[str, bytes], list[Alert]]:
-    """Apply events one by one, with a restart at each edge."""
-    state, fields, alerts = AggregatorState(options), dict[str, bytes](), list[Alert]()
-    for start, end in pairwise(edges):
-        for one in events[start:end]:
-            state.apply(one)
-        changes = state.take_changes()
-        for name in changes.gone:
-            fields.pop(name, None)
-        fields.update(changes.rows)
-        alerts += changes.alerts
-        state = AggregatorState.from_fields(options, dict(sorted(fields.items(), reverse=True)))
-        assert state.take_changes().rows == {}
-    return fields, alerts
-
-
-@settings(max_examples=4)
-@given(traffic(), st.lists(st.integers(0, 600), max_size=4), st.sampled_from([OPTIONS, CONTROLLED]))
-def test_cuts_into_batches_and_restarts_change_no_bit(
-    events: list[MetricEvent], cuts: list[int], options: StateOptions
-) -> None:
-    whole = AggregatorState(options)
-    assert whole.apply_columns(columns_of(events)) == []
-    expected = whole.take_changes()
-    fields, alerts = in_pieces(events, sorted({0, *(cut % len(events) for cut in cuts), len(events)}), options)
-    assert fields == dict(expected.rows)
-    assert [one.encode() for one in alerts] == [one.encode() for one in expected.alerts]
-
-
-@pytest.mark.parametrize("options", [OPTIONS, CONTROLLED])
-def test_a_restart_after_every_event_changes_no_bit(options: StateOptions) -> None:
-    shares = {"en": 0.5, "de": 0.3, "fr": 0.2}
-    fallen = {lang: mean - 0.5 for lang, mean in MEANS.items()}
-    events = [*stretch(shares, 150), *stretch(shares, 30, means=fallen, first=150), *stretch(shares, 30, first=180)]
-    whole = AggregatorState(options)
-    whole.apply_columns(columns_of(events))
-    expected = whole.take_changes()
-    fields, alerts = in_pieces(events, [0, 60, *range(130, len(events) + 1)], options)
-    assert fields == dict(expected.rows)
-    assert [one.encode() for one in alerts] == [one.encode() for one in expected.alerts]
-    assert {one.rule for one in alerts} >= {"given"}
 
 
 def alerts_of(events: Sequence[MetricEvent], *rules: AlertRule, **options: Any) -> list[Alert]:
@@ -344,6 +263,5 @@ def test_a_baseline_holds_only_for_values_after_those_that_it_was_learned_from()
     assert ends["c"] is not None
     assert ends["a"] is not None
     assert ends["b"][0] < ends["c"][0] < ends["a"][0]
-    expected = whole.take_changes()
-    fields, alerts = in_pieces(events, [0, 210, 300, len(events)], options)
-    assert (fields, alerts, list(expected.alerts)) == (dict(expected.rows), [], [])
+    assert whole.take_changes().alerts == []
+    assert in_pieces(options, events, [210, 300]) == in_one_piece(options, events)

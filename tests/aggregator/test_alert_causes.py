@@ -1,13 +1,10 @@
-"""The cause of an alert, other traffic or other answers: told once while it fires, whatever batches and restarts."""
+"""The cause of an alert, other traffic or other answers: reported once while it fires."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
 
@@ -235,45 +232,3 @@ def test_within_one_segment_is_no_cause_while_another_may_explain_it_by_its_mix(
     ).cause
     assert alone is not None
     assert alone.verdict == "within"
-
-
-KINDS = (NORMAL, MORE_DE, WORSE, NEW)
-STRETCHES = st.lists(st.tuples(st.integers(1, 300), st.sampled_from(range(len(KINDS)))), min_size=1, max_size=3)
-
-
-CUT_RULES = (
-    AlertRule(name="floor", kind="drift", metric=ADHERENCE, baseline=0.85, run_length=20, resolve_run_length=50),
-    AlertRule(name="both", kind="drift", metric=ADHERENCE, baseline=0.8, direction="both", run_length=100),
-    AlertRule(name="learned", kind="drift", metric=ADHERENCE, learn_n=50, run_length=50),
-)
-CUT_OPTIONS = StateOptions(
-    rules=CUT_RULES, panes=Panes((window("1m"),), 30_000), clusters=ClusterOptions("segment:channel", 3, 5_000)
-)
-
-
-@settings(max_examples=5)
-@given(STRETCHES, st.integers(0, 2**32), st.booleans(), st.lists(st.integers(0, 1_900), max_size=4))
-def test_cuts_into_batches_and_restarts_change_no_bit(
-    parts: list[tuple[int, int]], seed: int, clustered: bool, cuts: list[int]
-) -> None:
-    events = traffic([(200, NORMAL), *((n, KINDS[kind]) for n, kind in parts)], seed)
-    options = CUT_OPTIONS if clustered else StateOptions(rules=CUT_RULES, panes=CUT_OPTIONS.panes)
-    whole = AggregatorState(options)
-    assert whole.apply_columns(columns_of(events)) == []
-    expected = whole.take_changes()
-    state, fields, alerts = AggregatorState(options), dict[str, bytes](), list[Alert]()
-    edges = sorted({0, *(cut % (len(events) + 1) for cut in cuts), len(events)})
-    for start, end in pairwise(edges):
-        for one in events[start:end]:
-            state.apply(one)
-        changes = state.take_changes()
-        for name in changes.gone:
-            fields.pop(name, None)
-        fields.update(changes.rows)
-        alerts += changes.alerts
-        state = AggregatorState.from_fields(options, fields)
-        assert state.take_changes().rows == {}
-    assert fields == dict(expected.rows)
-    assert sorted(one.encode() for one in alerts) == sorted(one.encode() for one in expected.alerts)
-    told = [one.alert_id for one in alerts if one.status == "explained"]
-    assert len(told) == len(set(told))

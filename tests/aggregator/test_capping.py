@@ -4,11 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
-from tests.aggregator.test_columns import OPTIONS, drawn, in_columns, one_by_one, outcome
 from tests.aggregator.test_pacing import OPTIONS as SERVICE
 from tests.aggregator.test_pacing import STREAMS, publish, running, until_caught_up
 from tests.support.metric_events import event
@@ -17,7 +13,6 @@ from ragtide import Alert, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
-from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.capping import KeyCaps
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
@@ -156,71 +151,6 @@ def test_segments_with_ever_new_names_are_bounded_too() -> None:
     assert len(state) <= 60 + 10 + 2 * SEGMENTS_MAX
     assert counts(state)["shop", None, None] == 400
     assert state.take_changes().capped > 300
-
-
-def crowded(seed: int, n: int) -> list[MetricEvent]:
-    """Return random events with many users, runs and pipelines among others."""
-    found = []
-    for number, one in enumerate(drawn(seed, n, judged=0.1, absent=0.2, disorder_s=20.0, wrong=0.02)):
-        number_of = (number * 7919 + seed) % 101
-        changes: dict[str, Any] = {"segments": {**one.segments, "user": f"u{number_of}"}}
-        if number_of % 5 == 0:
-            changes["pipeline"] = f"p{number_of}"
-        if number_of % 9 == 0:
-            changes["run"] = f"r{number_of}"
-        if number_of % 11 == 0:
-            changes["segments"] = {"user": "other", f"s{number_of}": "v"}
-        found.append(one.model_copy(update=changes))
-    return found
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    seed=st.integers(0, 2**31),
-    n=st.integers(0, 160),
-    cuts=st.lists(st.integers(0, 160), max_size=4),
-    caps=st.sampled_from([KeyCaps(40, 90), KeyCaps(1, 1), KeyCaps(100, 150), KeyCaps(30, 100_000)]),
-)
-def test_events_in_columns_count_in_other_exactly_as_one_by_one(
-    seed: int, n: int, cuts: list[int], caps: KeyCaps
-) -> None:
-    events = crowded(seed, n)
-    options = replace(OPTIONS, caps=caps)
-    expected = outcome(options, one_by_one(events))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "VALUES_AT_ONCE", 300)
-        assert outcome(options, in_columns(events, cuts)) == expected
-
-
-@settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 2**31), cuts=st.sets(st.integers(0, 149), max_size=5))
-def test_a_restart_at_any_commit_admits_the_same_values(seed: int, cuts: set[int]) -> None:
-    options = replace(OPTIONS, caps=KeyCaps(40, 90))
-    events = [one for one in crowded(seed, 150) if one.scores.get("trace.rmse_aggregation", 0) <= 0.5]
-    events = [one.model_copy(update={"gold_scores": {}, "judged": None}) for one in events]
-    whole = applied(events, options).take_changes()
-    state = AggregatorState(options)
-    stored: dict[str, bytes] = {}
-    alerts: list[Alert] = []
-    for number, one in enumerate(events):
-        state.apply(one)
-        if number in cuts:
-            changes = state.take_changes()
-            stored = {name: data for name, data in {**stored, **changes.rows}.items() if name not in changes.gone}
-            alerts += changes.alerts
-            state = AggregatorState.from_fields(options, stored)
-    changes = state.take_changes()
-    stored |= changes.rows
-    alerts += changes.alerts
-    capped = {
-        name: data
-        for name, data in whole.rows.items()
-        if name.startswith(("capped:", "estimate:", CheckpointField.KEYS_SUMMARY))
-    }
-    assert {name: data for name, data in stored.items() if name in capped} == capped
-    assert {one.encode() for one in alerts if one.kind == "capped"} == {
-        one.encode() for one in whole.alerts if one.kind == "capped"
-    }
 
 
 async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_once(async_redis: Any) -> None:

@@ -1,18 +1,15 @@
 """Interactions of one session in the state: they count in intervals and alert rules when their cluster is closed."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.event_columns import columns_of
-from tests.support.metric_events import START, event
+from tests.support.metric_events import event
 
-from ragtide import Alert, AlertRule
+from ragtide import AlertRule
 from ragtide_aggregator.estimates.assumptions import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
@@ -20,63 +17,18 @@ from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.merging import merged
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
-from ragtide_schemas import JudgedScores, MetricEvent
+from ragtide_schemas import MetricEvent
 
 ADHERENCE, RELEVANCE = "trace.adherence", "trace.context_relevance"
 MINUTE = 60_000
 CLUSTERS = ClusterOptions("auto", size=4, quiet_ms=30_000, most_open=4)
-RULES = (
-    AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),
-    AlertRule(name="quick", kind="drift", metric=RELEVANCE, baseline=0.6, direction="both", run_length=20),
-    AlertRule(name="learned", kind="drift", metric=ADHERENCE, learn_n=20, run_length=30),
-    AlertRule(name="lang", kind="drift", metric=ADHERENCE, baseline=0.8, segment="lang", run_length=30),
-    AlertRule(name="window", kind="drift", metric=RELEVANCE, baseline_window="5m", learn_n=20, run_length=50),
-    AlertRule(name="shape", kind="distribution", metric=ADHERENCE, baseline=0.7, baseline_spread=0.2, run_length=40),
-)
-OPTIONS = StateOptions(
-    rules=RULES,
-    panes=Panes((window("1m"), window("4m/1m")), 30_000),
-    budget=AlertBudget(40.0, 10 * MINUTE),
-    clusters=CLUSTERS,
-)
-
-
-@st.composite
-def traffic(draw: st.DrawFn) -> list[MetricEvent]:
-    """Return events of sessions that overlap, with gaps, judged events, segments and events by themselves."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    found = []
-    time_s = 0.0
-    sampled = draw(st.sampled_from([0.0, 0.1, 1.0]))
-    for number in range(draw(st.integers(1, 120))):
-        time_s += float(rng.choice([0.0, 1.0, 5.0, 40.0], p=[0.2, 0.5, 0.25, 0.05]))
-        session = int(rng.integers(0, 6))
-        scores = {ADHERENCE: float(rng.random() < 0.6), RELEVANCE: float(rng.random())}
-        judged = None
-        if rng.random() < 0.2:
-            judged = JudgedScores(
-                labeler="judge", labeler_version="1", profile="ragbench", scores={ADHERENCE: 1.0}, uniform=True
-            )
-        found.append(
-            event(
-                number,
-                scores if rng.random() < 0.95 else {},
-                occurred_at=START + timedelta(seconds=time_s - float(rng.choice([0, 20], p=[0.9, 0.1]))),
-                labeled_at=START + timedelta(seconds=time_s),
-                session_id=f"s-{session}" if session else None,
-                pipeline=str(rng.choice(["shop", "wiki"])),
-                segments={"lang": str(rng.choice(["de", "en"]))} if rng.random() < 0.5 else {},
-                judged=judged,
-                sampling_probability=float(rng.choice([0.25, 0.1])) if sampled and rng.random() < sampled else 1.0,
-            )
-        )
-    return found
+RULES = (AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),)
 
 
 def restored(state: AggregatorState, fields: dict[str, bytes], options: StateOptions) -> AggregatorState:
@@ -86,28 +38,6 @@ def restored(state: AggregatorState, fields: dict[str, bytes], options: StateOpt
         fields.pop(name, None)
     fields.update(changes.rows)
     return AggregatorState.from_fields(options, fields)
-
-
-@settings(max_examples=20)
-@given(traffic(), st.lists(st.integers(0, 120), max_size=4))
-def test_cuts_into_batches_and_restarts_change_no_bit(events: list[MetricEvent], cuts: list[int]) -> None:
-    whole = AggregatorState(OPTIONS)
-    assert whole.apply_columns(columns_of(events)) == []
-    expected = whole.take_changes()
-    state, fields, alerts = AggregatorState(OPTIONS), dict[str, bytes](), list[Alert]()
-    edges = sorted({0, *(cut % (len(events) + 1) for cut in cuts), len(events)})
-    for start, end in pairwise(edges):
-        for one in events[start:end]:
-            state.apply(one)
-        changes = state.take_changes()
-        for name in changes.gone:
-            fields.pop(name, None)
-        fields.update(changes.rows)
-        alerts += changes.alerts
-        state = AggregatorState.from_fields(OPTIONS, fields)
-        assert state.take_changes().rows == {}
-    assert fields == dict(expected.rows)
-    assert sorted(one.encode() for one in alerts) == sorted(one.encode() for one in expected.alerts)
 
 
 def of(state: AggregatorState, metric: str = ADHERENCE, **wanted: Any) -> Any:
@@ -270,7 +200,7 @@ def test_the_choice_of_clusters(by: str, fields: dict[str, Any], together: bool)
 def test_blocks_are_as_long_as_the_dependence_reaches_wherever_events_are_cut() -> None:
     luck = np.repeat(np.random.default_rng(5).random(1_300) < 0.85, 5)
     events = [event(number, {ADHERENCE: float(value)}) for number, value in enumerate(luck)]
-    options = StateOptions(rules=RULES[:1], clusters=ClusterOptions(BLOCKS, size=None, quiet_ms=FOREVER_MS))
+    options = StateOptions(rules=RULES, clusters=ClusterOptions(BLOCKS, size=None, quiet_ms=FOREVER_MS))
     whole = AggregatorState(options)
     whole.apply_columns(columns_of(events))
     expected = whole.take_changes()

@@ -1,16 +1,12 @@
 """Pairs of a reference and a proxy score in the state: their intervals are over closed clusters."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from itertools import pairwise
 from math import fsum
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.support.metric_events import START, event
+from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
@@ -47,48 +43,6 @@ def apply(state: AggregatorState, steps: Sequence[Step]) -> AggregatorState:
         else:
             state.apply(one)
     return state
-
-
-@st.composite
-def traffic(draw: st.DrawFn) -> list[Step]:
-    """Return events of sessions that overlap, judged ones and ones by themselves, and gold scores that come later."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    steps: list[Step] = []
-    time_s = 0.0
-    for number in range(draw(st.integers(1, 80))):
-        time_s += float(rng.choice([0.0, 1.0, 5.0, 40.0], p=[0.2, 0.5, 0.25, 0.05]))
-        session = int(rng.integers(0, 6))
-        one = event(
-            number,
-            {ADHERENCE: float(rng.random())},
-            occurred_at=START + timedelta(seconds=time_s),
-            labeled_at=START + timedelta(seconds=time_s),
-            session_id=f"s-{session}" if session else None,
-            pipeline=str(rng.choice(["shop", "wiki"])),
-            segments={"lang": str(rng.choice(["de", "en"]))} if rng.random() < 0.5 else {},
-            judged=judged(float(rng.random())) if rng.random() < 0.4 else None,
-            gold_scores={ADHERENCE: 1.0} if rng.random() < 0.1 else {},
-        )
-        steps.append((one, False))
-        if rng.random() < 0.5:
-            graded, _ = steps[int(rng.integers(0, len(steps)))]
-            steps.append((graded, True))
-    return steps
-
-
-@settings(max_examples=25)
-@given(traffic(), st.lists(st.integers(0, 120), max_size=4))
-def test_cuts_into_batches_and_restarts_change_no_bit(steps: list[Step], cuts: list[int]) -> None:
-    expected = dict(apply(AggregatorState(OPTIONS), steps).take_changes().rows)
-    state, fields = AggregatorState(OPTIONS), dict[str, bytes]()
-    for start, end in pairwise(sorted({0, *(cut % (len(steps) + 1) for cut in cuts), len(steps)})):
-        changes = apply(state, steps[start:end]).take_changes()
-        for name in changes.gone:
-            fields.pop(name, None)
-        fields.update(changes.rows)
-        state = AggregatorState.from_fields(OPTIONS, fields)
-        assert state.take_changes().rows == {}
-    assert fields == expected
 
 
 def of(state: AggregatorState, estimator: str, labeler: str = "judge") -> Estimate:

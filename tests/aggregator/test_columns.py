@@ -1,21 +1,15 @@
 """Events in columns are the same events: the state is the same to the bit, however they are cut."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
-from ragtide_aggregator.events.values import gold_parts
-from ragtide_aggregator.state import state as state_module
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import JudgedScores, MetricEvent
@@ -140,35 +134,6 @@ def drawn(
     return found
 
 
-@settings(max_examples=30, deadline=None)
-@given(
-    traffic=st.fixed_dictionaries(
-        {
-            "seed": st.integers(0, 2**31),
-            "n": st.integers(0, 160),
-            "judged": st.sampled_from([0.0, 0.1]),
-            "absent": st.sampled_from([0.0, 0.3]),
-            "disorder_s": st.sampled_from([0.0, 5.0, 600.0]),
-            "second": st.sampled_from([0.05, 1.0, 20.0]),
-            "wrong": st.sampled_from([0.0, 0.05]),
-            "sampled": st.sampled_from([0.0, 0.02, 0.5, 1.0]),
-        }
-    ),
-    cuts=st.lists(st.integers(0, 160), max_size=4),
-    at_once=st.sampled_from([1, 300, 20_000]),
-    options=st.sampled_from([OPTIONS, StateOptions(), StateOptions(rules=RULES, segments=False)]),
-)
-def test_events_in_columns_leave_the_state_that_they_leave_one_by_one(
-    traffic: dict[str, Any], cuts: list[int], at_once: int, options: StateOptions
-) -> None:
-    events = drawn(**traffic)
-    expected = outcome(options, one_by_one(events))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "VALUES_AT_ONCE", at_once)
-        found = outcome(options, in_columns(events, cuts))
-    assert found == expected
-
-
 def test_many_events_fire_and_resolve_the_same_alerts_to_the_bit() -> None:
     events = drawn(7, 6_000, judged=0.02, absent=0.05, disorder_s=30.0, wrong=0.002)
     rows, alerts, _, refused = expected = outcome(OPTIONS, one_by_one(events))
@@ -194,41 +159,6 @@ def test_events_that_are_applied_each_by_itself_leave_the_same_state() -> None:
     assert outcome(OPTIONS, each) == outcome(OPTIONS, one_by_one(events)) == outcome(OPTIONS, in_columns(events, []))
 
 
-@pytest.mark.parametrize("cut", [1, 7, 300])
-def test_later_gold_scores_in_columns_count_as_those_that_are_added_one_by_one(cut: int) -> None:
-    events = drawn(12, 300, judged=0.1, absent=0.2, disorder_s=30.0, wrong=0.0)
-    rng = np.random.default_rng(12)
-    graded = [
-        (int(number), {ADHERENCE: float(rng.random() < 0.5), RELEVANCE: float(rng.random())})
-        for number in rng.integers(0, 300, 60)
-    ]
-    later = sorted(
-        ((min(number + int(rng.integers(1, 40)), 300), number, gold) for number, gold in graded), key=lambda one: one[0]
-    )
-
-    def one_at_a_time(state: AggregatorState) -> Refusals:
-        for place in range(301):
-            for _, number, gold in (one for one in later if one[0] == place):
-                state.apply_gold(events[number], gold, 1 / (1 + number % 3))
-            if place < 300:
-                state.apply(events[place])
-        return []
-
-    def together(state: AggregatorState) -> Refusals:
-        for start in range(0, 300, cut):
-            stop = min(start + cut, 300)
-            mine = [one for one in later if start <= one[0] < stop or one[0] == stop == 300]
-            parts = [
-                (before - start, part)
-                for before, number, of in mine
-                for part in gold_parts(events[number], of, 1 / (1 + number % 3))
-            ]
-            assert state.apply_columns(replace(columns_of(events[start:stop]), gold=parts)) == []
-        return []
-
-    assert outcome(OPTIONS, together) == outcome(OPTIONS, one_at_a_time)
-
-
 def test_the_number_of_changed_keys_is_exact_when_it_matters() -> None:
     state = AggregatorState(StateOptions(segments=False))
     for number in range(100):
@@ -237,20 +167,6 @@ def test_the_number_of_changed_keys_is_exact_when_it_matters() -> None:
     assert state.has_changed(3)  # two metrics, and the time that labeling took
     state.take_changes()
     assert not state.has_changed(1)
-
-
-def test_columns_and_events_may_take_turns() -> None:
-    events = drawn(3, 900, judged=0.05, absent=0.1, disorder_s=5.0, wrong=0.01)
-
-    def turns(state: AggregatorState) -> Refusals:
-        refused = []
-        for start in range(0, len(events), 90):
-            part = events[start : start + 90]
-            way = one_by_one(part) if start % 180 else in_columns(part, [])
-            refused += way(state)
-        return refused
-
-    assert outcome(OPTIONS, turns) == outcome(OPTIONS, one_by_one(events))
 
 
 def test_the_order_of_scores_within_an_event_means_nothing() -> None:

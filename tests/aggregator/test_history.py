@@ -1,4 +1,4 @@
-"""The history of a state: which panes close when, with what, and that commits and restarts change nothing."""
+"""The history of a state: which panes close when, and with what."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -58,13 +58,10 @@ class Committed:
         return {name: data for name, data in self.fields.items() if name.startswith(("history:", "series:"))}
 
 
-def after(events: Sequence[MetricEvent], options: StateOptions = OPTIONS, *, every: int | None = None) -> Committed:
+def after(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) -> Committed:
     found = Committed(options)
-    for number, one in enumerate(events):
-        found.state.apply(one)
-        if every is not None and number % every == 0:
-            found.commit()
-            found.restart()
+    for metric_event in events:
+        found.state.apply(metric_event)
     found.commit()
     return found
 
@@ -161,30 +158,6 @@ def test_panes_of_another_length_are_dropped_and_the_series_goes_on() -> None:
     assert any("history:60000:" in name for name in found.fields)
     assert found.state.history is not None
     assert found.state.history.has(found.state.index(EstimateKey.decode(key_of(at(0)))) or 0)
-
-
-TIMES = st.lists(
-    st.tuples(
-        st.integers(0, 5 * HOUR), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]), st.sampled_from([None, "a", "b"])
-    ),
-    min_size=1,
-    max_size=30,
-)
-
-
-@pytest.mark.parametrize("clusters", [None, ClusterOptions("session_id", 3, 20 * MINUTE * 1000, 10)])
-@given(TIMES, st.integers(1, 7))
-@settings(max_examples=25)
-def test_restarts_from_any_checkpoint_give_the_same_history_to_the_bit(
-    clusters: ClusterOptions | None, times: list[tuple[int, float, float, str | None]], every: int
-) -> None:
-    options = replace(OPTIONS, clusters=clusters)
-    events = [
-        at(second, value, sampling_probability=kept, session_id=session) for second, value, kept, session in times
-    ] + [at(DAY)]
-    whole, parts = after(events, options), after(events, options, every=every)
-    assert parts.lists == whole.lists
-    assert parts.opened() == whole.opened()
 
 
 @pytest.mark.heavy

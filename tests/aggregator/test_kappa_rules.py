@@ -1,4 +1,4 @@
-"""Rules on agreement through the state: kappa of verdicts falls, or the error rises; live, restarted and in columns."""
+"""Rules on agreement through the state: kappa of verdicts falls, or the error rises; live."""
 
 import json
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from tests.support.cases import for_each
-from tests.support.event_columns import columns_of
 from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule, MetricEvent
@@ -45,17 +44,11 @@ BAD = graded(300, 0.2, first=600, seed=2)
 BACK = graded(600, 0.95, first=900, seed=3)
 
 
-def run(events: list[MetricEvent], *rules: AlertRule, restart_every: int | None = None, **more: Any) -> list[Alert]:
-    options = StateOptions(rules=rules, **more)
-    state, stored, alerts = AggregatorState(options), dict[str, bytes](), list[Alert]()
-    for number, one in enumerate(events):
-        state.apply(one)
-        if restart_every is not None and number % restart_every == 0:
-            changes = state.take_changes()
-            alerts += changes.alerts
-            stored |= changes.rows
-            state = AggregatorState.from_fields(options, stored)
-    return [*alerts, *state.take_changes().alerts]
+def run(events: list[MetricEvent], *rules: AlertRule, **more: Any) -> list[Alert]:
+    state = AggregatorState(StateOptions(rules=rules, **more))
+    for metric_event in events:
+        state.apply(metric_event)
+    return list(state.take_changes().alerts)
 
 
 @pytest.mark.parametrize(
@@ -97,32 +90,6 @@ def test_it_fires_once_when_the_judge_leaves_people_and_resolves_when_it_is_back
 def test_a_judge_that_agrees_as_before_fires_nothing_although_the_traffic_turns() -> None:
     other = graded(600, 0.85, first=600, share=0.5, seed=5)
     assert run([*GOOD, *other], rule(target=0.7)) == []
-
-
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.heavy), 3, 8])
-def test_a_restart_at_any_pair_changes_no_alert(every: int) -> None:
-    events = [*GOOD[:401], *BAD[:120], *BACK[:200]]
-    learns = rule(learn_n=300, min_effect=0.0, resolve_run_length=20)
-    expected = run(events, learns)
-    assert [alert.status for alert in expected] == ["firing", "resolved"]
-    assert run(events, learns, restart_every=every) == expected
-
-
-def test_columns_with_later_gold_scores_give_the_same_alerts() -> None:
-    events = [*GOOD[:400], *BAD]
-    plain = [one.model_copy(update={"gold_scores": {}}) for one in events]
-    late = AggregatorState(StateOptions(rules=(rule(target=0.7),)))
-    for one, bare in zip(events, plain, strict=True):
-        late.apply(bare)
-        late.apply_gold(bare, one.gold_scores)
-    columns = AggregatorState(StateOptions(rules=(rule(target=0.7),)))
-    columns.apply_columns(columns_of(events[:333]))
-    columns.apply_columns(columns_of(events[333:]))
-    expected = run(events, rule(target=0.7))
-    assert len(expected) == 1
-    assert late.take_changes().alerts == expected
-    assert columns.firing() == expected
-    assert columns.take_changes().alerts == expected
 
 
 def test_each_segment_value_is_by_itself() -> None:

@@ -1,4 +1,4 @@
-"""Windows in event time: what counts in which, what is late, and what a restart changes: nothing."""
+"""Windows in event time: what counts in which, and what is late."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,16 +26,10 @@ def at(second: int, value: float = 1.0, *, scored: int | None = None, **changes:
     return event(second, {METRIC: value}, labeled_at=when, **changes)
 
 
-def state_of(events: Sequence[MetricEvent], *, restart_every: int | None = None) -> AggregatorState:
-    state, stored = AggregatorState(OPTIONS), dict[str, bytes]()
-    for number, one in enumerate(events):
-        state.apply(one)
-        if restart_every is not None and number % restart_every == 0:
-            changes = state.take_changes()
-            for name in changes.gone:
-                stored.pop(name, None)
-            stored |= changes.rows
-            state = AggregatorState.from_fields(OPTIONS, stored)
+def state_of(events: Sequence[MetricEvent]) -> AggregatorState:
+    state = AggregatorState(OPTIONS)
+    for metric_event in events:
+        state.apply(metric_event)
     return state
 
 
@@ -151,10 +145,8 @@ TIMES = st.lists(st.tuples(st.integers(0, 9 * HOUR), st.floats(0, 1), KEPT), min
 
 
 @settings(max_examples=40)
-@given(TIMES, st.integers(1, 9))
-def test_a_window_is_what_it_would_be_from_its_own_events_alone_after_any_restart(
-    times: list[tuple[int, float, float]], every: int
-) -> None:
+@given(TIMES)
+def test_a_window_is_what_it_would_be_from_its_own_events_alone(times: list[tuple[int, float, float]]) -> None:
     events = [at(second, value, scored=9 * HOUR, sampling_probability=kept) for second, value, kept in times]
     state = state_of(events)
     newest = -1
@@ -170,8 +162,6 @@ def test_a_window_is_what_it_would_be_from_its_own_events_alone_after_any_restar
     one = found(state, "3h/1h")
     assert one.n == len(expected)
     assert one.estimate == pytest.approx(np.average(values, weights=weights), abs=1e-12)
-    again = state_of(events, restart_every=every)
-    assert [e.encode() for e in estimates(again)] == [e.encode() for e in estimates(state)]
 
 
 def test_panes_that_no_window_needs_any_more_are_removed() -> None:

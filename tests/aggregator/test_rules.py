@@ -21,21 +21,11 @@ def rule(**fields: Any) -> AlertRule:
     return AlertRule(**{"name": "r", "kind": "drift", "metric": METRIC, **fields})
 
 
-def run(
-    events: list[MetricEvent], *rules: AlertRule, restart_every: int | None = None, budget: AlertBudget | None = None
-) -> list[Alert]:
-    options = StateOptions(rules=rules, budget=budget)
-    state, stored, alerts = AggregatorState(options), dict[str, bytes](), list[Alert]()
-    for number, one in enumerate(events):
-        state.apply(one)
-        if restart_every is not None and number % restart_every == 0:
-            changes = state.take_changes()
-            alerts += changes.alerts
-            stored |= changes.rows
-            for name in changes.gone:
-                stored.pop(name, None)
-            state = AggregatorState.from_fields(options, stored)
-    return [*alerts, *state.take_changes().alerts]
+def run(events: list[MetricEvent], *rules: AlertRule, budget: AlertBudget | None = None) -> list[Alert]:
+    state = AggregatorState(StateOptions(rules=rules, budget=budget))
+    for metric_event in events:
+        state.apply(metric_event)
+    return list(state.take_changes().alerts)
 
 
 def graded(errors: Any, first: int = 0) -> list[MetricEvent]:
@@ -83,7 +73,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_rule_fires_once_says_what_moved_and_does_so_after_any_restart(case: Case) -> None:
+def test_a_rule_fires_once_and_says_what_moved(case: Case) -> None:
     events, one, (direction, quantity) = case
     alerts = run(events, one)
     assert [(alert.status, alert.direction, alert.quantity) for alert in alerts] == [("firing", direction, quantity)]
@@ -91,21 +81,9 @@ def test_a_rule_fires_once_says_what_moved_and_does_so_after_any_restart(case: C
     changed = events.index(next(e for e in events if e.occurred_at.timestamp() - START.timestamp() >= 300))
     assert alert.fired_at >= events[changed].occurred_at
     assert alert.n == 1 + [e.occurred_at for e in events].index(alert.fired_at)
-    for every in (13, 110):
-        assert [again.encode() for again in run(events, one, restart_every=every)] == [alert.encode()]
 
 
-QUICK = ("both, falling", "distribution, wider")
 """Cases whose restarts after every event are no heavy tests."""
-
-
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name, marks=[] if name in QUICK else pytest.mark.heavy) for name, case in CASES.items()],
-)
-def test_a_restart_after_every_event_changes_no_alert_of_a_rule(case: Case) -> None:
-    events, one, _ = case
-    assert [again.encode() for again in run(events, one, restart_every=1)] == [a.encode() for a in run(events, one)]
 
 
 STEADY = {
@@ -182,16 +160,7 @@ def test_a_baseline_of_the_window_before_moves_along_and_fires_on_a_sudden_fall(
     assert "of the 1h before" in alert.message
 
 
-@pytest.mark.parametrize("every", [1, 50])
-def test_a_restart_changes_nothing_of_a_baseline_of_a_window(every: int) -> None:
-    events = hourly([0.85, 0.85, 0.4])
-    quiet = run(events, WINDOWED)
-    assert len(quiet) == 1
-    assert [alert.encode() for alert in run(events, WINDOWED, restart_every=every)] == [a.encode() for a in quiet]
-
-
-@pytest.mark.parametrize("every", [None, 40])
-def test_spread_and_error_have_baselines_of_windows_too(every: int | None) -> None:
+def test_spread_and_error_have_baselines_of_windows_too() -> None:
     def hours(*halves: float) -> list[tuple[int, float]]:
         return [
             (hour * HOUR + 30 * place, float(value))
@@ -201,13 +170,13 @@ def test_spread_and_error_have_baselines_of_windows_too(every: int | None) -> No
 
     wider = [event(number, {METRIC: value}) for number, value in hours(0.05, 0.06, 0.07, 0.35)]
     crowd = rule(kind="distribution", baseline_window="1h", learn_n=100)
-    (alert,) = run(wider, crowd, restart_every=every)
+    (alert,) = run(wider, crowd)
     assert (alert.quantity, alert.direction, alert.baseline_source) == ("spread", "rise", "window")
     assert alert.fired_at.hour == 3
     errors = [
         event(number, {METRIC: value}, gold_scores={METRIC: 0.6}) for number, value in hours(0.1, 0.12, 0.14, 0.4)
     ]
-    (alert,) = run(errors, rule(kind="rmse", baseline_window="1h", learn_n=100), restart_every=every)
+    (alert,) = run(errors, rule(kind="rmse", baseline_window="1h", learn_n=100))
     assert (alert.quantity, alert.direction, alert.baseline_source) == ("rmse", "rise", "window")
     assert alert.fired_at.hour == 3
 
@@ -222,18 +191,13 @@ def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() 
 BUDGET = AlertBudget(1.0, 7 * 24 * HOUR * 1000)
 
 
-@pytest.mark.heavy
 def test_with_a_budget_every_key_has_its_share_and_the_alert_says_so() -> None:
-    quiet = run(FALL, rule(baseline=0.85), budget=BUDGET)
-    (alert,) = quiet
+    (alert,) = run(FALL, rule(baseline=0.85), budget=BUDGET)
     assert alert.run_length == pytest.approx(20_000)
     assert "20,000" in alert.message
     # A run length of its own is not part of the budget.
     (own,) = run(FALL, rule(baseline=0.85, run_length=500), budget=BUDGET)
     assert own.run_length == pytest.approx(500)
-    for every in (1, 23):
-        again = run(FALL, rule(baseline=0.85), budget=BUDGET, restart_every=every)
-        assert [a.encode() for a in again] == [alert.encode()]
 
 
 def test_a_smaller_budget_alarms_later() -> None:
@@ -253,7 +217,6 @@ def test_two_rules_on_one_key_and_one_on_its_segments_all_fire() -> None:
     german = [e.model_copy(update={"segments": {"lang": "de"}}) for e in FALL]
     alerts = run(german, *rules)
     assert sorted((alert.rule, alert.segment) for alert in alerts) == [("a", None), ("b", None), ("c", "lang=de")]
-    assert [a.encode() for a in run(german, *rules, restart_every=3)] == [a.encode() for a in alerts]
 
 
 @for_each(

@@ -117,22 +117,6 @@ def test_people_who_are_asked_for_a_sample_of_each_part_at_its_own_rate_estimate
     assert mean == pytest.approx(np.mean(gold)), "one probability for all changes no mean"
 
 
-def test_pairs_survive_a_restart_to_the_bit_and_change_what_is_committed() -> None:
-    events, _, _ = sampled(300, rate=0.3, seed=4)
-    whole = AggregatorState(StateOptions())
-    stored: dict[str, bytes] = {}
-    cut = AggregatorState(StateOptions())
-    for number, one in enumerate(events):
-        whole.apply(one)
-        cut.apply(one)
-        if number % 50 == 0:
-            stored |= cut.take_changes().rows
-            cut = AggregatorState.from_fields(StateOptions(), stored)
-    expected = {e.encode() for e in estimates(whole)}
-    assert {e.encode() for e in estimates(cut)} == expected
-    assert any(name.startswith("pair:") for name in stored)
-
-
 def test_what_labeling_took_has_quantiles_and_no_interval() -> None:
     state = AggregatorState(StateOptions())
     for number in range(200):

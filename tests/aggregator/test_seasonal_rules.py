@@ -1,24 +1,19 @@
 """Rules with a seasonal baseline in the state: each hour of the day or of the week has its own normal mean."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule
-from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.alerts.rule_state import RuleState
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_schemas import MetricEvent
 
@@ -31,95 +26,6 @@ def rule(**fields: Any) -> AlertRule:
     return AlertRule(
         **{"name": "r", "kind": "drift", "metric": METRIC, "baseline": "seasonal", "run_length": 1000, **fields}
     )
-
-
-RULES = (
-    rule(name="day"),
-    rule(name="both", direction="both", run_length=None, min_effect=0.0),
-    rule(name="week", season="week", run_length=50),
-    rule(name="lang", segment="lang", run_length=50),
-    rule(name="given", baseline=0.6),
-    rule(name="errors", kind="rmse", run_length=50),
-)
-OPTIONS = StateOptions(rules=RULES, budget=AlertBudget(40.0, 10 * DAY * 1000), clusters=CLUSTERS)
-CONTROLLED = replace(OPTIONS, budget=None, false_discovery=FalseDiscovery(0.9, 10 * DAY * 1000))
-
-
-def burst(rng: np.random.Generator, at_s: float, mean: float, n: int, **changes: Any) -> list[MetricEvent]:
-    """Return events within three quarters of an hour, some of them late."""
-    times = at_s + np.sort(rng.random(n)) * 2700 - rng.choice([0, 3000], n, p=[0.95, 0.05])
-    values = rng.random(n) < mean
-    return [
-        event(int(time), {METRIC: float(value)}, interaction_id=f"i-{time}", **changes)
-        for time, value in zip(times.tolist(), values.tolist(), strict=True)
-    ]
-
-
-@st.composite
-def traffic(draw: st.DrawFn) -> list[MetricEvent]:
-    """Return some days of two busy hours; good, then bad, then good again; in sessions or not."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    sessions, found = draw(st.booleans()), []
-    days = draw(st.sampled_from([1, 7]))
-    for cycle in range(8):
-        for hour, mean in ((9, 0.95), (21, 0.7)):
-            bad = (cycle, hour) in ((5, 21), (6, 9))
-            for one in burst(rng, cycle * days * DAY + hour * HOUR, 0.05 if bad else mean, 36):
-                changes: dict[str, Any] = {}
-                if sessions:
-                    changes["session_id"] = f"s-{rng.integers(6)}"
-                if rng.random() < 0.7:
-                    changes["segments"] = {"lang": "de"}
-                if rng.random() < 0.2:
-                    changes["pipeline"] = "wiki"
-                if rng.random() < 0.3:
-                    changes["gold_scores"] = {METRIC: 1.0}
-                found.append(one.model_copy(update=changes))
-    return found
-
-
-def in_pieces(
-    events: Sequence[MetricEvent], edges: Sequence[int], options: StateOptions = OPTIONS
-) -> tuple[dict[str, bytes], list[Alert]]:
-    """Apply events one by one, with a restart at each edge."""
-    state, fields, alerts = AggregatorState(options), dict[str, bytes](), list[Alert]()
-    for start, end in pairwise(edges):
-        for one in events[start:end]:
-            state.apply(one)
-        changes = state.take_changes()
-        for name in changes.gone:
-            fields.pop(name, None)
-        fields.update(changes.rows)
-        alerts += changes.alerts
-        state = AggregatorState.from_fields(options, fields)
-        assert state.take_changes().rows == {}
-    return fields, alerts
-
-
-@settings(max_examples=5)
-@given(traffic(), st.lists(st.integers(0, 600), max_size=4), st.sampled_from([OPTIONS, CONTROLLED]))
-def test_cuts_into_batches_and_restarts_change_no_bit(
-    events: list[MetricEvent], cuts: list[int], options: StateOptions
-) -> None:
-    whole = AggregatorState(options)
-    assert whole.apply_columns(columns_of(events)) == []
-    expected = whole.take_changes()
-    fields, alerts = in_pieces(events, sorted({0, *(cut % len(events) for cut in cuts), len(events)}), options)
-    assert fields == dict(expected.rows)
-    assert [one.encode() for one in alerts] == [one.encode() for one in expected.alerts]
-
-
-def test_a_restart_after_every_event_changes_no_bit() -> None:
-    rng = np.random.default_rng(3)
-    events = [one for day in range(6) for one in burst(rng, day * DAY, 0.9 if day < 5 else 0.1, 30)]
-    whole = AggregatorState(OPTIONS)
-    whole.apply_columns(columns_of(events))
-    expected = whole.take_changes()
-    # All hours before the fifth day teach in the same way, so restarts begin shortly before it.
-    fields, alerts = in_pieces(events, [0, *range(115, len(events) + 1)])
-    assert fields == dict(expected.rows)
-    assert [one.encode() for one in alerts] == [one.encode() for one in expected.alerts]
-    assert {one.rule for one in alerts} >= {"day", "given"}
 
 
 def alerts_of(events: Sequence[MetricEvent], *rules: AlertRule, **options: Any) -> list[Alert]:

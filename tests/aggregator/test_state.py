@@ -16,20 +16,12 @@ DRIFT = AlertRule(name="drift", kind="drift", metric="trace.adherence", learn_n=
 GIVEN = AlertRule(name="given", kind="drift", metric="trace.adherence", baseline=0.85)
 
 
-def run(rules: tuple[AlertRule, ...], events: list[MetricEvent], *, restart_every: int | None = None) -> list[Alert]:
-    """Return the alerts of these events; with a restart from the checkpoint every so many events."""
-    options = StateOptions(rules=rules)
-    state = AggregatorState(options)
-    stored: dict[str, bytes] = {}
-    alerts: list[Alert] = []
-    for number, one in enumerate(events):
-        state.apply(one)
-        if restart_every is not None and number % restart_every == 0:
-            changes = state.take_changes()
-            alerts += changes.alerts
-            stored |= changes.rows
-            state = AggregatorState.from_fields(options, stored)
-    return [*alerts, *state.take_changes().alerts]
+def run(rules: tuple[AlertRule, ...], events: list[MetricEvent]) -> list[Alert]:
+    """Return the alerts of these events."""
+    state = AggregatorState(StateOptions(rules=rules))
+    for metric_event in events:
+        state.apply(metric_event)
+    return list(state.take_changes().alerts)
 
 
 FALL = [*adherence(beta(0.85, 300, 1)), *adherence(beta(0.5, 100, 2), first=300)]
@@ -98,30 +90,6 @@ def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
     learned = np.mean([e.scores["trace.adherence"] for e in FALL[:100]])
     assert learned - 0.15 < alert.baseline < learned  # type: ignore[operator]
     assert alert.baseline_source == "learned"
-
-
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.heavy), 13, 50])
-def test_restarting_from_checkpoints_changes_neither_alerts_nor_bits(every: int) -> None:
-    rules = (THRESHOLD, DRIFT, GIVEN)
-    events = [*FALL_AND_BACK, *adherence(beta(0.5, 100, 5), first=800)]
-    quiet = [alert.encode() for alert in run(rules, events)]
-    assert len(quiet) == 9
-    assert [alert.encode() for alert in run(rules, events, restart_every=every)] == quiet
-
-
-def test_a_checkpoint_of_changed_rows_is_the_state_to_the_bit() -> None:
-    options = StateOptions(rules=(THRESHOLD, DRIFT))
-    state = AggregatorState(options)
-    stored: dict[str, bytes] = {}
-    for number, one in enumerate(FALL):
-        state.apply(one)
-        if number % 40 == 0:
-            stored |= state.take_changes().rows
-    stored |= state.take_changes().rows
-    whole = AggregatorState(options)
-    for one in FALL:
-        whole.apply(one)
-    assert stored == whole.take_changes().rows
 
 
 def test_nothing_changed_is_nothing_to_commit() -> None:
