@@ -40,7 +40,7 @@ from ragtide_aggregator.statistics.intervals.running import running_half_width, 
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.pairs.prediction_powered import PairTable
 from ragtide_aggregator.statistics.tables.batches import Floats
-from ragtide_consumers.text.covariates import COMPUTED
+from ragtide_consumers.labelers.event import COMPUTED
 
 METRICS: Final = ("adherence", "completeness", "relevance", "utilization")
 SHARES: Final = (0.5, 0.1)

@@ -27,8 +27,8 @@ from local_labeler_model import SHARES, SPOILT, SPOILT_ANSWERS, fit, rarities
 from ragtide_consumers.labelers.local.adjustment import STEEPEST
 from ragtide_consumers.labelers.local.features import extract
 from ragtide_consumers.labelers.local.model import MODEL_FILE, TOPIC, LocalModel
-from ragtide_consumers.labelers.local.rarity import RARITY_FILE
-from ragtide_consumers.labelers.local.togetherness import TOGETHERNESS
+from ragtide_consumers.labelers.local.overlap import RARITY_FILE
+from ragtide_consumers.metrics.trace import TOGETHERNESS
 from ragtide_consumers.text.sentences import located
 
 PACKAGE = Path(__file__).parents[1] / "consumers/ragtide_consumers/labelers/local"

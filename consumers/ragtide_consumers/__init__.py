@@ -7,9 +7,8 @@ from ragtide_schemas.lazy_imports import late
 if TYPE_CHECKING:
     from .alert_subscriber import AlertSubscriber as AlertSubscriber
     from .labelers.local.labeler import LocalLabeler as LocalLabeler
-    from .labelers.protocol import Labeler as Labeler, Labeling as Labeling
+    from .labelers.protocol import Labeler as Labeler, LabelerUnavailable as LabelerUnavailable, Labeling as Labeling
     from .labelers.remote.services import Services as Services
-    from .labelers.unavailable import LabelerUnavailable as LabelerUnavailable
     from .metrics.custom import CustomMetric as CustomMetric
     from .metrics.ragchecker import ragchecker_metrics as ragchecker_metrics
     from .metrics.scores import Absent as Absent, AbsentReason as AbsentReason, MetricScores as MetricScores
@@ -20,9 +19,8 @@ __getattr__ = late(
     {
         ".alert_subscriber": "AlertSubscriber",
         ".labelers.local.labeler": "LocalLabeler",
-        ".labelers.protocol": "Labeler Labeling",
+        ".labelers.protocol": "Labeler LabelerUnavailable Labeling",
         ".labelers.remote.services": "Services",
-        ".labelers.unavailable": "LabelerUnavailable",
         ".metrics.custom": "CustomMetric",
         ".metrics.ragchecker": "ragchecker_metrics",
         ".metrics.scores": "Absent AbsentReason MetricScores",

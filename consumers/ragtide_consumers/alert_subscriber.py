@@ -1,11 +1,14 @@
-"""Subscribes to alerts: yields changes of alerts, in the order of their stream."""
+"""Subscribes to alerts: yields changes of alerts that a filter selects, in the order of their stream."""
 
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from fnmatch import fnmatchcase
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar, get_args
 
 from redis import RedisError
 from redis.asyncio import Redis
@@ -22,10 +25,7 @@ from ragtide_schemas import Alert
 from ragtide_schemas.alert import AlertStatus
 from ragtide_schemas.alert_rule import Severity
 
-from .subscribing.alert_filter import AlertFilter
-from .subscribing.alert_group import AlertGroupSource
-from .subscribing.alert_tail import AlertSource, AlertTail
-from .subscribing.background_loop import BackgroundLoop
+from .alert_reading import AlertGroupSource, AlertSource, AlertTail
 
 LONGEST_PAUSE_S: Final = 5.0
 """Most seconds between two tries to reach a Redis that does not answer."""
@@ -234,3 +234,87 @@ def _checked_group(group: str) -> str:
     if group in (RECORD_GROUP, NOTIFY_GROUP):
         raise ValueError(f"group is {group!r}, which belongs to ragtide itself: choose another name")
     return group
+
+
+SEVERITIES: Final[tuple[str, ...]] = get_args(Severity)
+STATUSES: Final[tuple[str, ...]] = get_args(AlertStatus)
+
+
+class AlertFilter:
+    """The alerts that a subscriber wants: an alert must match every argument that is given.
+
+    Args:
+        pipeline: shell pattern of the pipeline, or several; `[*]` is the pipeline `*` of deployment-wide alerts.
+        rule: shell pattern of the name of the rule, or several.
+        severity: severity, or several.
+        status: status, or several.
+
+    Raises:
+        ValueError: an argument is empty or has an unknown value.
+    """
+
+    def __init__(self, *, pipeline: Any = None, rule: Any = None, severity: Any = None, status: Any = None) -> None:
+        self._pipelines = _texts("pipeline", pipeline)
+        self._rules = _texts("rule", rule)
+        self._severities = _texts("severity", severity, SEVERITIES)
+        self._statuses = _texts("status", status, STATUSES)
+
+    def matches(self, alert: Alert) -> bool:
+        """Return whether an alert is wanted."""
+        return (
+            (self._severities is None or alert.severity in self._severities)
+            and (self._statuses is None or alert.status in self._statuses)
+            and (self._pipelines is None or any(fnmatchcase(alert.pipeline, one) for one in self._pipelines))
+            and (self._rules is None or any(fnmatchcase(alert.rule, one) for one in self._rules))
+        )
+
+
+def _texts(name: str, given: str | Sequence[str] | None, known: Sequence[str] = ()) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if not texts or not all(isinstance(one, str) and one for one in texts):
+        raise ValueError(f"{name} is {given!r}: give a text, or a list with at least one text; None takes every alert")
+    for one in texts:
+        if known and one not in known:
+            raise ValueError(f"{name} is {one!r}: give one of {', '.join(known)}")
+    return texts
+
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """Runs coroutines in a daemon thread; `close` ends the thread."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ragtide alerts", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine; an exception such as KeyboardInterrupt cancels it.
+
+        Raises:
+            RuntimeError: this is a forked child, which has not the thread of its parent.
+        """
+        if os.getpid() != self._pid:
+            work.close()
+            raise RuntimeError("the subscriber was opened before this process was forked: open another one here")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """End the loop and the thread; in a forked child, which has no such thread, do nothing."""
+        if os.getpid() != self._pid:
+            return
+        self.run(self._loop.shutdown_asyncgens())
+        self.run(self._loop.shutdown_default_executor())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

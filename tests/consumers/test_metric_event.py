@@ -6,9 +6,8 @@ from hypothesis import given
 from tests.support.models import INTERACTION
 
 from ragtide import MetricEvent, RagInteraction, RetrievedDocument
-from ragtide_consumers.labelers.event import metric_event
+from ragtide_consumers.labelers.event import COMPUTED, covariates_of, metric_event
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
-from ragtide_consumers.text.covariates import COMPUTED, covariates_of
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.interaction import usable

@@ -13,8 +13,8 @@ from tests.support.conditions import until
 from ragtide import CustomMetric, Labeler, LabelerUnavailable, Labeling, LocalLabeler, MetricDefinition, RagInteraction
 from ragtide_consumers.labelers.cascade import CascadeLabeler
 from ragtide_consumers.labelers.outage import LabelerOutage
+from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.patience import Patience

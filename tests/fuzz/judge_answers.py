@@ -10,7 +10,7 @@ from ragtide_consumers.labelers.judge.claims import read_claims, read_verdicts
 from ragtide_consumers.labelers.judge.completions import read_reply
 from ragtide_consumers.labelers.judge.prompts import Prompt, claims_prompt, trace_prompt, verdicts_prompt
 from ragtide_consumers.labelers.judge.repairing import AnswerReading, ReadOnce
-from ragtide_consumers.labelers.judge.trace_answer import read_trace
+from ragtide_consumers.labelers.judge.trace import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 from ragtide_consumers.text.keys import document_keys, response_keys
 from ragtide_runtime.settings.labelers import PromptVariant

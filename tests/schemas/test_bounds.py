@@ -11,7 +11,7 @@ from tests.support.metric_events import event
 from ragtide import Feedback, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.judge.completions import read_reply
-from ragtide_consumers.labelers.judge.prices import CallPrice
+from ragtide_consumers.labelers.judge.costs import CallPrice
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_runtime.settings.labelers import Price
 from ragtide_schemas import from_milliseconds, utc_now

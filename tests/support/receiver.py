@@ -11,9 +11,9 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from ragtide_consumers.notify.destinations.building import destination_of
 from ragtide_consumers.notify.destinations.http import open_session
 from ragtide_consumers.notify.destinations.protocol import Destination
+from ragtide_consumers.notify.service import destination_of
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
 

@@ -15,9 +15,8 @@ from ragtide_schemas import RagInteraction
 from ..metrics.scores import AbsentReason
 from .event import labeler_id
 from .outage import LabelerOutage
-from .protocol import Labeler, Labeling, ReferenceLabeling, close
+from .protocol import Labeler, LabelerUnavailable, Labeling, ReferenceLabeling, SampleUnavailable, close
 from .remote.errors import OverBudget
-from .unavailable import LabelerUnavailable, SampleUnavailable
 
 
 def position(pipeline: str, interaction_id: str, salt: str = "") -> float:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS, ClaimLabels, Entailment, RagInteraction, SentenceLabels
 
-from ..metrics.outcomes import nothing_to_label
 from ..metrics.ragchecker import RAGCHECKER, ragchecker_metrics
-from ..metrics.scores import AbsentReason
+from ..metrics.scores import AbsentReason, nothing_to_label
 from ..metrics.trace import TRACE, of_refusal, trace_metrics
 from ..text.sentences import SPLITTER_ID, CutInteraction, cut, split_sentences
 from ..text.splitting import pieces

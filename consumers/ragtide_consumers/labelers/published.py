@@ -7,8 +7,10 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import METRICS
 from ragtide_schemas.metric_definitions import FROM_PEOPLE, MATCH, OUTCOMES, SELF_CONSISTENCY, SIMILARITY
 
-from .local.withheld import WITHHELD
 from .nli import NliLabeler
+
+WITHHELD: Final = frozenset({"trace.completeness", "trace.average", "trace.rmse_aggregation"})
+"""Completeness is not accurate enough, and the other two are computed from it."""
 
 
 def published_metrics(settings: Settings) -> frozenset[str] | None:

@@ -148,7 +148,7 @@ class _Builder:
 
     def _judge(self) -> Labeler:
         # The judge's client takes longer to import than most commands run.
-        from .judge.build import judge_of  # noqa: PLC0415
+        from .judge.labeler import judge_of  # noqa: PLC0415
 
         fallback = self._local if _falls_back(self._settings) else None
         return judge_of(self._settings, self._redis, self._telemetry.judge, fallback=fallback, answers=self._answers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 
 import structlog
@@ -9,6 +10,7 @@ import structlog
 from ragtide_runtime.processes.user_code import contained, described
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import Labels, RagInteraction
+from ragtide_schemas.experiments import OWN_SCORES, OwnMetric, Plan
 
 from ..metrics.custom import CustomMetric
 from ..metrics.scores import Absent, AbsentReason
@@ -103,3 +105,14 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
         )
         return str(AbsentReason.METRIC_FAILED)
     return number
+
+
+def own_metrics(plan: Plan) -> list[CustomMetric]:
+    """Return an experiment's own metrics as custom metrics for its labeler."""
+    return [CustomMetric(metric.definition(), partial(_carried, metric)) for metric in plan.metrics]
+
+
+def _carried(metric: OwnMetric, interaction: RagInteraction, _: Sequence[Labels]) -> float | None:
+    scores = interaction.metadata.get(OWN_SCORES)
+    value = scores.get(metric.name) if isinstance(scores, dict) else None
+    return float(value) if isinstance(value, int | float) else None

@@ -1,10 +1,13 @@
-"""The scores of one interaction, and the reasons of absent scores."""
+"""The scores of one interaction, the reasons of absent scores, and outcomes that need no labels. No I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
+
+from ragtide_schemas import RagInteraction
+from ragtide_schemas.metric_definitions import EMPTY_RESPONSE, EMPTY_RETRIEVAL
 
 
 class AbsentReason(StrEnum):
@@ -103,3 +106,23 @@ class MetricScores:
         """Return scores and reasons by qualified metric name, for the wire."""
         scores = {family + name: score for name, score in self.scores.items()}
         return scores, {family + name: reason for name, reason in self.absent.items()}
+
+
+def outcome_scores(interaction: RagInteraction) -> dict[str, float]:
+    """Return the metrics that every event carries, whichever labeler scored it: 1 for an empty outcome, else 0."""
+    return {
+        EMPTY_RETRIEVAL.name: float(interaction.nothing_retrieved),
+        EMPTY_RESPONSE.name: float(interaction.no_response),
+    }
+
+
+def nothing_to_label(interaction: RagInteraction) -> AbsentReason | None:
+    """Return why an interaction is not labeled; None if it has documents and a response.
+
+    Without documents no response can adhere to them. Without a response the labelers miss a hint about relevance, so
+    even the metrics of retrieval would not be comparable with other interactions. If both are missing, the reason is
+    retrieval, which failed first.
+    """
+    if interaction.nothing_retrieved:
+        return AbsentReason.NOTHING_RETRIEVED
+    return AbsentReason.NO_RESPONSE if interaction.no_response else None

@@ -16,6 +16,10 @@ from ragtide_schemas.suggestions import unknown
 from ..text.keys import normalize_key, normalize_keys
 from .scores import AbsentReason, MetricScores
 
+TOGETHERNESS: Final = 0.72
+"""Dependence of the sentences of one response: 0 for independent sentences, 1 if all are supported or none is."""
+
+
 TRACE: Final = "trace."
 """Family of these metrics on the wire."""
 

@@ -1,12 +1,17 @@
-"""The state of one destination: its storm guard, its last failure, and the time before which it is not tried."""
+"""The state of one destination: its storm guard, its last failure, and the time before which it is not tried.
 
+A failing destination raises an alert, and changes that it never received become dead letters.
+"""
+
+from datetime import UTC, datetime
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, DeadLetter, Reason
 
-from .grouping import DueMessage
+from .grouping import DueMessage, PendingChange
+from .routing import FAILING_RULE
 
 SUMMARY_ALERTS: Final = 50
 """Most alerts that a summary holds; further alerts are counted only."""
@@ -95,3 +100,45 @@ class DestinationState(BaseModel):
                 n_withheld=self.summary.n_withheld - told.n_withheld,
             )
         return self.model_copy(update={"summary": left, "summary_told_ms": now_ms})
+
+
+COMPONENT = "notify"
+"""Name of the component in dead letters."""
+
+
+def failing_alert(destination: str, partition: int, reason: str, now_ms: int) -> Alert:
+    """Return the alert that a destination was not told something; the other destinations are told it."""
+    return Alert(
+        alert_id=f"{FAILING_RULE}{destination}:{partition}:{now_ms}",
+        status="firing",
+        rule=f"{FAILING_RULE}{destination}",
+        kind="stall",
+        pipeline="*",
+        metric="notify.deliveries",
+        direction="fall",
+        fired_at=_time(now_ms),
+        message=(
+            f"Destination {destination} could not be told an alert, which is now a dead letter: {reason} "
+            "ragtide dead-letters shows it; ragtide notify test tries the destination."
+        )[:4000],
+    )
+
+
+def dead_letter(
+    change: PendingChange, destination: str, *, stream: str, tries: int, reason: str, now_ms: int
+) -> DeadLetter:
+    """Return the dead letter of a change that a destination was not told."""
+    return DeadLetter.of(
+        change.alert.encode(),
+        stream=stream,
+        entry_id=change.entry_id,
+        reason=Reason.UNDELIVERABLE,
+        detail=f"destination {destination} was not told that the alert is {change.status}: {reason}",
+        component=COMPONENT,
+        deliveries=tries,
+        failed_at=_time(now_ms),
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -6,6 +6,7 @@ that another process can go on with the same outbox.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
@@ -16,11 +17,12 @@ from pydantic import BaseModel, ValidationError
 from ragtide_runtime.alert_book import STORED, AlertBook
 from ragtide_schemas import Alert, DeadLetter
 
-from .destination_state import DestinationState, StormSummary
-from .failing import dead_letter, failing_alert
+from .destination_state import DestinationState, StormSummary, dead_letter, failing_alert
 from .grouping import (
     DueMessage,
+    KnownDestination,
     NotificationGroup,
+    NotificationGroups,
     PendingChange,
     changed,
     failed,
@@ -31,9 +33,48 @@ from .grouping import (
     wake_ms,
 )
 from .notification import Notification
-from .notification_groups import KnownDestination, NotificationGroups
-from .outbox_values import OutboxChanges, OutboxLimits, WithheldBy
 from .routing import FAILING_RULE, is_quiet, wants
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxLimits:
+    """Limits of all destinations."""
+
+    give_up_ms: int
+    """Time after the first try of a message after which it is given up."""
+    storm_messages: int
+    """Most messages to a channel of people in `storm_ms`."""
+    storm_ms: int
+    public_url: str | None = None
+    """Address of the page, for links."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithheldBy:
+    """What people asked not to be told."""
+
+    silenced: Callable[[Alert], bool] = lambda _: False
+    """Whether a silence holds for an alert."""
+    acknowledged: Callable[[str], bool] = lambda _: False
+    """Whether an alert, by its id, is acknowledged."""
+
+
+@dataclass(slots=True)
+class OutboxChanges:
+    """What is to be written to Redis in one step."""
+
+    fields: dict[str, bytes] = field(default_factory=dict)
+    """Fields of the outbox to set."""
+    gone: list[str] = field(default_factory=list)
+    """Fields to delete."""
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    alerts: list[Alert] = field(default_factory=list)
+    """Alerts to raise or to end."""
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to write."""
+        return bool(self.fields or self.gone or self.dead_letters or self.alerts)
+
 
 RECHECK_MS: Final = 1000
 """Time after which a message that a silence withholds is looked at again."""

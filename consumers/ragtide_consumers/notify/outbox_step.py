@@ -13,7 +13,7 @@ from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, OutboxField, Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 
-from .outbox_values import OutboxChanges
+from .outbox import OutboxChanges
 
 WRITE: Final = Lua("write_outbox")
 

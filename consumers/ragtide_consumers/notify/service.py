@@ -1,9 +1,11 @@
-"""The notifier of a process: it tells destinations of the alerts of every partition that no other notifier owns."""
+"""The notifier of a process: it sends the alerts of every partition that no other notifier owns."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
+import aiohttp
 from redis.asyncio import Redis
 
 from ragtide_runtime.calls.breaker import Breaker
@@ -12,10 +14,18 @@ from ragtide_runtime.ownership.owner import PartitionOwner
 from ragtide_runtime.ownership.ownership import Lease, Ownership, process_name
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 
-from .destinations.building import destination_of
-from .destinations.http import open_session
+from .destinations.alertmanager import Alertmanager
+from .destinations.apprise import AppriseService
+from .destinations.email import Email
+from .destinations.http import HttpDestination, open_session
+from .destinations.pagerduty import PagerDuty
+from .destinations.protocol import Destination
+from .destinations.slack import Slack
+from .destinations.teams import Teams
+from .destinations.webhook import Webhook
 from .session import NotifySession, OpenDestination, known_destination
 from .telemetry import NotifyTelemetry
 
@@ -110,3 +120,34 @@ class Notifier:
             telemetry=self._telemetry,
         )
         await session.run()
+
+
+def destination_of(
+    settings: DestinationSettings, notify: NotifySettings, session: aiohttp.ClientSession, *, prefix: str = "ragtide"
+) -> Destination:
+    """Return the destination that the settings describe.
+
+    Args:
+        settings: of the destination.
+        notify: settings of all notifications.
+        session: that `open_session` returned; the caller closes it after the destinations.
+        prefix: of the keys in Redis; webhooks name the deployment by it.
+
+    Raises:
+        ConfigurationError: a library that the kind needs is not installed.
+    """
+    if settings.kind == "webhook":
+        return Webhook(settings, notify, session, prefix=prefix)
+    if settings.kind == "email":
+        return Email(settings, notify)
+    if settings.kind == "apprise":
+        return AppriseService(settings, notify)
+    return _OVER_HTTP[settings.kind](settings, notify, session)
+
+
+_OVER_HTTP: Final[Mapping[str, type[HttpDestination]]] = {
+    "alertmanager": Alertmanager,
+    "pagerduty": PagerDuty,
+    "slack": Slack,
+    "teams": Teams,
+}

@@ -33,11 +33,9 @@ from ragtide_runtime.settings.notify import NotifySettings
 from ragtide_schemas import Alert
 
 from .destinations.protocol import Destination, Refused, TryLater
-from .grouping import DeliveryTimes, DueMessage, PendingChange
-from .notification_groups import KnownDestination
-from .outbox import NotificationOutbox
+from .grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
+from .outbox import NotificationOutbox, OutboxLimits, WithheldBy
 from .outbox_step import OutboxStore
-from .outbox_values import OutboxLimits, WithheldBy
 from .silences import is_silenced, read_acknowledged, read_silences
 from .telemetry import NotifyTelemetry
 

@@ -19,13 +19,12 @@ from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_runtime.telemetry.outages import Outage
 from ragtide_runtime.user_ids import UserIds
 
-from ..redaction.errors import RedactionAbortedError
+from ..redaction.process import RedactionAbortedError
 from ..redaction.redaction import Redaction
-from .errors import StepAbortedError
 from .fence import pin_streams
 from .session import RecorderSession
 from .telemetry import RecorderTelemetry
-from .writing import prepare
+from .writing import StepAbortedError, prepare
 
 STORE_RETRY_S: Final = 5.0
 """Seconds before a store that failed, such as a full disk, is tried again."""

@@ -16,7 +16,7 @@ If the recorder is killed before 5, the next session moves the group.
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from hashlib import blake2b
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -28,9 +28,20 @@ from ragtide_runtime import __version__
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.recordings import EntryKind
-from ragtide_runtime.recordings.manifest import COMPLETE_EVERY, Manifest, Recorded, is_complete, manifest_path
+from ragtide_runtime.recordings.manifest import (
+    COMPLETE_EVERY,
+    FAR,
+    FOLDER,
+    Manifest,
+    Recorded,
+    RecordedFile,
+    is_complete,
+    manifest_path,
+    replaced,
+    step_of,
+)
 from ragtide_runtime.recordings.manifest import recorded as read_chain
-from ragtide_runtime.recordings.store import Store
+from ragtide_runtime.recordings.store import TEMPORARY, Store
 from ragtide_runtime.redis.copies import Copies
 from ragtide_runtime.redis.entries import START
 from ragtide_runtime.redis.log import ReadSize, end_at, last_id, read_after
@@ -40,12 +51,9 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import SCHEMA_VERSION, utc_now
 
 from ..redaction.redaction import Redaction
-from .collected import UnwrittenEntries
-from .errors import NotRecordableError
 from .fence import Fence
-from .retention import files_before, remove_left_overs, remove_replaced
 from .telemetry import RecorderTelemetry
-from .writing import FileWriter, WrittenFiles
+from .writing import FileWriter, NotRecordableError, UnwrittenEntries, WrittenFiles
 
 READ: Final = 250
 """Most entries of each stream that one read takes."""
@@ -305,3 +313,36 @@ class RecorderSession:
                 task.exception()
             raise
         return task.result()
+
+
+def remove_left_overs(store: Store, recorded: Recorded) -> int:
+    """Remove files that a killed step left, and return their number.
+
+    No later manifest can name these files, because the number of their step is taken.
+    """
+    named = {file.path for file in recorded.files}
+    removed = 0
+    for kind in EntryKind:
+        for path in [*store.list(kind.value), *store.list(f"{kind.value}-unreadable")]:
+            step = step_of(path)
+            if step is None or path in named:
+                continue
+            partition, number = step
+            if partition == recorded.partition and number <= recorded.number:
+                store.remove(path)
+                removed += 1
+    for path in store.list(FOLDER):
+        if path.endswith(TEMPORARY) and path.startswith(f"{FOLDER}/.p{recorded.partition}-"):
+            store.remove(path)
+    return removed
+
+
+def remove_replaced(store: Store, partition: int, number: int) -> None:
+    """Remove manifests before a number, which a complete manifest replaces; later ones stay for current readers."""
+    for path in replaced(store, partition, number):
+        store.remove(path)
+
+
+def files_before(recorded: Recorded, cutoff: date) -> list[RecordedFile]:
+    """Return the files of days before a day, without files that have no day."""
+    return [file for file in recorded.files if file.day < cutoff != FAR]

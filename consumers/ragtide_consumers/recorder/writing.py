@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from hashlib import sha256
+from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import structlog
 
-from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, RecordedFile, json_lines
 from ragtide_runtime.recordings.manifest import data_name, data_path, day_of, span
 from ragtide_runtime.recordings.store import Store
@@ -20,9 +21,17 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, InvalidEntryError, MetricEvent, RagInteraction
 from ragtide_schemas.base import VersionedModel
 
-from ..redaction.errors import NotRedactedError
+from ..redaction.process import NotRedactedError
 from ..redaction.redaction import Redaction
-from .errors import StepAbortedError
+
+
+class NotRecordableError(RagtideError):
+    """The recording at this place belongs to another deployment."""
+
+
+class StepAbortedError(RagtideError):
+    """The step that is being written is aborted; its entries stay in Redis."""
+
 
 log = structlog.get_logger("ragtide.recorder")
 
@@ -249,3 +258,25 @@ def _encoder(form: str) -> Any:
 
 def _packed(lines: bytes) -> tuple[bytes, int]:
     return json_lines.pack(lines), len(lines)
+
+
+@dataclass(slots=True)
+class UnwrittenEntries:
+    """Entries that were read and are not written yet, by kind."""
+
+    entries: defaultdict[EntryKind, list[Entry]] = field(default_factory=lambda: defaultdict(list))
+    ends: defaultdict[EntryKind, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Last entry of every read."""
+    count: int = 0
+    bytes: int = 0
+    since: float = 0.0
+    """Monotonic time at which the first entry was read."""
+
+    def add(self, kind: EntryKind, entries: Sequence[Entry]) -> None:
+        """Add the entries of a read."""
+        if not self.count:
+            self.since = monotonic()
+        self.entries[kind] += entries
+        self.ends[kind].append(entries[-1].entry_id)
+        self.count += len(entries)
+        self.bytes += sum(len(value) for entry in entries for value in entry.fields.values())

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from .errors import RedactionError
-from .process import READY
+from .process import READY, RedactionError
 from .redaction import Redaction, function_at
 
 

@@ -17,7 +17,20 @@ from typing import Any, Final
 
 from pydantic_core import from_json, to_json
 
-from .errors import NotRedactedError, RedactionAbortedError, RedactionError
+from ragtide_runtime.errors import RagtideError
+
+
+class RedactionError(RagtideError):
+    """A text could not be redacted, so it is not written."""
+
+
+class NotRedactedError(RagtideError):
+    """Redaction of one entry took too long or crashed; its texts are not stored."""
+
+
+class RedactionAbortedError(RagtideError):
+    """Redaction was stopped, because its role is stopping and its time is over."""
+
 
 START_S: Final = 120.0
 """Seconds that a child may take to start: it imports ragtide and the module of the user's function."""

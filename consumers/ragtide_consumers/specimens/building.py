@@ -19,8 +19,7 @@ from ragtide_schemas.limits import PROBABILITY_MIN
 
 from ..labelers.protocol import Labeling
 from ..metrics.trace import SPECIAL_KEYS
-from ..redaction.redaction import Redaction
-from ..redaction.sentences import redacted_with_sentences
+from ..redaction.redaction import Redaction, redacted_with_sentences
 from ..text.keys import document_keys, normalize_key, response_keys
 from ..text.sentences import CutInteraction, cut
 

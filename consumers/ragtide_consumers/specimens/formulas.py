@@ -11,9 +11,8 @@ from typing import Final
 
 from ragtide_schemas import METRICS, ClaimLabels, SentenceLabels, SentenceProbabilities, SpecimenLabeling
 
-from ..labelers.local.togetherness import TOGETHERNESS
 from ..metrics.ragchecker import RAGCHECKER
-from ..metrics.trace import CAPSTONE_FULL_RELEVANCE, TRACE, supported_sentences
+from ..metrics.trace import CAPSTONE_FULL_RELEVANCE, TOGETHERNESS, TRACE, supported_sentences
 
 FOUR: Final = ("context_relevance", "context_utilization", "completeness", "adherence")
 

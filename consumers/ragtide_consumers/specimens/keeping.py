@@ -15,7 +15,7 @@ from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import MetricEvent, RagInteraction
 
 from ..labelers.protocol import Labeling
-from ..redaction.errors import NotRedactedError, RedactionAbortedError, RedactionError
+from ..redaction.process import NotRedactedError, RedactionAbortedError, RedactionError
 from ..redaction.redaction import Redaction
 from .building import characters, specimen
 from .lists import ListPlace, SpecimenLists

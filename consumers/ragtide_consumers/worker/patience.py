@@ -9,8 +9,7 @@ from time import perf_counter
 from ragtide_schemas import RagInteraction
 
 from ..labelers.outage import LabelerOutage
-from ..labelers.protocol import Labeler, Labeling
-from ..labelers.unavailable import LONGEST_WAIT_S, LabelerUnavailable, SampleUnavailable
+from ..labelers.protocol import LONGEST_WAIT_S, Labeler, LabelerUnavailable, Labeling, SampleUnavailable
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 
 from ..labelers.event import labeler_id, metric_event
-from ..labelers.protocol import Labeling
-from ..labelers.unavailable import SampleUnavailable
+from ..labelers.protocol import Labeling, SampleUnavailable
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
 from .backpressure import Backpressure
 from .claims import ClaimRenewer

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ragtide_consumers.labelers.judge.planned import BatchProgress, BatchRequest, ShowBatch
+from ragtide_consumers.labelers.judge.costs import BatchProgress, BatchRequest, ShowBatch
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_runtime.errors import ConfigurationError

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtide_consumers.labelers.judge.planned import PlannedCalls
+from ragtide_consumers.labelers.judge.costs import PlannedCalls
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
 from ragtide_producers import Row

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_consumers.labelers.judge.prices import price_of
+from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.recordings import EntryKind

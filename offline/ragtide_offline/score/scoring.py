@@ -8,9 +8,8 @@ from time import perf_counter
 from typing import Final
 
 from ragtide_consumers.labelers.event import metric_event
-from ragtide_consumers.labelers.protocol import LabelerId, Labeling
+from ragtide_consumers.labelers.protocol import LabelerId, LabelerUnavailable, Labeling
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
-from ragtide_consumers.labelers.unavailable import LabelerUnavailable
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.user_code import described

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ragtide_consumers.labelers.judge.planned import BatchProgress
+from ragtide_consumers.labelers.judge.costs import BatchProgress
 from ragtide_offline.benchmark.batching import BatchRun, ask_in_batches
 from ragtide_runtime.telemetry.logs import configure_logging
 

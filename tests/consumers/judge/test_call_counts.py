@@ -9,7 +9,7 @@ from tests.consumers.judge.test_money import PRICES
 
 from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.labelers.remote.call_writer import CallWriter
+from ragtide_consumers.labelers.remote.state import CallWriter
 from ragtide_runtime.calls.call_counts import CallCounts
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_runtime.redis.keys import workspace_prefix
@@ -46,7 +46,7 @@ async def test_a_batch_without_an_answer_is_sent_again_and_counts_once(
         raise RedisConnectionError
 
     counts.answered(0.1)
-    monkeypatch.setattr("ragtide_consumers.labelers.remote.call_writer.run_script", unanswered)
+    monkeypatch.setattr("ragtide_consumers.labelers.remote.state.run_script", unanswered)
     with pytest.raises(RedisConnectionError):
         await writer.write()
     monkeypatch.undo()

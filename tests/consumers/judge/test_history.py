@@ -11,8 +11,8 @@ from tests.consumers.judge.asking import TOWER, judge
 
 from ragtide import EarlierTurn, RagInteraction
 from ragtide.testing import ScriptedJudge
-from ragtide_consumers.labelers.judge.earlier_turns import OMITTED, TEXT_CHARS, TURNS_CHARS, earlier_turns
 from ragtide_consumers.labelers.judge.prompts import REMINDER, VERSIONS, claims_prompt, rules, trace_prompt
+from ragtide_consumers.labelers.judge.texts import OMITTED, TEXT_CHARS, TURNS_CHARS, earlier_turns
 
 HISTORY = [
     {"question": "How much is a ticket to the tower?", "response": "12 euros."},

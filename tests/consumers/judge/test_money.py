@@ -12,11 +12,10 @@ from tests.consumers.judge.asking import TOWER, judge, settings
 
 from ragtide import Alert, ConfigurationError, Labeler
 from ragtide.testing import JudgePrompt, Labels, Says, ScriptedJudge, Status
+from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
-from ragtide_consumers.labelers.remote.spend import LimitReached, RedisSpend, Reservation
-from ragtide_consumers.labelers.remote.spend_file import FileSpend
-from ragtide_consumers.labelers.unavailable import SampleUnavailable
+from ragtide_consumers.labelers.remote.spend import FileSpend, LimitReached, RedisSpend, Reservation
 from ragtide_consumers.worker.patience import Patience
 from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
@@ -284,7 +283,7 @@ async def test_processes_without_redis_share_one_limit(tmp_path: Path) -> None:
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from ragtide_consumers.labelers.remote.spend import Reservation\n"
-        "from ragtide_consumers.labelers.remote.spend_file import FileSpend\n"
+        "from ragtide_consumers.labelers.remote.spend import FileSpend\n"
         "from ragtide_runtime.settings.labelers import JudgeSettings\n"
         "spend = FileSpend(Path(sys.argv[1]), JudgeSettings(spend_per_day_usd=1.0))\n"
         "async def reserve():\n"

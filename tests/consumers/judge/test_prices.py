@@ -11,7 +11,7 @@ from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.labelers.judge import client
 from ragtide_consumers.labelers.judge.completions import read_reply
-from ragtide_consumers.labelers.judge.prices import price_of
+from ragtide_consumers.labelers.judge.costs import price_of
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_runtime.settings.labelers import JudgeSettings

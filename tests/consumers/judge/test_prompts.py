@@ -14,7 +14,6 @@ from tests.support.cases import for_each
 
 from ragtide import RagInteraction
 from ragtide.testing import JudgePrompt, Says, ScriptedJudge
-from ragtide_consumers.labelers.judge.injection import suspected
 from ragtide_consumers.labelers.judge.prompts import (
     CLAIMS_SCHEMA,
     REMINDER,
@@ -28,6 +27,7 @@ from ragtide_consumers.labelers.judge.prompts import (
     trace_prompt,
     verdicts_prompt,
 )
+from ragtide_consumers.labelers.judge.texts import suspected
 
 ATTACKS = [
     json.loads(line) for line in (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()

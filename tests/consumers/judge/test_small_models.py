@@ -17,9 +17,9 @@ from ragtide_consumers.labelers.judge.answers import parse
 from ragtide_consumers.labelers.judge.claims import read_claims, read_verdicts
 from ragtide_consumers.labelers.judge.plain_answers import CHARS, SPECIAL, in_lines, parse_lines
 from ragtide_consumers.labelers.judge.prompts import claims_prompt, trace_prompt, verdicts_prompt
-from ragtide_consumers.labelers.judge.trace_answer import read_trace
+from ragtide_consumers.labelers.judge.trace import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
-from ragtide_consumers.text.tokens import estimated_tokens
+from ragtide_consumers.text.splitting import estimated_tokens
 from ragtide_runtime.settings.labelers import JudgeSettings
 
 BOTH = ("trace", "ragchecker")

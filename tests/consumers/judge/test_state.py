@@ -11,9 +11,9 @@ from tests.support.conditions import until
 
 from ragtide import LabelerUnavailable, RagInteraction
 from ragtide.testing import Says, ScriptedJudge, Status
+from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
-from ragtide_consumers.labelers.unavailable import SampleUnavailable
 from ragtide_consumers.worker.patience import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding

@@ -10,7 +10,7 @@ from tests.consumers.judge.asking import TOWER, entry, judge, with_documents
 
 from ragtide import SentenceLabels, trace_metrics
 from ragtide.testing import JudgePrompt, Labels, Raw, Says, ScriptedJudge
-from ragtide_consumers.labelers.judge.trace_answer import read_trace
+from ragtide_consumers.labelers.judge.trace import read_trace
 from ragtide_consumers.labelers.remote.usage import Usage
 
 pytestmark = pytest.mark.processes

@@ -4,10 +4,8 @@ from typing import Any
 
 from tests.support.alerts import alert
 
-from ragtide_consumers.notify.grouping import DeliveryTimes, DueMessage, PendingChange
-from ragtide_consumers.notify.notification_groups import KnownDestination
-from ragtide_consumers.notify.outbox import NotificationOutbox
-from ragtide_consumers.notify.outbox_values import OutboxLimits, WithheldBy
+from ragtide_consumers.notify.grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
+from ragtide_consumers.notify.outbox import NotificationOutbox, OutboxLimits, WithheldBy
 from ragtide_runtime.settings.notify import DestinationSettings
 from ragtide_schemas import Alert
 from ragtide_schemas.times import utc_now

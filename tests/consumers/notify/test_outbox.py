@@ -20,7 +20,7 @@ from tests.consumers.notify.outboxes import (
     write,
 )
 
-from ragtide_consumers.notify.outbox_values import WithheldBy
+from ragtide_consumers.notify.outbox import WithheldBy
 from ragtide_consumers.notify.silences import Silence, is_silenced
 
 pytestmark = pytest.mark.pure

@@ -19,7 +19,7 @@ from tests.consumers.recorder.running import (
 from tests.support.conditions import until
 
 from ragtide_consumers.recorder import fence
-from ragtide_consumers.recorder.errors import NotRecordableError
+from ragtide_consumers.recorder.writing import NotRecordableError
 from ragtide_runtime.errors import LeaseLostError
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import LocalStore

@@ -24,8 +24,8 @@ from ragtide import ConfigurationError, hashed_user_id
 from ragtide_consumers.recorder import session
 from ragtide_consumers.recorder.service import Recorder
 from ragtide_consumers.recorder.telemetry import RecorderTelemetry
-from ragtide_consumers.redaction.errors import RedactionError
 from ragtide_consumers.redaction.patterns import PATTERNS
+from ragtide_consumers.redaction.process import RedactionError
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.recordings import EntryKind, Recording
 from ragtide_runtime.recordings.store import open_store

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.support.alerts import alert
 
+from ragtide_consumers.notify.outbox import OutboxChanges
 from ragtide_consumers.notify.outbox_step import write_outbox
-from ragtide_consumers.notify.outbox_values import OutboxChanges
 from ragtide_runtime.redis.keys import NOTIFY_GROUP, Streams
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_schemas import DeadLetter, Reason

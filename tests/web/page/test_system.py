@@ -11,8 +11,7 @@ from tests.support.owners import owners
 from tests.web.page.test_page import SCRIPT, page
 from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
-from ragtide_consumers.notify.destination_state import DestinationState
-from ragtide_consumers.notify.failing import failing_alert
+from ragtide_consumers.notify.destination_state import DestinationState, failing_alert
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams

@@ -23,7 +23,7 @@ from ragtide_runtime.errors import ConfigurationError, RagtideError
 
 from ..remote.spend import LimitReached, Reservation
 from .client import JudgeClient
-from .planned import BatchProgress, BatchRequest, ShowBatch
+from .costs import BatchProgress, BatchRequest, ShowBatch
 
 ENDPOINT: Final = "/v1/chat/completions"
 MOST_REQUESTS: Final = 50_000

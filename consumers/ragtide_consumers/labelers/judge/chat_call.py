@@ -16,8 +16,8 @@ from ..remote.replies import CallFailure, FailureKind, ReplyTooLarge, failure_of
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .completions import is_completion, read_reply
+from .costs import CallPrice
 from .dialect import Dialect, Message
-from .prices import CallPrice
 from .prompts import Prompt
 from .refusals import About, EndpointRefusal, read_refusal
 

@@ -18,11 +18,11 @@ from ..remote.errors import ContextTooLong
 from ..remote.usage import Usage
 from .answers import texts
 from .client import SMALLEST_BUDGET, JudgeClient
-from .earlier_turns import earlier_turns
-from .planned import PlannedCalls
+from .costs import PlannedCalls
 from .prompts import Language, Prompt, claims_prompt, verdicts_prompt
 from .repairing import AnswerReading, ask_until_usable
-from .trace_answer import KEY_CHARS
+from .texts import earlier_turns
+from .trace import KEY_CHARS
 
 MOST_CLAIMS: Final = 200
 """Most claims of one text; further claims are dropped and counted."""

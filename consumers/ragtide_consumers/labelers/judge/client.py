@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+import httpx2
 import openai
 from redis.asyncio import Redis
 
@@ -14,22 +15,21 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
 from ...metrics.scores import AbsentReason
-from ...text.tokens import estimated_tokens
+from ...text.splitting import estimated_tokens
 from ..remote.access import Access
 from ..remote.cache import Cache, NoCache, content_key
 from ..remote.endpoint import EndpointInfo
 from ..remote.errors import ContextTooLong
+from ..remote.replies import LARGEST_REPLY, ReplyTooLarge
 from ..remote.spend import Spend
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
 from .completions import is_completion, read_reply
+from .costs import MESSAGE_TOKENS, BatchRequest, PlannedCalls, price_of
 from .dialect import Dialect, Message
-from .planned import BatchRequest, PlannedCalls
-from .prices import MESSAGE_TOKENS, price_of
 from .prompts import Prompt
-from .transport import bounded_client
 
 FIRST_ANSWER_TOKENS: Final = 600
 """Expected tokens of an answer before the first answer."""
@@ -295,3 +295,25 @@ def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:
         + sum(estimated_tokens(message["content"]) for message in corrections)
         + MESSAGE_TOKENS
     )
+
+
+def bounded_client() -> Any:
+    """Return the HTTP client; a reply over the limit raises `ReplyTooLarge`."""
+    # On one core the transport by aiohttp makes twice as many calls a second as the default transport.
+    return openai.DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_read_bounded]})
+
+
+async def _read_bounded(response: httpx2.Response) -> None:
+    """Read a reply, count its bytes, and put its unpacked body into the reply."""
+    # A second response over the same stream unpacks it, piece by piece.
+    unpacking = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
+    body = bytearray()
+    try:
+        async for piece in unpacking.aiter_bytes():
+            body += piece
+            if len(body) > LARGEST_REPLY:
+                raise ReplyTooLarge
+    finally:
+        await unpacking.aclose()
+    response.stream = httpx2.ByteStream(bytes(body))
+    response.headers.pop("content-encoding", None)

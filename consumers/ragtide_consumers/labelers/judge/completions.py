@@ -11,7 +11,7 @@ from typing import Final
 from ragtide_schemas.limits import REPLY_TOKENS_MAX
 
 from .answers import JudgeAnswer, before_open_block, last_object, whole_characters
-from .prices import CallPrice
+from .costs import CallPrice
 
 _CUT_OFF: Final = frozenset({"length", "maxtokens", "maxoutputtokens", "modellength", "modelcontextwindowexceeded"})
 _FILTERED: Final = (

@@ -3,33 +3,36 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Final
 
 import structlog
+from redis.asyncio import Redis
 
 from ragtide_runtime.settings.labelers import JudgeSettings, PromptVariant
+from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import METRICS, ClaimLabels, Labels, RagInteraction, SentenceLabels
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 
-from ...metrics.outcomes import nothing_to_label
 from ...metrics.ragchecker import ragchecker_metrics
-from ...metrics.scores import AbsentReason, MetricScores
+from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import SENTENCES, of_refusal, trace_metrics
-from ...redaction.errors import NotRedactedError, RedactionError
+from ...redaction.process import NotRedactedError, RedactionError
+from ...redaction.redaction import Redaction
 from ...text.sentences import SPLITTER_ID
 from ..event import labeler_id
+from ..profiles import check_profiles
 from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
+from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import UnfinishedUsage, Usage
 from .claims import judge_claims, planned_claims, wanted_of_claims
 from .client import JudgeClient
-from .earlier_turns import earlier_turns
-from .injection import suspected
-from .planned import BatchRequest, PlannedCalls
+from .costs import BatchRequest, PlannedCalls
 from .prompts import VERSIONS, Language, Prompt, name_of_prompt
-from .redacting import PromptRedaction
 from .self_consistency import asked_again, is_asked_twice, scored
+from .texts import PromptRedaction, earlier_turns, suspected
 from .trace import judge_trace, planned_trace, wanted_of_trace
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
@@ -261,3 +264,36 @@ def _version(settings: JudgeSettings, families: tuple[str, ...], redacted_by: Se
 
 def _names(family: str, variant: PromptVariant) -> list[str]:
     return [name_of_prompt(name, variant) for name in PROMPTS[family]]
+
+
+def judge_of(
+    settings: Settings,
+    redis: Redis | None,
+    telemetry: EndpointTelemetry,
+    *,
+    fallback: Labeler | None,
+    answers: Path | None = None,
+) -> JudgeLabeler:
+    """Return the judge; the caller closes it.
+
+    Args:
+        settings: of the process.
+        redis: holds cache, spend and state for all processes; without it each process has its own.
+        telemetry: counts calls.
+        fallback: labeler that scores while a spend limit is reached; None makes interactions wait.
+        answers: without Redis, a file that caches answers for later processes; None caches in memory.
+
+    Raises:
+        ConfigurationError: the model or the key is missing, a profile is unknown, or the function that redacts cannot
+            be loaded.
+    """
+    check_profiles(settings)
+    redaction = PromptRedaction(Redaction.of("judge", settings.judge, patterns_here=True))
+    client = JudgeClient(settings, redis, telemetry, answers)
+    return JudgeLabeler(
+        client,
+        redaction,
+        profile=settings.profile,
+        claim_profile=settings.claim_profile,
+        fallback=fallback,
+    )

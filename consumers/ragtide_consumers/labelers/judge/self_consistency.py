@@ -12,12 +12,12 @@ from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
 from ...metrics.scores import AbsentReason
 from ...metrics.trace import supported_sentences
 from ...text.sentences import CutInteraction
+from ..protocol import LabelerUnavailable
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.usage import Usage
-from ..unavailable import LabelerUnavailable
 from .client import JudgeClient
-from .earlier_turns import KeyedTexts
 from .prompts import Language
+from .texts import KeyedTexts
 from .trace import judge_trace
 
 _PURPOSE: Final = b"ragtide repeat"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import exp, fsum, log
 from typing import Final, NamedTuple
 
-from .togetherness import TOGETHERNESS
+from ...metrics.trace import TOGETHERNESS
 
 STEEPEST: Final = 30.0
 """Log odds beyond this are cut, so that no number overflows."""

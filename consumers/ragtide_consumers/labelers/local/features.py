@@ -11,7 +11,6 @@ import numpy as np
 
 from .facts import denied_words, missing_numbers
 from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionWeights, overlap_of, question_weights, words_of
-from .pairs import shared_pairs
 from .words import Indices, tokens
 
 DOCUMENT_FEATURES: Final = (
@@ -268,3 +267,18 @@ def _new_names(words: ComparedWords, new: Flags, n_new: Sequence[float], respons
             if count:
                 names[row] = sum([not unknown.isdisjoint(map(number_of, tokens(name))) for name in _NAME.findall(text)])
     return names
+
+
+def shared_pairs(words: ComparedWords) -> Sequence[int]:
+    """Return, by response sentence, the number of its pairs of neighboring words that any document sentence has."""
+    different = len(words.numbers)
+    before, after = words.documents[:-1], words.documents[1:]
+    found = (np.minimum(before, after) >= 0) & (words.sentence_of[:-1] == words.sentence_of[1:])
+    known = frozenset((before * different + after)[found].tolist())
+    shared = [0] * words.m
+    if known:
+        pairs = pairwise(zip(words.response.tolist(), words.response_of.tolist(), strict=True))
+        for (first, sentence), (second, same) in pairs:
+            if first * different + second in known and sentence == same:
+                shared[sentence] += 1
+    return shared

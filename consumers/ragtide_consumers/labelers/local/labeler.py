@@ -1,6 +1,6 @@
 """The labeler `local`: deterministic, without key and download. It is for ranking, trend and triage, not for verdicts.
 
-It compares words (`words.py`, `overlap.py`, `pairs.py`), describes every sentence by a few numbers (`features.py`) and
+It compares words (`words.py`, `overlap.py`), describes every sentence by a few numbers (`features.py`) and
 turns these into probabilities by a fitted model (`model.py`). `benchmarks/fit_local_labeler.py` fits the model and
 prints its accuracy.
 Relevance uses the response as a hint, although its definition does not. `retrieval.match` compares question and
@@ -18,9 +18,8 @@ from typing import Final, Protocol
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 from ragtide_schemas.metric_definitions import MATCH
 
-from ...metrics.outcomes import nothing_to_label
-from ...metrics.scores import AbsentReason
-from ...metrics.trace import TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
+from ...metrics.scores import AbsentReason, nothing_to_label
+from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
 from ...text.languages import evident_by_words, language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling
@@ -29,7 +28,6 @@ from .correction_file import LoadedCorrection
 from .features import InteractionFeatures, extract
 from .model import shipped
 from .overlap import TooManyMatchesError
-from .togetherness import TOGETHERNESS
 
 SHIPPED_VERSION: Final = f"6-{SPLITTER_ID}"
 """Version of the labeler with the shipped model alone."""

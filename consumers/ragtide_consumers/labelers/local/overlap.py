@@ -5,16 +5,18 @@ sentence counts little. Weights are whole numbers, and their sums stay far below
 input gives equal bits on every machine, whatever the order of the additions.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import chain
 from math import fsum, log1p
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rarity import rarity_of
 from .words import LONGEST_WORD, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
 
 Floats = NDArray[np.float64]
@@ -339,3 +341,24 @@ def _different(numbers: Indices) -> Indices:
 def _split(cells: Indices, width: int) -> tuple[Indices, Indices]:
     rows = cells // (width or 1)
     return rows, cells - rows * width
+
+
+RARITY_FILE: Final = "rarity.json"
+"""Name of the file beside this module: the rarity of each frequent stem."""
+
+
+@cache
+def _rarities() -> tuple[Mapping[str, float], float]:
+    stored = json.loads(files(__package__).joinpath(RARITY_FILE).read_text(encoding="utf-8"))
+    return stored["rarity"], max(stored["rarity"].values())
+
+
+def rarity_of(stem: str, language: str = "en") -> float:
+    """Return the rarity of a stem, above 0: the logarithm of BM25's inverse document frequency.
+
+    Args:
+        stem: as `stem_of` returns it.
+        language: ISO 639-1 code of its language, as the vocabulary has it.
+    """
+    known, rarest = _rarities()
+    return known.get(stem, rarest) if language == "en" else rarest

@@ -11,8 +11,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction, SentenceLabels, UnsupportedSpan
 from ragtide_schemas.metric_definitions import SIMILARITY, SIMILARITY_MATCH, SIMILARITY_SUPPORT
 
-from ...metrics.outcomes import nothing_to_label
-from ...metrics.scores import AbsentReason, MetricScores
+from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import TRACE, all_absent, of_refusal, trace_metrics
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
 from ..protocol import Labeling

@@ -18,8 +18,7 @@ from .cache import Cache, MemoryCache, NoCache, RedisCache
 from .endpoint import Call, Endpoint, EndpointInfo, Reply
 from .errors import EndpointUnavailable, OverBudget
 from .file_cache import FileCache
-from .spend import LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
-from .spend_file import FileSpend
+from .spend import FileSpend, LimitReached, NoSpendLimit, RedisSpend, Reservation, Spend
 from .state import StateReporter
 from .telemetry import EndpointTelemetry
 from .usage import Usage

@@ -1,15 +1,14 @@
 """Caches answers by their question, so that the same question is paid for once."""
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pydantic_core import from_json, to_json
 from redis import RedisError
 from redis.asyncio import Redis
-
-from .coalescing import Coalesced
 
 MEMORY_ANSWERS: Final = 10_000
 """Most answers in a cache without Redis."""
@@ -115,3 +114,43 @@ class RedisCache:
         except RedisError:
             pass
         return [None] * len(answers)
+
+
+Asked = TypeVar("Asked")
+Given = TypeVar("Given")
+
+
+class Coalesced(Generic[Asked, Given]):
+    """Collects the items that tasks ask for in one round of the event loop, and requests all of them in one call.
+
+    Args:
+        ask: returns one result for each item, in order; its exception is raised for every task that asked.
+    """
+
+    def __init__(self, ask: Callable[[Sequence[Asked]], Awaitable[Sequence[Given]]]) -> None:
+        self._ask = ask
+        self._waiting: list[tuple[Asked, asyncio.Future[Given]]] = []
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, asked: Asked) -> Given:
+        """Return the result for one item."""
+        future: asyncio.Future[Given] = asyncio.get_running_loop().create_future()
+        self._waiting.append((asked, future))
+        if len(self._waiting) == 1:
+            task = asyncio.create_task(self._ask_for_all())
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return await future
+
+    async def _ask_for_all(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            given = await self._ask([asked for asked, _ in waiting])
+        except Exception as error:  # noqa: BLE001 - every task that asked gets the error
+            for _, future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), one in zip(waiting, given, strict=True):
+            if not future.done():
+                future.set_result(one)

@@ -11,7 +11,7 @@ NoLabels                       the endpoint answered without labels: the metrics
 from ragtide_runtime.errors import RagtideError
 
 from ...metrics.scores import AbsentReason
-from ..unavailable import USUAL_WAIT_S, LabelerUnavailable
+from ..protocol import USUAL_WAIT_S, LabelerUnavailable
 
 
 class EndpointUnavailable(LabelerUnavailable):

@@ -8,8 +8,7 @@ from typing import Final
 
 from ragtide_schemas import RagInteraction
 
-from ..protocol import Labeling
-from ..unavailable import LabelerUnavailable
+from ..protocol import LabelerUnavailable, Labeling
 
 SETTINGS_SOURCE: Final = "settings"
 """Source of a cost that the prices in the settings give."""

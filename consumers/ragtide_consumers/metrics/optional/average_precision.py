@@ -11,8 +11,7 @@ from ragtide_schemas import Direction, Kind, Labels, MetricDefinition, RagIntera
 
 from ...text.keys import normalize_keys
 from ..custom import CustomMetric
-from ..outcomes import nothing_to_label
-from ..scores import AbsentReason
+from ..scores import AbsentReason, nothing_to_label
 
 _DOCUMENT = re.compile(r"(\d{1,9})[a-z]+")
 

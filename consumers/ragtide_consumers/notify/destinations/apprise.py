@@ -20,8 +20,7 @@ from ..messages import AlertText, text_of
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import MASK
-from .protocol import Preview, Refused, TryLater
-from .threads import DeliveryThreads
+from .protocol import DeliveryThreads, Preview, Refused, TryLater
 
 WORD_JOINER: Final = "\u2060"
 """An invisible character that is part of no mention."""

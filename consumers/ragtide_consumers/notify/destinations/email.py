@@ -28,8 +28,7 @@ from ..messages import AlertText, text_of
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import SHOWN_CHARS, masked, secrets_of
-from .protocol import Preview, Refused, TryLater
-from .threads import DeliveryThreads
+from .protocol import DeliveryThreads, Preview, Refused, TryLater
 
 PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
 """Usual port of each form of encryption."""

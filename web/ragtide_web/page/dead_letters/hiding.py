@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic_core import from_json, to_json
 
-from ragtide_consumers.redaction.errors import NotRedactedError, RedactionAbortedError, RedactionError
+from ragtide_consumers.redaction.process import NotRedactedError, RedactionAbortedError, RedactionError
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings

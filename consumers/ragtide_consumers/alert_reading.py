@@ -1,14 +1,17 @@
-"""Alerts of a consumer group: its subscribers share them, and each alert is acknowledged after the user's body."""
+"""Reads alerts for subscribers: all of them in a live tail, or those of a consumer group, each finished once.
+
+The position of a live tail lives in its process; Redis keeps the position of a group.
+"""
 
 import asyncio
 import logging
 import os
 import socket
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 from uuid import uuid4
 
 from redis import RedisError
@@ -24,11 +27,128 @@ from ragtide_runtime.redis.consumer_groups import (
     release,
     renew_claims,
 )
-from ragtide_runtime.redis.entries import START, Entry
+from ragtide_runtime.redis.entries import START, Entry, order
+from ragtide_runtime.redis.log import last_id, read_after, read_last, read_range
 from ragtide_runtime.redis.scripts import run_script
 
-from .alert_tail import POLL_MS
-from .stream_positions import StreamPositions
+REMEMBERED: Final = 100
+"""Ids of entries that are remembered for each stream, to find where the stream has lost its end."""
+
+
+class StreamPositions:
+    """The id of the last entry that was read in each of several streams."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+        self._seen: dict[str, deque[str]] = {}
+
+    def __getitem__(self, stream: str) -> str:
+        """Return the position in a stream."""
+        return self._last[stream]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the streams."""
+        return iter(self._last)
+
+    def all(self) -> dict[str, str]:
+        """Return the position in each stream."""
+        return dict(self._last)
+
+    def advance(self, stream: str, entry_id: str) -> None:
+        """Set the position in a stream to an entry that was read."""
+        self._last[stream] = entry_id
+        self._seen.setdefault(stream, deque(maxlen=REMEMBERED)).append(entry_id)
+
+    async def go_back(self, redis: Redis) -> None:
+        """Set the position in each stream whose end Redis lost back to the last remembered entry that is still there.
+
+        The entries after it are gone, so no entry is read twice. Entries written after the loss may have smaller ids.
+        """
+        for stream, seen in self._seen.items():
+            for entry_id in reversed(seen):
+                if entry_id == START or await read_range(redis, stream, first=entry_id, last=entry_id, count=1):
+                    self._last[stream] = entry_id
+                    break
+            else:
+                # The stream holds no remembered entry: it was trimmed, or Redis lost all of them.
+                if order(await last_id(redis, stream)) < order(self._last[stream]):
+                    self._last[stream] = START
+
+
+AT_ONCE: Final = 100
+"""Most alerts of a partition read at once."""
+
+POLL_MS: Final = 1000
+"""Milliseconds that one read waits for alerts."""
+
+
+class AlertSource(Protocol):
+    """Reads entries of the alerts streams, one after the other."""
+
+    async def open(self) -> None:
+        """Set the positions at which reading begins."""
+
+    async def read(self) -> tuple[str, Entry] | None:
+        """Return the next entry and its stream; None after a while without an entry, or if more must be read first."""
+
+    def finish(self) -> None:
+        """Count the entry that was read last as finished."""
+
+    def restart(self) -> None:
+        """Begin a new loop of the user: an entry that is not finished comes again."""
+
+    async def recover(self) -> None:
+        """Find the positions again after Redis failed."""
+
+    async def close(self, *, finished: bool) -> None:
+        """End reading; `finished` tells whether the user finished the entry that was read last."""
+
+
+class AlertTail:
+    """Reads every entry after a position.
+
+    Args:
+        redis: client.
+        streams: keys of the alerts streams.
+        from_start: begin with the first entry instead of the next entry.
+    """
+
+    def __init__(self, redis: Redis, streams: Sequence[str], *, from_start: bool) -> None:
+        self._redis = redis
+        self._streams = streams
+        self._from_start = from_start
+        self._positions = StreamPositions()
+        self._waiting: deque[tuple[str, Entry]] = deque()
+
+    async def open(self) -> None:
+        """Set the positions now and not at the first read, so that no entry in between is missed."""
+        for stream in self._streams:
+            last = None if self._from_start else await read_last(self._redis, stream)
+            self._positions.advance(stream, last.entry_id if last else START)
+
+    async def read(self) -> tuple[str, Entry] | None:
+        """Return the next entry; None if there was none, or if more must be read first."""
+        if not self._waiting:
+            found = await read_after(self._redis, self._positions.all(), count=AT_ONCE, block_ms=POLL_MS)
+            self._waiting.extend((stream, entry) for stream, entries in found for entry in entries)
+            return None
+        stream, entry = self._waiting.popleft()
+        self._positions.advance(stream, entry.entry_id)
+        return stream, entry
+
+    def finish(self) -> None:
+        """Do nothing: an entry that was read counts as finished."""
+
+    def restart(self) -> None:
+        """Do nothing: the next entry comes."""
+
+    async def recover(self) -> None:
+        """Go back where Redis lost the end of a stream."""
+        await self._positions.go_back(self._redis)
+
+    async def close(self, *, finished: bool) -> None:
+        """Do nothing."""
+
 
 CHECK_S: Final = 10.0
 """Most seconds between two searches for alerts of dead consumers."""

@@ -1,8 +1,9 @@
-"""The cost of a call of a model."""
+"""The cost of a call of a model, and the calls that labeling would make, to look at the cost first. No I/O."""
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ragtide_runtime.calls.price_table import CallTokens, TablePrice, price_table
 from ragtide_runtime.settings.labelers import JudgeSettings, Price
@@ -55,3 +56,52 @@ def price_of(judge: JudgeSettings) -> CallPrice | None:
     url = judge.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     listed = None if table is None else table.price_at(judge.model, url)
     return None if table is None or listed is None else CallPrice(table.name, listed)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A request for a batch."""
+
+    key: str
+    """Key of the answer in the cache: 40 hexadecimal digits."""
+    body: Mapping[str, Any]
+    """Parameters of a chat completion."""
+    expected_usd: float
+    """Probable dollars at the ordinary price; 0 without a price."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Progress of a batch."""
+
+    id: str
+    status: str
+    done: int
+    total: int
+
+
+ShowBatch = Callable[[BatchProgress], None]
+"""Shows the progress of a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCalls:
+    """Calls that would be made, by estimate, without those that faults of answers add."""
+
+    calls: int = 0
+    cached: int = 0
+    """Answers that are in the cache and cost nothing."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    """Dollars at the known price; 0 without a price."""
+
+    def __add__(self, other: "PlannedCalls") -> "PlannedCalls":
+        """Return the sums."""
+        return PlannedCalls(
+            self.calls + other.calls,
+            self.cached + other.cached,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost_usd + other.cost_usd,
+        )
