@@ -24,7 +24,7 @@ from typing import Any
 from ragtide import RagInteraction
 from ragtide_consumers.worker.results import LabeledEntry, ResultCommitter
 from ragtide_offline.demo import demo_interactions
-from ragtide_producers.publishing.publish_command import Routing
+from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams
@@ -122,7 +122,7 @@ async def commit_results(redis: Any, rows: list[RagInteraction], rates: dict[str
 
 async def publish(redis: Any, settings: Settings, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
     """Measure the two ways of publishing; interactions are encoded before."""
-    routing = Routing.of(settings)
+    routing = InteractionRoute.of(settings)
     calls = [routing.command(row).script for row in rows]
 
     async def ours() -> None:

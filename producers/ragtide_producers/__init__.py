@@ -21,8 +21,8 @@ if TYPE_CHECKING:
         read_rows as read_rows,
     )
     from .files.items import Item as Item, items_of as items_of, read_items as read_items
-    from .publishing.counts import ProducerCounts as ProducerCounts
-    from .publishing.publish_command import Publication as Publication
+    from .publishing.outbox import ProducerCounts as ProducerCounts
+    from .publishing.routes import Publication as Publication
 
 __getattr__ = late(
     __name__,
@@ -32,7 +32,7 @@ __getattr__ = late(
         ".errors": "QueueFullError StreamFullError UnreadableFileError",
         ".files.interactions": "FORMATS FileOptions Row count_rows read_rows",
         ".files.items": "Item items_of read_items",
-        ".publishing.counts": "ProducerCounts",
-        ".publishing.publish_command": "Publication",
+        ".publishing.outbox": "ProducerCounts",
+        ".publishing.routes": "Publication",
     },
 )

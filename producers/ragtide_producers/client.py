@@ -23,11 +23,10 @@ from ragtide_runtime.telemetry.tracing import trace_publishing
 from ragtide_schemas import Feedback, RagInteraction
 
 from .publishing.background import Background
-from .publishing.batch_publisher import BatchPublisher
-from .publishing.counts import ProducerCounts
-from .publishing.publish_command import Publication, PublishCommand, Routing
-from .publishing.routes import FeedbackRoute, InteractionRoute, batches
-from .publishing.sampling import Sample, Sampling
+from .publishing.batch_publisher import BatchPublisher, feedback_batches
+from .publishing.outbox import ProducerCounts
+from .publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand
+from .publishing.sampling import Sampling
 
 
 class InteractionProducer:
@@ -83,14 +82,12 @@ class InteractionProducer:
             self._settings = settings or settings_of_application(
                 **{name: value for name, value in given.items() if value is not None}
             )
-            self._routing = Routing.of(self._settings)
         self._strict = strict
         self._sampling = Sampling.of(self._settings.producer, sample, sample_by)
-        self._background = Background(
-            self._settings, InteractionRoute(self._routing, self._sampling), strict=strict, at_exit=self._finish
-        )
+        self._route = InteractionRoute.of(self._settings, self._sampling)
+        self._background = Background(self._settings, self._route, strict=strict, at_exit=self._finish)
         self._feedback = Background(
-            self._settings, FeedbackRoute(self._routing.layout), strict=strict, at_exit=self._finish
+            self._settings, FeedbackRoute(self._settings.layout), strict=strict, at_exit=self._finish
         )
         self._reset()
         begin_anew_in_children(self)
@@ -177,10 +174,10 @@ class InteractionProducer:
             timeout_s: seconds to wait; by default `producer.flush_s`.
         """
         deadline = time.monotonic() + (self._settings.producer.flush_s if timeout_s is None else timeout_s)
-        both = (self._background, self._feedback)
-        for one in both:
-            one.nudge()
-        flushed = [one.flush(max(deadline - time.monotonic(), 0.0)) for one in both]
+        queues = (self._background, self._feedback)
+        for queue in queues:
+            queue.nudge()
+        flushed = [queue.flush(max(deadline - time.monotonic(), 0.0)) for queue in queues]
         return all(flushed)
 
     async def aflush(self, timeout_s: float | None = None) -> bool:
@@ -207,8 +204,7 @@ class InteractionProducer:
                 stay published; it is safe to publish all again.
             RedisUnavailable: Redis could not be reached or refused; publish all again later.
         """
-        sample = Sample(interactions, self._sampling)
-        publisher = self._batch_publisher(sample.kept)
+        publisher = self._batch_publisher(interactions)
         try:
             client = self._blocking_client()
             while batch := publisher.batch():
@@ -217,7 +213,7 @@ class InteractionProducer:
                     time.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return sample.publications(publisher.publications())
+        return publisher.publications()
 
     async def apublish(self, interaction: RagInteraction) -> Publication:
         """Do as `publish`, without blocking the event loop."""
@@ -225,8 +221,7 @@ class InteractionProducer:
 
     async def apublish_many(self, interactions: Iterable[RagInteraction]) -> list[Publication]:
         """Do as `publish_many`, without blocking the event loop."""
-        sample = Sample(interactions, self._sampling)
-        publisher = self._batch_publisher(sample.kept)
+        publisher = self._batch_publisher(interactions)
         try:
             client = await self._connected()
             while batch := publisher.batch():
@@ -235,7 +230,7 @@ class InteractionProducer:
                     await asyncio.sleep(pause_s)
         except RedisError as error:
             raise self._unavailable(error) from error
-        return sample.publications(publisher.publications())
+        return publisher.publications()
 
     def publish_feedback(self, feedback: Iterable[Feedback]) -> int:
         """Publish gold scores of interactions and return the number of feedback items.
@@ -248,7 +243,7 @@ class InteractionProducer:
         sent = 0
         try:
             client = self._blocking_client()
-            for stream, entries in batches(self._routing.layout, feedback):
+            for stream, entries in feedback_batches(self._settings.layout, feedback):
                 with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
                         pipe.xadd(stream, entry)
@@ -262,7 +257,7 @@ class InteractionProducer:
         sent = 0
         try:
             client = await self._connected()
-            for stream, entries in batches(self._routing.layout, feedback):
+            for stream, entries in feedback_batches(self._settings.layout, feedback):
                 async with client.pipeline(transaction=False) as pipe:
                     for entry in entries:
                         pipe.xadd(stream, entry)
@@ -272,11 +267,14 @@ class InteractionProducer:
         return sent
 
     def _batch_publisher(self, interactions: Iterable[RagInteraction]) -> BatchPublisher:
-        return BatchPublisher((self._command(one) for one in interactions), self._settings.producer.block_s)
+        return BatchPublisher(map(self._command, interactions), self._settings.producer.block_s)
 
-    def _command(self, interaction: RagInteraction) -> PublishCommand:
+    def _command(self, interaction: RagInteraction) -> PublishCommand | Publication:
+        sampled = self._sampling.sampled(interaction)
+        if sampled is None:
+            return Publication(interaction.interaction_id, None, added=False, sampled_out=True)
         with NOT_FORKING:
-            return self._routing.command(interaction, trace_publishing(interaction))
+            return self._route.command(sampled, trace_publishing(sampled))
 
     def _blocking_client(self) -> Redis:
         if self._client is None:
@@ -329,8 +327,8 @@ class InteractionProducer:
         """Send submitted items for at most `producer.flush_s`, and end the threads."""
         deadline = time.monotonic() + self._settings.producer.flush_s
         self._feedback.nudge()
-        for one in (self._background, self._feedback):
-            one.close(max(deadline - time.monotonic(), 0.0))
+        for queue in (self._background, self._feedback):
+            queue.close(max(deadline - time.monotonic(), 0.0))
         atexit.unregister(self._finish)
 
     async def aclose(self) -> None:

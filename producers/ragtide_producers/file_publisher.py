@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .client import InteractionProducer
 from .files.interactions import FileOptions, Row, read_rows
-from .publishing.publish_command import Publication
+from .publishing.routes import Publication
 
 AT_ONCE = 200
 """Interactions sent in one round trip without a rate."""
@@ -28,8 +28,8 @@ class PublishedBatch:
     def counts(self) -> Counter[str]:
         """Return the numbers of rows that were `published`, `duplicates`, `dropped` and `bad`."""
         counts = Counter(bad=len(self.rows) - len(self.publications))
-        for one in self.publications:
-            counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
+        for publication in self.publications:
+            counts["dropped" if publication.dropped else "published" if publication.added else "duplicates"] += 1
         return counts
 
 

@@ -577,3 +577,21 @@ def test_a_long_history_is_cut_to_its_last_turns(redis: Any, redis_url: str) -> 
     [(_, fields)] = redis.xrange(STREAMS.interactions)
     found = RagInteraction.decode(fields[b"data"])
     assert [turn.question for turn in found.history or ()] == [f"q-{n}" for n in range(5, 25)]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_submitted_interaction_is_encoded_once(
+    redis: Any, redis_url: str, strict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[str] = []
+    encode = RagInteraction.encode
+
+    def counted(item: RagInteraction) -> bytes:
+        encoded.append(item.interaction_id)
+        return encode(item)
+
+    monkeypatch.setattr(RagInteraction, "encode", counted)
+    with InteractionProducer(redis_url, strict=strict) as producer:
+        assert producer.submit(interaction(1))
+        assert producer.flush(20)
+    assert ids(redis) == encoded == ["i-1"]

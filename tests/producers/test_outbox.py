@@ -7,7 +7,8 @@ from tests.producers.test_background import adds_up
 
 from ragtide import Dropped
 from ragtide.testing import interaction
-from ragtide_producers.publishing.outbox import Outbox, QueuedItem, Sent
+from ragtide_producers.publishing.outbox import Outbox, Sent
+from ragtide_producers.publishing.routes import QueuedItem
 
 OUTCOMES: list[Any] = [*Sent, Dropped.DROP_NEW, Dropped.SAMPLE, Dropped.INVALID]
 ONE = interaction(1)

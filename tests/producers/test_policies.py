@@ -10,7 +10,7 @@ from tests.support.conditions import wait_until
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
 from ragtide.testing import interaction, interactions
 from ragtide_producers.publishing.batch_publisher import BATCH, BatchPublisher
-from ragtide_producers.publishing.publish_command import Publication, Routing, draw
+from ragtide_producers.publishing.routes import InteractionRoute, Publication, draw
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings, load_settings
@@ -158,7 +158,7 @@ def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
 
 
 def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> None:
-    routing = Routing.of(load_settings(partitions=4))
+    routing = InteractionRoute.of(load_settings(partitions=4))
     commands = [routing.command(interaction(n, pipeline=f"p-{n}")) for n in range(500)]
     publisher = BatchPublisher(commands, block_s=1.0)
     full: list[Publication | None] = [None]
@@ -178,7 +178,7 @@ def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> No
 
 
 def test_a_full_stream_ends_publishing_after_the_stated_seconds_and_any_room_counts_anew() -> None:
-    routing = Routing.of(load_settings())
+    routing = InteractionRoute.of(load_settings())
     publisher = BatchPublisher([routing.command(one) for one in interactions(2)], block_s=1.0)
     assert publisher.batch()
     waited = publisher.complete([None, None])

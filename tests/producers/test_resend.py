@@ -12,9 +12,9 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import Dropped, InteractionProducer
 from ragtide.testing import interaction
 from ragtide_producers.publishing import sending
-from ragtide_producers.publishing.outbox import QueuedItem, Sent
+from ragtide_producers.publishing.outbox import Sent
 from ragtide_producers.publishing.partition_buffer import PartitionBuffer, RoundTrip
-from ragtide_producers.publishing.publish_command import Routing, publication
+from ragtide_producers.publishing.routes import InteractionRoute, QueuedItem, publication
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
@@ -120,7 +120,7 @@ def send(
     there: bool = True,
     replies: list[tuple[bytes, int]] | None = None,
 ) -> Any:
-    routing = Routing.of(load_settings())
+    routing = InteractionRoute.of(load_settings())
     sender.add((QueuedItem(interaction(n), 0, 1), routing.command(interaction(n))) for n in numbers)
     count = len(sender.batch())
     given = [(f"{int(now * 1000)}-{at}".encode(), 1) for at in range(count)]
@@ -174,7 +174,7 @@ def test_an_id_that_was_there_long_ago_is_no_probe() -> None:
 
 
 def test_what_is_kept_is_bounded_by_number_and_by_bytes() -> None:
-    size = Routing.of(load_settings()).command(interaction(1)).size_bytes
+    size = len(InteractionRoute.of(load_settings()).command(interaction(1)).payload)
     for bounds in ({"most": 3}, {"most_bytes": 3 * size + 1}):
         sender = buffer(**bounds)
         send(sender, 1.0, 1, 2, 3, 4, 5)
@@ -184,7 +184,7 @@ def test_what_is_kept_is_bounded_by_number_and_by_bytes() -> None:
 
 def test_after_a_lost_reply_there_already_means_published() -> None:
     sender = buffer()
-    routing = Routing.of(load_settings())
+    routing = InteractionRoute.of(load_settings())
     held = [QueuedItem(interaction(n), 0, 1) for n in range(2)]
     sender.add([(held[0], routing.command(interaction(0)))])
     sender.failed(len(sender.batch()))

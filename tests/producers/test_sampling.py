@@ -13,8 +13,9 @@ from tests.support.names import NAME_CHARACTERS
 from ragtide import InteractionProducer, InvalidEntryError, RagInteraction
 from ragtide.testing import interaction
 from ragtide_consumers.labelers.cascade import position
-from ragtide_producers.publishing.publish_command import Publication, draw
-from ragtide_producers.publishing.sampling import Sample, Sampling, drawn_for
+from ragtide_producers.publishing.batch_publisher import BatchPublisher
+from ragtide_producers.publishing.routes import InteractionRoute, Publication, draw
+from ragtide_producers.publishing.sampling import Sampling, drawn_for
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
@@ -102,12 +103,24 @@ def test_a_probability_that_cannot_be_recorded_is_refused() -> None:
 
 @pytest.mark.pure
 def test_the_outcomes_of_a_call_keep_their_order() -> None:
-    sample = Sample([interaction(number) for number in range(100)], Sampling(0.3))
-    assert 0 < len(sample.kept) < 100
-    sent = [Publication(one.interaction_id, "1-0", added=True) for one in sample.kept]
-    found = sample.publications(sent)
-    assert [one.interaction_id for one in found] == [f"i-{number}" for number in range(100)]
-    assert [one for one in found if not one.sampled_out] == sent
+    route, left_out = InteractionRoute.of(load_settings()), range(0, 100, 3)
+    publisher = BatchPublisher(
+        [
+            Publication(f"i-{number}", None, added=False, sampled_out=True)
+            if number in left_out
+            else route.command(interaction(number))
+            for number in range(100)
+        ],
+        block_s=1.0,
+    )
+    sent: list[str] = []
+    while batch := publisher.batch():
+        sent += [command.interaction_id for command in batch]
+        publisher.complete([Publication(command.interaction_id, "1-0", added=True) for command in batch])
+    found = publisher.publications()
+    assert [publication.interaction_id for publication in found] == [f"i-{number}" for number in range(100)]
+    assert [publication.interaction_id for publication in found if not publication.sampled_out] == sent
+    assert len(sent) == 66
 
 
 @pytest.mark.redis

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.agreement.kept import LabelerKappa
 from ragtide_producers.ingest.receiver import TraceReceiver
-from ragtide_producers.publishing.publish_command import Routing
+from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.serve import Access
@@ -42,7 +42,7 @@ class Context:
     """With the alert rules that are in force."""
     redis: Redis
     clients: Clients
-    routing: Routing
+    routing: InteractionRoute
     receiver: TraceReceiver
     deployment: Deployment
     endpoints: RoleEndpoints

@@ -14,11 +14,11 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
-from ragtide_producers.publishing.publish_command import (
+from ragtide_producers.publishing.routes import (
+    FeedbackRoute,
+    InteractionRoute,
     Publication,
     PublishCommand,
-    Routing,
-    feedback_command,
 )
 from ragtide_producers.shapes.json_values import has_more_values
 from ragtide_runtime.redis.scripts import run_scripts
@@ -130,7 +130,7 @@ class ItemKind:
     command: Callable[[Any], PublishCommand]
 
 
-def interactions(routing: Routing, idempotency_key: str | None) -> ItemKind:
+def interactions(routing: InteractionRoute, idempotency_key: str | None) -> ItemKind:
     """Return the kind of interactions.
 
     Args:
@@ -148,11 +148,9 @@ def interactions(routing: Routing, idempotency_key: str | None) -> ItemKind:
     return ItemKind("interaction", read, routing.command)
 
 
-def feedback(routing: Routing) -> ItemKind:
+def feedback(routing: InteractionRoute) -> ItemKind:
     """Return the kind of feedback."""
-    return ItemKind(
-        "feedback", lambda fields, _: Feedback.from_fields(fields), lambda item: feedback_command(routing.layout, item)
-    )
+    return ItemKind("feedback", lambda fields, _: Feedback.from_fields(fields), FeedbackRoute(routing.layout).command)
 
 
 async def publish(  # noqa: PLR0917 - the parts of one request

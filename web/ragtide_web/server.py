@@ -17,7 +17,7 @@ from ragtide_producers.ingest.receiver import TraceReceiver
 from ragtide_producers.ingest.service import run_ingest
 from ragtide_producers.ingest.span_store import SpanStore
 from ragtide_producers.ingest.telemetry import IngestTelemetry
-from ragtide_producers.publishing.publish_command import Routing
+from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import LEVELS, Finding
 from ragtide_runtime.errors import ConfigurationError
@@ -133,7 +133,7 @@ async def serve_http(
             settings=settings,
             redis=redis,
             clients=Clients(settings.serve),
-            routing=Routing.of(settings),
+            routing=InteractionRoute.of(settings),
             receiver=TraceReceiver(store, ingest),
             deployment=deployment,
             endpoints=endpoints,

@@ -51,6 +51,8 @@ class Assembly:
     """Time of the next step."""
     interactions: list[RagInteraction] = field(default_factory=list)
     """Complete interactions, to be published."""
+    payloads: list[bytes] = field(default_factory=list)
+    """The same interactions as JSON."""
     refused: list[Mapped] = field(default_factory=list)
     """Complete interactions that cannot be used."""
     used: list[str] = field(default_factory=list)
@@ -171,6 +173,7 @@ def _take(found: Assembly, span_ids: Sequence[str], mapped: Mapped) -> None:
         found.refused.append(Mapped(mapped.interaction_id, None, Refusal.INVALID, detail))
     else:
         found.interactions.append(interaction)
+        found.payloads.append(mapped.payload)
         found.contents.append(_digest(interaction))
 
 
@@ -189,5 +192,5 @@ def _count_change(found: Assembly, group: SpanGroup, options: MappingOptions) ->
 
 
 def _digest(interaction: RagInteraction) -> bytes:
-    content = (interaction.question, interaction.response, [one.text for one in interaction.documents])
+    content = (interaction.question, interaction.response, [document.text for document in interaction.documents])
     return blake2b(json.dumps(content).encode(), digest_size=DIGEST_BYTES).digest()

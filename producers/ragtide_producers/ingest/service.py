@@ -3,7 +3,7 @@
 The steps of one trace, of which each may be the last if the process dies:
 
 1. Claim the trace, so that other processes leave it alone for `CLAIM_S`.
-2. Read it, and find the interactions that are complete.
+2. Read it, find the interactions that are complete, and encode each.
 3. Write the decision down: the interactions, the spans that they use, the dead letters. If spans have come since, the
    decision is refused, and the trace is read again.
 4. Publish the interactions. The ids are known to Redis, so a second time adds nothing.
@@ -28,9 +28,10 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.outages import redis_outage
-from ragtide_schemas import DeadLetter, InvalidEntryError, RagInteraction, Reason
+from ragtide_runtime.user_ids import UserIds
+from ragtide_schemas import DeadLetter, RagInteraction, Reason
 
-from ..publishing.publish_command import Publication, PublishCommand, Routing
+from ..publishing.routes import InteractionRoute, Publication, PublishCommand
 from ..traces.fields import Refusal
 from ..traces.interactions import Mapped
 from ..traces.options import MappingOptions
@@ -72,8 +73,8 @@ class TraceReader:
         self._redis = redis
         self._telemetry = telemetry
         self._store = SpanStore(redis, settings.layout, settings.ingest)
-        self._routing = Routing.of(settings)
-        self.options = MappingOptions.of(settings.ingest)
+        self._route = InteractionRoute.of(settings)
+        self.options = MappingOptions.of(settings.ingest, UserIds.of(settings))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read traces until told to stop; an outage of Redis is waited for."""
@@ -111,22 +112,20 @@ class TraceReader:
         return bool(claims)
 
     async def _handle(self, claimed: Claimed, traces: Sequence[StoredTrace]) -> None:
-        found = await asyncio.to_thread(self._assembled, [one for one in traces if not one.outbox], claimed.now_ms)
+        new = [trace for trace in traces if not trace.outbox]
+        found = await asyncio.to_thread(lambda: [self._assembled(trace, claimed.now_ms) for trace in new])
         decided = await self._decide(claimed.streams, found)
-        decided += [_decided_before(one, claimed.now_ms) for one in traces if one.outbox]
+        decided += [self._decided_before(trace, claimed.now_ms) for trace in traces if trace.outbox]
         await self._publish(decided)
         await run_scripts(
             self._redis,
             [
-                self._store.finish_call(claimed.streams, one.found, version=one.version, decision=one.number)
-                for one in decided
+                self._store.finish_call(claimed.streams, trace.found, version=trace.version, decision=trace.number)
+                for trace in decided
             ],
         )
 
-    def _assembled(self, traces: Sequence[StoredTrace], now_ms: int) -> list[Assembly]:
-        return [self._one_assembled(trace, now_ms) for trace in traces]
-
-    def _one_assembled(self, trace: StoredTrace, now_ms: int) -> Assembly:
+    def _assembled(self, trace: StoredTrace, now_ms: int) -> Assembly:
         """Return the result of reading a trace; a trace that cannot be read is given up."""
         if trace.reads > READS_MAX:
             return _given_up(trace, now_ms, f"no process finished reading the trace in {READS_MAX} tries")
@@ -138,41 +137,40 @@ class TraceReader:
 
     async def _decide(self, streams: Streams, found: Sequence[Assembly]) -> list["Decided"]:
         """Write decisions down, and return those that stand; a trace to which spans have come is read again."""
-        deciding = [one for one in found if one.decides]
+        deciding = [assembly for assembly in found if assembly.decides]
         calls = [
-            self._store.decide_call(streams, one, [_letter(one, mapped) for mapped in _letters(one)])
-            for one in deciding
+            self._store.decide_call(streams, assembly, [_letter(assembly, mapped) for mapped in _letters(assembly)])
+            for assembly in deciding
         ]
         numbers = await run_scripts(self._redis, calls) if calls else []
-        decided = [Decided(one, one.trace.version) for one in found if not one.decides]
-        for one, number in zip(deciding, numbers, strict=True):
+        decided = [Decided(assembly, assembly.trace.version) for assembly in found if not assembly.decides]
+        for assembly, number in zip(deciding, numbers, strict=True):
             if number is None:
                 continue
-            decided.append(Decided(one, one.trace.version + 1, number, one.interactions))
-            self._telemetry.changed(one.changed)
-            self._telemetry.costs(one.interactions)
-            for mapped in one.refused:
-                self._telemetry.refused(mapped, one.service)
+            commands = [
+                self._route.command(interaction, payload=payload)
+                for interaction, payload in zip(assembly.interactions, assembly.payloads, strict=True)
+            ]
+            decided.append(Decided(assembly, assembly.trace.version + 1, number, commands))
+            self._telemetry.changed(assembly.changed)
+            self._telemetry.costs(assembly.interactions)
+            for mapped in assembly.refused:
+                self._telemetry.refused(mapped, assembly.service)
         return decided
+
+    def _decided_before(self, trace: StoredTrace, now_ms: int) -> "Decided":
+        interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
+        commands = [self._route.command(interaction) for interaction in interactions]
+        return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, commands)
 
     async def _publish(self, decided: Sequence["Decided"]) -> None:
         """Publish the interactions of decisions; a decision for which there is no room is published again later."""
-        owners: list[Decided] = []
-        commands: list[PublishCommand] = []
-        for one in decided:
-            for interaction in one.interactions:
-                try:
-                    commands.append(self._routing.command(interaction))
-                except InvalidEntryError as error:  # the hash of a user's id can make the largest entry too large
-                    self._telemetry.refused(
-                        Mapped(interaction.interaction_id, None, Refusal.INVALID, error.detail), one.found.service
-                    )
-                else:
-                    owners.append(one)
-        outcomes = await run_scripts(self._redis, [command.script for command in commands]) if commands else []
-        for one, outcome in zip(owners, outcomes, strict=True):
+        owners = [trace for trace in decided for _ in trace.commands]
+        scripts = [command.script for trace in decided for command in trace.commands]
+        outcomes = await run_scripts(self._redis, scripts) if scripts else []
+        for trace, outcome in zip(owners, outcomes, strict=True):
             if outcome is None:
-                one.wait_for_room()
+                trace.wait_for_room()
                 self._telemetry.warn_once("a stream of interactions is full: the interactions of traces wait for room")
             else:
                 self._telemetry.published(_outcome(outcome))
@@ -187,17 +185,12 @@ class Decided:
     """Version of the trace after the decision."""
     number: int = 0
     """Number of the decision; 0 without one."""
-    interactions: Sequence[RagInteraction] = ()
+    commands: Sequence[PublishCommand] = ()
 
     def wait_for_room(self) -> None:
         """Keep the written interactions, and read the trace again soon."""
         self.number = 0
         self.found = replace(self.found, next_step="again", at_ms=self.found.now_ms + FULL_MS, expired=[])
-
-
-def _decided_before(trace: StoredTrace, now_ms: int) -> Decided:
-    interactions = [RagInteraction.from_entry("", payload) for payload in trace.outbox]
-    return Decided(Assembly(trace, now_ms, "again", now_ms), trace.version, trace.decision, interactions)
 
 
 def _given_up(trace: StoredTrace, now_ms: int, detail: str) -> Assembly:

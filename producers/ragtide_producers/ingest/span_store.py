@@ -144,7 +144,7 @@ class SpanStore:
             found.trace.version,
             joined_ids(found.used),
             b"".join(found.contents),
-            SEPARATOR.join(interaction.encode() for interaction in found.interactions),
+            SEPARATOR.join(found.payloads),
             *(letter.encode() for letter in letters),
         )
         return ScriptCall(DECIDE, (streams.trace(found.trace.name), streams.dead_letters), arguments, _number)
@@ -183,7 +183,8 @@ class SpanStore:
                 found = [[name.decode() for name in names] for names in await pipe.execute()]
         else:
             found = [
-                names for _, names in await run_scripts(self.redis, [_claim(one.read_traces) for one in partitions])
+                names
+                for _, names in await run_scripts(self.redis, [_claim(streams.read_traces) for streams in partitions])
             ]
         calls = [
             ScriptCall(CLOSE, _keys(streams, name), (name, self.timing.hold_ms), int)

@@ -12,11 +12,9 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, Reason
 
 from ..errors import QueueFullError
-from .counts import ProducerCounts
-from .invalid import Mistakes, refused
-from .outbox import Item, Outbox
-from .routes import Route
-from .sending import BackgroundSender
+from .outbox import Outbox, ProducerCounts
+from .routes import Item, Route
+from .sending import BackgroundSender, Mistakes, refused
 
 log: Final = logging.getLogger("ragtide.producer")
 
@@ -70,10 +68,9 @@ class Background:
         """
         try:
             with NOT_FORKING:
-                sampled = self._route.sampled(self._item(given, fields))
-                queued = None if sampled is None else self._route.queued(sampled)
+                queued = self._route.queued(self._item(given, fields))
                 if self._strict and queued is not None:
-                    self._route.command(queued)
+                    queued.command = self._route.command(queued.item, queued.traceparent)
         except Exception as error:  # noqa: BLE001  # the application may submit anything
             if self._strict:
                 raise refused(error) from None

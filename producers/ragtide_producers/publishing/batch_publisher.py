@@ -4,12 +4,17 @@ It has no I/O and no clock, so that synchronous and asynchronous code share it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any
 
 from ragtide_runtime.processes.waiting import Backoff
+from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.layout import Layout
+from ragtide_schemas import Feedback
 
 from ..errors import StreamFullError
-from .publish_command import Publication, PublishCommand
+from .routes import Publication, PublishCommand
 
 BATCH = 200
 """Most interactions in one round trip."""
@@ -27,15 +32,21 @@ class BatchPublisher:
     While `batch()` is not empty, send it, pass the outcomes to `complete`, and wait for the seconds that it returns.
 
     Args:
-        commands: commands to send; commands of one pipeline keep their order.
+        commands: commands to send; commands of one pipeline keep their order. A publication stands for an interaction
+            that is not sent.
         block_s: seconds to wait for room, counted from the last interaction that found room.
     """
 
-    def __init__(self, commands: Iterable[PublishCommand], block_s: float) -> None:
-        numbered = enumerate(commands)
+    def __init__(self, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
+        numbered = list(enumerate(commands))
         # A stable sort: commands of one partition come together and keep their order.
-        self._waiting = deque(sorted(numbered, key=lambda item: item[1].partition))
-        self._found: list[Publication | None] = [None] * len(self._waiting)
+        self._waiting = deque(
+            sorted(
+                ((number, command) for number, command in numbered if isinstance(command, PublishCommand)),
+                key=lambda item: item[1].partition,
+            )
+        )
+        self._found = [None if isinstance(command, PublishCommand) else command for _, command in numbered]
         self._block_s = block_s
         self._waited_s = 0.0
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
@@ -83,5 +94,17 @@ class BatchPublisher:
         return pause_s
 
     def publications(self) -> list[Publication]:
-        """Return the outcome of each call, in the order of the commands."""
-        return [one for one in self._found if one is not None]
+        """Return the outcome of each interaction, in the order of the commands."""
+        return [publication for publication in self._found if publication is not None]
+
+
+def feedback_batches(layout: Layout, feedback: Iterable[Feedback]) -> Iterator[tuple[str, list[dict[Any, Any]]]]:
+    """Yield batches of feedback entries, each for one partition and so for one hash slot."""
+    iterator = iter(feedback)
+    while taken := list(islice(iterator, BATCH)):
+        placed = sorted(
+            ((layout.of(item.pipeline, item.interaction_id), item) for item in taken),
+            key=lambda pair: pair[0].partition,
+        )
+        for streams, batch in groupby(placed, key=lambda pair: pair[0]):
+            yield streams.feedback, [{DATA_FIELD: item.encode()} for _, item in batch]

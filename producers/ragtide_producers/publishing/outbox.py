@@ -2,17 +2,14 @@
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 
-from ragtide_schemas import Dropped, Feedback, RagInteraction
+from ragtide_schemas import Dropped
 
-from .counts import ProducerCounts
-
-Item = RagInteraction | Feedback
-"""Type of the items that an application submits."""
+from .routes import QueuedItem
 
 
 class Sent(Enum):
@@ -22,15 +19,27 @@ class Sent(Enum):
     DUPLICATE = "duplicate"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QueuedItem:
-    """A submitted item; two queued items are never equal, even with equal content."""
+@dataclass(frozen=True, slots=True)
+class ProducerCounts:
+    """Counts of the items of `submit`, or of `submit_feedback`, at one moment.
 
-    item: Item
-    partition: int
-    size_bytes: int
-    traceparent: str = ""
-    """Trace context of the submitting code; empty for none."""
+    `submitted` is always the sum of `published`, `duplicates`, the counts in `dropped`, `sampled_out` and `queued`.
+    """
+
+    submitted: int
+    """Calls."""
+    published: int
+    """Items added to their stream."""
+    duplicates: int
+    """Items that were in their stream already."""
+    dropped: Mapping[Dropped, int]
+    """Items that are not evaluated, by reason."""
+    queued: int
+    """Items in the process: waiting, or sent without a reply yet."""
+    resent: int
+    """Published items that Redis lost and that were sent again; they count once in `published`."""
+    sampled_out: int = 0
+    """Interactions that the producer's `sample` leaves out; they are not dropped, because others stand for them."""
 
 
 class Outbox:

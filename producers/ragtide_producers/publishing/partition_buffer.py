@@ -13,8 +13,8 @@ from ragtide_runtime.redis.entries import order
 from ragtide_schemas import Dropped
 
 from .batch_publisher import BATCH
-from .outbox import QueuedItem, Sent
-from .publish_command import Publication, PublishCommand
+from .outbox import Sent
+from .routes import Publication, PublishCommand, QueuedItem
 
 
 @dataclass(slots=True)
@@ -137,13 +137,13 @@ class PartitionBuffer:
         if (at := order(entry_id)) > self._probe_order:
             self._probe, self._probe_order = command, at
         self._confirmed.append((now, command))
-        self._confirmed_bytes += command.size_bytes
+        self._confirmed_bytes += len(command.payload)
         while len(self._confirmed) > self._most or self._confirmed_bytes > self._most_bytes:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         _, command = self._confirmed.popleft()
-        self._confirmed_bytes -= command.size_bytes
+        self._confirmed_bytes -= len(command.payload)
 
 
 def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip) -> None:

@@ -1,6 +1,5 @@
-"""The sample of the traffic that a producer sends: chosen by a hash, with the probability recorded. No I/O."""
+"""The sample of the traffic that a producer sends: a hash decides, and the probability is recorded. No I/O."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -9,8 +8,6 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.producers import ProducerSettings, SampleBy
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
 from ragtide_schemas.limits import PROBABILITY_MIN
-
-from .publish_command import Publication
 
 _PURPOSE: Final = b"ragtide sample"
 """Makes this draw independent of every other draw of ragtide, such as the one that chooses for a judge."""
@@ -86,31 +83,5 @@ class Sampling:
         return interaction.model_copy(update={"sampling_probability": product})
 
 
-class Sample:
-    """The interactions of one call of `publish_many`, and those of them that are in the sample.
-
-    Args:
-        interactions: of the call.
-        sampling: of the producer.
-
-    Attributes:
-        kept: the interactions to send, in their order.
-    """
-
-    def __init__(self, interactions: Iterable[RagInteraction], sampling: Sampling) -> None:
-        self.kept: list[RagInteraction] = []
-        # The ids of the interactions that are left out, None for one that is kept.
-        self._left_out: list[str | None] = []
-        for interaction in interactions:
-            sampled = sampling.sampled(interaction)
-            self._left_out.append(interaction.interaction_id if sampled is None else None)
-            if sampled is not None:
-                self.kept.append(sampled)
-
-    def publications(self, sent: Iterable[Publication]) -> list[Publication]:
-        """Return the outcomes of all interactions of the call in their order, given those of the interactions sent."""
-        outcomes = iter(sent)
-        return [
-            next(outcomes) if left_out is None else Publication(left_out, None, added=False, sampled_out=True)
-            for left_out in self._left_out
-        ]
+EVERYTHING: Final = Sampling()
+"""All interactions are sent."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, cast
 
+from pydantic import ValidationError
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -29,14 +30,13 @@ from ragtide_runtime.redis.layout import check_layout_blocking
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Dropped
+from ragtide_schemas import Dropped, InvalidEntryError, Reason
+from ragtide_schemas.base import describe, reason_of
 
 from .batch_publisher import BATCH
-from .invalid import Mistakes
-from .outbox import Outbox, QueuedItem
+from .outbox import Outbox
 from .partition_buffer import PartitionBuffer
-from .publish_command import Publication, PublishCommand
-from .routes import Route
+from .routes import Publication, PublishCommand, QueuedItem, Route
 
 log: Final = logging.getLogger("ragtide.producer")
 
@@ -48,6 +48,50 @@ LONGEST_WAIT_FOR_ROOM_S = 1.0
 
 SAFE_SHARE = 0.5
 """Share of the dedupe window within which sending again is safe."""
+
+MOST_KINDS: Final = 20
+"""Most kinds of mistakes that are logged; other kinds are only counted."""
+
+
+class Mistakes:
+    """Logs the first mistake of each kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._logged: set[object] = set()
+
+    def log(self, error: Exception) -> None:
+        """Log a mistake with field and remedy, if it is the first of its kind."""
+        kind = _kind_of(error)
+        if kind in self._logged or len(self._logged) >= MOST_KINDS:
+            return
+        self._logged.add(kind)
+        last = " (other kinds of mistakes are counted and not logged)" if len(self._logged) == MOST_KINDS else ""
+        log.warning(
+            "one of the submitted %s is invalid and dropped: %s; further mistakes of this kind are only counted, as "
+            "counts.dropped['invalid']%s",
+            self._kind,
+            refused(error).detail,
+            last,
+        )
+
+
+def refused(error: Exception) -> InvalidEntryError:
+    """Return an error as an InvalidEntryError with field, value and remedy."""
+    if isinstance(error, InvalidEntryError):
+        return error
+    if isinstance(error, ValidationError):
+        return InvalidEntryError(reason_of(error), describe(error))
+    return InvalidEntryError(Reason.INVALID, f"{type(error).__name__}: {error}")
+
+
+def _kind_of(error: Exception) -> object:
+    if isinstance(error, ValidationError):
+        details = error.errors(include_url=False, include_input=False, include_context=False)
+        # Without the index in a list, because ten documents without a text are one kind of mistake.
+        found = {(tuple(part for part in one["loc"] if isinstance(part, str)), one["type"]) for one in details[:10]}
+        return frozenset(found)
+    return error.reason if isinstance(error, InvalidEntryError) else type(error)
 
 
 class BackgroundSender:
@@ -138,7 +182,7 @@ class BackgroundSender:
         for item in taken:
             try:
                 with NOT_FORKING:
-                    command = self._route.command(item)
+                    command = item.command or self._route.command(item.item, item.traceparent)
             except Exception as error:  # noqa: BLE001  # the application may submit anything
                 self._outbox.complete([(item, Dropped.INVALID)])
                 self._mistakes.log(error)

@@ -32,7 +32,9 @@ class Mapped:
     detail: str = ""
     """The reason with its remedy, if the interaction cannot be used."""
     probability: float | None = None
-    """Probability with which the sender kept the trace, if the trace tells it."""
+    """Probability with which the sender kept the trace, if the trace indicates it."""
+    payload: bytes = b""
+    """The interaction as JSON; empty without one. It is encoded here, and not again on the way into the stream."""
 
 
 def interactions_of(spans: Iterable[Span], options: MappingOptions) -> list[Mapped]:
@@ -60,14 +62,15 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         return replace(mapped, refusal=Refusal.TRUNCATED, detail=TRUNCATED_REMEDY.format(error=error))
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
-    size = len(interaction.encode())
-    if size > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
+    interaction = options.user_ids.replaced(interaction)
+    payload = interaction.encode()
+    if len(payload) > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
         interaction = interaction.model_copy(update={"history": None})
-        size = len(interaction.encode())
-    if size > ENTRY_MAX_BYTES:
-        detail = f"the interaction has {size:,} bytes: at most {ENTRY_MAX_BYTES:,} are allowed, so retrieve less"
+        payload = interaction.encode()
+    if len(payload) > ENTRY_MAX_BYTES:
+        detail = f"the interaction has {len(payload):,} bytes: retrieve less, at most {ENTRY_MAX_BYTES:,} are allowed"
         return replace(mapped, refusal=Refusal.INVALID, detail=detail)
-    return replace(mapped, interaction=interaction)
+    return replace(mapped, interaction=interaction, payload=payload)
 
 
 def _spans_in(group: SpanGroup) -> list[SpanReading]:
@@ -81,8 +84,8 @@ def _spans_in(group: SpanGroup) -> list[SpanReading]:
 
 
 def _probability(readings: Sequence[SpanReading]) -> float | None:
-    told = (sampling_probability(span.span.trace_state) for span in readings)
-    return min((probability for probability in told if probability is not None), default=None)
+    found = (sampling_probability(span.span.trace_state) for span in readings)
+    return min((probability for probability in found if probability is not None), default=None)
 
 
 def _interaction_id(group: SpanGroup, readings: Sequence[SpanReading]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from ragtide_runtime.settings.producers import IngestSettings
+from ragtide_runtime.user_ids import UserIds
 
 from ..shapes.texts import ANSWER_KEYS, QUESTION_KEYS
 
@@ -27,8 +28,11 @@ class MappingOptions:
     history: bool = True
     """Whether the chat messages before the question are earlier turns; an explicit history always is."""
 
+    user_ids: UserIds = field(default_factory=lambda: UserIds(hashed=False))
+    """Pseudonyms in place of the ids of users."""
+
     @classmethod
-    def of(cls, settings: IngestSettings) -> Self:
+    def of(cls, settings: IngestSettings, user_ids: UserIds | None = None) -> Self:
         """Return the options of the settings: their keys come before the known keys."""
         return cls(
             pipeline_attributes=settings.pipeline_attributes,
@@ -38,4 +42,5 @@ class MappingOptions:
             segments=settings.segments,
             retrieval_names=frozenset(name.lower() for name in settings.retrieval_names),
             history=settings.history,
+            user_ids=user_ids or UserIds(hashed=False),
         )

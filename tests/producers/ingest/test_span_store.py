@@ -22,7 +22,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import run_script, run_scripts
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import DeadLetter
+from ragtide_schemas import DeadLetter, RagInteraction, hashed_user_id
 
 STREAMS = Streams("ragtide", 0)
 
@@ -237,6 +237,34 @@ async def test_spans_that_come_while_a_trace_is_read_are_read_too(
     await ingest.read_all()
     assert calls > call
     assert sorted(one.question for one in await ingest.interactions()) == ["Which tea?", "two"]
+
+
+async def test_the_interaction_of_a_trace_is_encoded_once_and_written_down_as_it_is_published(
+    async_redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded: list[bytes] = []
+    written: list[bytes] = []
+    encode, decide = RagInteraction.encode, span_store.SpanStore.decide_call
+
+    def counted(item: RagInteraction) -> bytes:
+        encoded.append(encode(item))
+        return encoded[-1]
+
+    def watched(self: Any, streams: Streams, found: Any, letters: Any) -> Any:
+        written.extend(found.payloads)
+        return decide(self, streams, found, letters)
+
+    monkeypatch.setattr(RagInteraction, "encode", counted)
+    monkeypatch.setattr(span_store.SpanStore, "decide_call", watched)
+    ingest = Ingest(async_redis)
+    chain, call, root = rag()
+    root.attributes.add(key="user.id").value.string_value = "alice"
+    await ingest.send([request(chain, call, root)])
+    await ingest.read_all()
+    [(_, fields)] = await async_redis.xrange(STREAMS.interactions)
+    assert encoded == written == [fields[b"data"]]
+    assert b"alice" not in written[0]
+    assert hashed_user_id("alice").encode() in written[0]
 
 
 async def test_a_decision_about_an_older_version_is_refused(async_redis: Any) -> None:

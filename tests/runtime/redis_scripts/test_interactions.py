@@ -13,8 +13,8 @@ from ragtide.testing import interaction
 from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
 from ragtide_consumers.worker.reclaim import uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
-from ragtide_producers.publishing.publish_command import Routing, feedback_command
 from ragtide_producers.publishing.retrying import retry_dead_letter
+from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute
 from ragtide_runtime.redis.backlog import read_backlog
 from ragtide_runtime.redis.consumer_groups import delete_idle_consumers, renew_claims
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
@@ -35,7 +35,7 @@ def run(redis: Any, call: Any) -> Any:
 
 
 def published(redis: Any, number: int = 1, *, cap: int = 100, policy: Any = "block") -> Any:
-    return run(redis, Routing(LAYOUT, 86_400.0, cap, policy, UserIds()).command(interaction(number)).script)
+    return run(redis, InteractionRoute(LAYOUT, 86_400.0, cap, policy, UserIds()).command(interaction(number)).script)
 
 
 def taken(redis: Any, *consumers: str) -> list[str]:
@@ -64,7 +64,7 @@ def test_a_full_stream_is_waited_for_or_drops_by_the_policy(redis: Any) -> None:
 
 def test_feedback_is_published_once_while_its_probe_is_kept(redis: Any) -> None:
     feedback = Feedback(interaction_id="i-1", pipeline="shop", gold_scores={"trace.adherence": 1.0})
-    command = feedback_command(LAYOUT, feedback)
+    command = FeedbackRoute(LAYOUT).command(feedback)
     first, again = run(redis, command.script), run(redis, command.script)
     assert (first.added, again.added, first.entry_id) == (True, False, again.entry_id)
     assert run(redis, command.probe()) == first.entry_id

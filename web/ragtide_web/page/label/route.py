@@ -15,7 +15,7 @@ from ragtide_offline.annotation.double import double_annotations
 from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
 from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
 from ragtide_offline.annotation.storing import AnnotationOutcome, annotation_of, store
-from ragtide_producers.publishing.publish_command import feedback_command
+from ragtide_producers.publishing.routes import FeedbackRoute
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_schemas import Feedback
 from ragtide_schemas.base import describe
@@ -205,7 +205,7 @@ async def _stored(
     )
 
     async def publish(one: Feedback) -> None:
-        await run_scripts(shared.redis, [feedback_command(shared.settings.layout, one).script])
+        await run_scripts(shared.redis, [FeedbackRoute(shared.settings.layout).command(one).script])
 
     try:
         return await store(stored, annotation, item, publish)
