@@ -14,7 +14,7 @@ from ragtide_aggregator.estimates.assumptions import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
-from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
+from ragtide_aggregator.maintenance.repair import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -10,7 +10,7 @@ from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
-from ragtide_aggregator.maintenance.damaged_field import dropped_field
+from ragtide_aggregator.maintenance.repair import dropped_field
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.open_clusters import OpenCluster, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

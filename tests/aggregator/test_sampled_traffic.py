@@ -13,7 +13,7 @@ from ragtide import AlertRule, Estimate
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
-from ragtide_aggregator.maintenance.damaged_field import dropped_field
+from ragtide_aggregator.maintenance.repair import dropped_field
 from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window

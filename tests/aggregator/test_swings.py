@@ -9,7 +9,7 @@ from tests.support.metric_events import event
 
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.assumptions import rounded_up, swinging_rules
-from ragtide_aggregator.maintenance.damaged_field import dropped_field, may_be_dropped
+from ragtide_aggregator.maintenance.repair import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_runtime.redis.keys import CheckpointField

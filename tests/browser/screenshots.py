@@ -34,7 +34,7 @@ from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import RagInteraction, utc_now
-from ragtide_web.beside import page_beside
+from ragtide_web.server import page_beside
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bm25_rag" / "experiment.toml"
 FOLDER = Path(__file__).parents[2] / "docs" / "screens"

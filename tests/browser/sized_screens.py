@@ -11,7 +11,7 @@ from tests.support.sized import LISTS, fill
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
-from ragtide_web.beside import page_beside
+from ragtide_web.server import page_beside
 
 SIZES = (0, 1, 10_000)
 MOST = {"label": 1_000}

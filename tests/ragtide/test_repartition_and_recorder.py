@@ -6,8 +6,7 @@ from tests.consumers.recorder.running import add, caught_up, event, interaction,
 from tests.support.conditions import until
 
 from ragtide import ConfigurationError
-from ragtide_aggregator.maintenance.repartition import Repartition
-from ragtide_aggregator.maintenance.rest import check_at_rest
+from ragtide_aggregator.maintenance.repartition import Repartition, check_at_rest
 from ragtide_runtime.recordings import EntryKind
 from ragtide_runtime.redis.keys import RECORD_GROUP, Streams
 from ragtide_runtime.redis.log import last_id

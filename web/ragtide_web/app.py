@@ -14,8 +14,20 @@ from ragtide_schemas.printable import printable
 
 from .context import Context
 from .guard import Guard
-from .page.rendering import HEADERS, render
-from .page.routers import ROUTERS
+from .page.alerts.route import router as alerts
+from .page.dead_letters.route import router as dead_letters
+from .page.experiments.route import router as experiments
+from .page.fleet.route import router as fleet
+from .page.items.opinions import router as opinions
+from .page.items.route import router as items
+from .page.judge.route import router as judge
+from .page.label.route import router as label
+from .page.live.route import router as live
+from .page.login.route import router as login
+from .page.pipeline.route import router as pipeline
+from .page.rendering import HEADERS, ProblemContent, render
+from .page.screen_files import router as frame
+from .page.system.route import router as system
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .problems import HttpProblem, answer, drain
 from .proxy import BehindProxy, prefix_of
@@ -26,6 +38,23 @@ DESCRIPTION = (
     "With tokens, send `Authorization: Bearer TOKEN`."
 )
 
+
+SCREENS: Final = (
+    frame,
+    login,
+    live,
+    fleet,
+    pipeline,
+    alerts,
+    items,
+    opinions,
+    experiments,
+    label,
+    judge,
+    dead_letters,
+    system,
+)
+"""Routers of the screens, in the order in which they are asked."""
 
 OTHER_SIGNALS: Final = {
     f"/v1/{name}": f"ragtide takes traces, and no {name}: set OTEL_{name.upper()}_EXPORTER=none in the application"
@@ -39,8 +68,8 @@ def application(context: Context) -> ASGIApp:
     # The pages that FastAPI offers load scripts from another site, so they are off.
     app = FastAPI(title="ragtide", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None)
     app.state.context = context
-    app.state.screens = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
-    routers = (writing.router, traces.router, reading.router, health.router, *ROUTERS)
+    app.state.screens = {getattr(route, "path", "") for router in SCREENS for route in router.routes}
+    routers = (writing.router, traces.router, reading.router, health.router, *SCREENS)
     for router in routers:
         app.include_router(router)
     app.add_exception_handler(HttpProblem, _problem)
@@ -60,7 +89,7 @@ async def _problem(request: Request, error: Exception) -> Response:
         return await answer(request, error)
     if error.close:
         await drain(request)
-    found = render(request, None, "problem.html", status=error.status, detail=error.detail)
+    found = render(request, None, ProblemContent(error.detail), status=error.status)
     found.headers.update(error.headers())
     return found
 
@@ -83,7 +112,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     found = "; ".join(f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors()[:5])
     if _wants_page(request):
-        return render(request, None, "problem.html", status=422, detail=printable(found)[:1000])
+        return render(request, None, ProblemContent(printable(found)[:1000]), status=422)
     return JSONResponse({"detail": printable(found)[:1000]}, 422)
 
 
@@ -95,7 +124,7 @@ async def _unknown(request: Request, error: Exception) -> Response:
         405: f"{printable(request.url.path[:200])} does not take {printable(request.method[:20])}",
     }.get(error.status_code, str(error.detail))
     if _wants_page(request):
-        return render(request, None, "problem.html", status=error.status_code, detail=detail)
+        return render(request, None, ProblemContent(detail), status=error.status_code)
     return JSONResponse({"detail": detail}, error.status_code, headers=dict(error.headers or {}))
 
 

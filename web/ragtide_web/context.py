@@ -27,9 +27,7 @@ from .page.background import BackgroundRead
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.deploys import Deploys
-from .page.fleet.sparklines import Sparklines
-from .page.fleet.trends import Trends
+from .page.fleet.history import Deploys, Sparklines, Trends
 from .page.live.changes import LiveHub
 from .telemetry import HttpTelemetry
 

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from ragtide_producers.ingest.telemetry import IngestTelemetry
 from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import LEVELS, Finding
+from ragtide_roles.running import in_background
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import CONNECTIONS, connect_async
@@ -27,9 +28,9 @@ from ragtide_runtime.redis.url import redact
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_runtime.settings.serve import DEFAULT_PORT, ServeSettings
-from ragtide_runtime.telemetry.health import Heartbeat, ProcessTelemetry
+from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import say_role
-from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints
+from ragtide_runtime.telemetry.role_endpoints import RoleEndpoints, observing
 
 from .access import Clients
 from .app import application
@@ -41,10 +42,8 @@ from .page.background import BackgroundRead, ReadingThread
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.deploys import Deploys
-from .page.fleet.sparklines import Sparklines
-from .page.fleet.trends import Trends
-from .page.judge.reading import KAPPA_FRESH_S, read_kappas, read_paired
+from .page.fleet.history import Deploys, Sparklines, Trends
+from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.live.changes import LiveHub
 from .telemetry import ROLE, HttpTelemetry
 
@@ -221,3 +220,24 @@ class _HttpServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave the signals to the process."""
         yield
+
+
+@asynccontextmanager
+async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
+    """Serve the page for the body of an `async with`, and yield its address.
+
+    The port is that of the settings; a free one where it is taken.
+
+    Args:
+        settings: of the deployment.
+        url: of its Redis.
+    """
+    try:
+        listening = listen(settings.serve)
+    except ConfigurationError:
+        listening = listen(ServeSettings(port=0))
+    process, stop = ProcessTelemetry(Health(ROLE)), asyncio.Event()
+    async with observing(settings, url, process) as endpoints:
+        served = serve_http(settings, url, stop, endpoints=endpoints, process=process, listening=listening)
+        async with in_background(served, stop=stop):
+            yield address_of(listening, settings.serve.root_path)

@@ -1,18 +1,156 @@
-"""`ragtide doctor --repair`: drops the damaged field of a checkpoint, under the lease of the partition."""
+"""Drops a damaged field of a checkpoint: its key starts again from zero, and all other keys stay.
 
+A field `estimate:KEY` is dropped together with all other fields of its key: without the count of the key, its windows,
+quantiles and alert rules would contradict each other. Any other field is dropped alone. The caller holds the lease of
+the partition.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
 from socket import gethostname
-from typing import cast
+from typing import Final, cast
 
 from redis.asyncio import Redis
 
-from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.errors import ConfigurationError, LeaseLostError
 from ragtide_runtime.ownership.ownership import Lease
+from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import CheckpointField, Streams
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, from_milliseconds
 
+from ..alerts.rule_state import RuleState
 from ..checkpoint.options import reader_options
+from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ..reading.partitions import damage
-from .damaged_field import DroppedField, checkpoint_fields, drop, dropped_field, may_be_dropped
+from ..state.rows import SIZE as ROW_SIZE
+from ..state.rows import KeyRows
+from ..statistics.means.moments import MomentTable
+
+REPAIRED: Final = (
+    CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,
+    CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
+    CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
+    CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
+    CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
+)  # fmt: skip
+"""Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
+
+_BY_KEY: Final = (
+    CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS,
+    CheckpointField.DEPENDENCE, CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
+)  # fmt: skip
+"""Beginnings of the names of fields that end with a key."""
+
+DROP: Final = Lua("drop_fields")
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedField:
+    """A field to drop, the fields that depend on it, and the numbers that are lost."""
+
+    fields: tuple[str, ...]
+    n: int | None = None
+    """Number of values of the key; None if it cannot be read, or the field has no key."""
+    mean: float | None = None
+    """Their mean, in the unit of the metric."""
+    updated_at: datetime | None = None
+    """Time of the newest interaction of the key."""
+    since: datetime | None = None
+    """Time of the last metric event before the repair: the key counts later events only."""
+    resolved: tuple[Alert, ...] = ()
+    """The firing alerts of the key, resolved."""
+
+
+def may_be_dropped(field: str) -> bool:
+    """Return whether a checkpoint can do without a field."""
+    return field.startswith(REPAIRED) or field in (CheckpointField.ALERT_CLOCK, CheckpointField.STREAM_ROLLBACK)
+
+
+def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:
+    """Return the fields that are dropped with a field of a checkpoint, and the numbers that are lost.
+
+    Args:
+        fields: all fields of the checkpoint.
+        field: name of the damaged field.
+    """
+    at_ms = order(fields.get(CheckpointField.POSITION, START.encode()).decode())[0]
+    since = from_milliseconds(at_ms) if at_ms else None
+    if field.startswith(CheckpointField.SEEN_IDS):
+        seen = sorted(name for name in fields if name.startswith(CheckpointField.SEEN_IDS))
+        return DroppedField(tuple(seen), since=since)
+    names: tuple[str, ...] = (field,)
+    if field.startswith(CheckpointField.ESTIMATE):
+        names = (field, *sorted(name for name in fields if _of_key(name, field.removeprefix(CheckpointField.ESTIMATE))))
+    rules = [name for name in names if name.startswith(CheckpointField.RULE_STATE)]
+    resolved = tuple(alert for name in rules for alert in _withdrawn(fields[name]))
+    n, mean, updated_at = _counted(field, fields[field])
+    return DroppedField(names, n, mean, updated_at, since, resolved)
+
+
+def _of_key(name: str, key: str) -> bool:
+    """Return whether a field is about a key, in the form in which `EstimateKey.encode` writes it."""
+    kind, colon, rest = name.partition(":")
+    kind += colon
+    if kind in _BY_KEY:
+        return rest == key or rest.endswith(":" + key)
+    if kind == CheckpointField.RULE_STATE:
+        return rest.endswith("," + key[1:])
+    return kind == CheckpointField.PAIR and rest.startswith(f"[{key},")
+
+
+def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetime | None]:
+    if not field.startswith(CheckpointField.ESTIMATE):
+        return None, None, None
+    rows, moments = KeyRows(), MomentTable(bounded=False)
+    row = moments.add_row()
+    try:
+        rows.add(EstimateKey.decode(field.removeprefix(CheckpointField.ESTIMATE)))
+        rows.load(row, data)
+        moments.load(row, data[ROW_SIZE : ROW_SIZE + MomentTable.SIZE])
+    except (ValueError, TypeError, struct.error):
+        return None, None, None
+    n, mean = moments.n(row), float(moments.read([row]).mean[0])
+    if not rows.keys[row].metric.startswith((*HIDDEN, *UNBOUNDED)):
+        lowest, highest = rows.keys[row].value_range
+        mean = lowest + (highest - lowest) * mean
+    return n, mean if n > 0 and isfinite(mean) else None, from_milliseconds(int(rows.updated_ms[row]))
+
+
+def _withdrawn(data: bytes) -> Iterator[Alert]:
+    try:
+        yield from RuleState.withdrawn(data)
+    except (ValueError, KeyError, TypeError):
+        return
+
+
+async def checkpoint_fields(redis: Redis, streams: Streams) -> dict[str, bytes]:
+    """Return the fields of a partition's checkpoint."""
+    stored = cast("dict[bytes, bytes]", await redis.hgetall(streams.checkpoint))
+    return {name.decode(errors="replace"): data for name, data in stored.items()}
+
+
+async def drop(redis: Redis, streams: Streams, dropped: DroppedField, lease: Lease, token: str) -> None:
+    """Drop fields of a checkpoint, and resolve the alerts that fired on them, in one script.
+
+    Raises:
+        LeaseLostError: an aggregator has taken the partition; nothing was written.
+    """
+    if not await run_script(redis, drop_fields(streams, dropped, token)):
+        raise LeaseLostError(f"an aggregator owns partition {streams.partition} now: stop it, and repair again")
+    await lease.release(token)
+
+
+def drop_fields(streams: Streams, dropped: DroppedField, token: str) -> ScriptCall[bool]:
+    """Return the call of `drop`; its reply says whether the lease has this token and everything was written."""
+    alerts = [alert.encode() for alert in dropped.resolved]
+    keys = (streams.lease, streams.checkpoint, streams.alerts)
+    arguments: list[Argument] = [token, len(dropped.fields), *dropped.fields, len(alerts), *alerts]
+    return ScriptCall(DROP, keys, arguments, bool)
 
 
 async def repair(redis: Redis, settings: Settings, key: str) -> list[tuple[Streams, DroppedField]]:

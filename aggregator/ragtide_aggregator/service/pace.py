@@ -1,10 +1,10 @@
-"""Bounds the size of an aggregator's step, so that the step ends long before its lease. No clock, no I/O.
+"""Bounds the size of a step so that it ends long before its lease, and decides when it is committed. No clock, no I/O.
 
 A commit costs time for each changed key: its row and its panes are encoded and sent. With many new keys in one batch, a
 step would outlast any lease. The lease is renewed meanwhile, but a step that dies with its aggregator is work lost. The
-pace measures both costs and bounds the keys of the next step by them. While the
-aggregator lags far behind its stream, longer steps make up the lag sooner: each step writes a key once. If a step was
-fenced although no other aggregator took over, it was too long, and the pace halves.
+pace measures both costs and bounds the keys of the next step by them. While the aggregator lags far behind its stream,
+longer steps make up the lag sooner: each step writes a key once. If a step was fenced although no other aggregator took
+over, it was too long, and the pace halves.
 """
 
 from typing import Final
@@ -32,6 +32,11 @@ FIRST_GUESS_S: Final = 0.0005
 
 FEW: Final = 50
 """Number of changed keys below which the time of a step is only an upper bound for the cost of a key."""
+
+CATCHING_UP = 3.0
+"""Factor of the duration of a long commit for which an owner that is behind only reads, before it commits again."""
+LONG_COMMIT_S = 0.1
+"""Seconds from which a commit is long."""
 
 
 class StepPace:
@@ -112,3 +117,34 @@ def _learned(known_s: float, found_s: float, *, few: bool) -> float:
     if found_s > known_s:
         return known_s if few else found_s
     return (known_s + found_s) / 2
+
+
+class CommitTiming:
+    """The time of the next commit: every `interval_s`, and later while an owner is behind.
+
+    With many keys a commit takes long. An owner that is behind then does not commit for `CATCHING_UP` times as long.
+
+    Args:
+        interval_s: seconds between two commits.
+        now: the monotonic clock.
+    """
+
+    def __init__(self, interval_s: float, *, now: float) -> None:
+        self._interval_s = interval_s
+        self._due = self._next = now + interval_s
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds until the next commit."""
+        return max(self._next - now, 0.0)
+
+    def is_due(self, now: float, *, behind: bool) -> bool:
+        """Return whether it is time to commit; a pause for reading ends as soon as the owner is not behind."""
+        if not behind:
+            self._next = min(self._next, self._due)
+        return now >= self._next
+
+    def committed(self, now: float, *, took_s: float, longest_pause_s: float, behind: bool) -> None:
+        """Plan the next commit after a commit that has just ended and took so long; such a pause has a longest time."""
+        pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
+        self._due = now + self._interval_s
+        self._next = max(self._due, now + min(pause_s, longest_pause_s))

@@ -1,4 +1,4 @@
-"""The estimates and firing alerts of one partition for Prometheus, computed from its committed state. No clock, no I/O.
+"""The estimates and firing alerts of one partition for Prometheus, computed from its committed state. No clock.
 
 Computing all estimates at every commit would take most of its time, so they are computed at intervals, and only after a
 commit. An interval is at least 20 times as long as the computation.
@@ -6,13 +6,15 @@ commit. An interval is at least 20 times as long as the computation.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import structlog
+from redis.asyncio import Redis
 
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry import quality_metrics
 from ragtide_runtime.telemetry.metric import Metric
-from ragtide_schemas import Alert, Estimate
+from ragtide_schemas import Alert, Estimate, InvalidEntryError
 from ragtide_schemas.printable import printable
 
 from ..estimates.estimates import RECOMMENDED, chosen, estimates
@@ -189,3 +191,43 @@ def _alert_labels(partition: str, one: Alert) -> tuple[str, ...]:
     scope = (one.pipeline, one.segment, one.metric, one.metric_version)
     names = (one.rule, one.kind, one.severity, *scope, one.profile, one.labeler, one.labeler_version)
     return (partition, *(printable(name or "") for name in names))
+
+
+class SpendAlerts:
+    """The firing alerts of a deployment about spend limits.
+
+    Args:
+        redis: client.
+        streams: keys of the partition; only partition 0 has these alerts.
+        labelers: names of the labelers that may have a limit.
+    """
+
+    def __init__(self, redis: Redis, streams: Streams, labelers: Sequence[str]) -> None:
+        self._redis = redis
+        self._keys = [streams.labeler_spend(name, "alert") for name in labelers] if streams.partition == 0 else []
+        self._stored: list[bytes | None] = []
+        self.alerts: tuple[Alert, ...] = ()
+        """The alerts of the last `read`; an alert that cannot be decoded is left out."""
+
+    async def read(self) -> bool:
+        """Read the alerts, and return whether they have changed.
+
+        Raises:
+            redis.RedisError: Redis failed.
+        """
+        if not self._keys:
+            return False
+        before, self._stored = self._stored, cast("list[bytes | None]", await self._redis.mget(self._keys))
+        if self._stored == before:
+            return False
+        self.alerts = tuple(
+            alert for data in self._stored if data is not None and (alert := _decoded(data)) is not None
+        )
+        return True
+
+
+def _decoded(data: bytes) -> Alert | None:
+    try:
+        return Alert.decode(data)
+    except InvalidEntryError:
+        return None

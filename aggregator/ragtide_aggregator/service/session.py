@@ -1,5 +1,6 @@
 """One ownership session of an aggregator: its work on a partition, from the checkpoint until the ownership ends."""
 
+import json
 from collections.abc import Mapping
 from time import monotonic
 from typing import Final
@@ -12,20 +13,18 @@ from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.redis.keys import CheckpointField, DeliveriesField, Streams
 from ragtide_runtime.redis.log import end_at
 from ragtide_runtime.redis.scripts import run_script
+from ragtide_schemas import utc_now
 
 from ..checkpoint.halving import Halving, StepFailedError, countable
 from ..checkpoint.loading import Checkpoint, damaged, load_checkpoint
 from ..errors import DamagedFieldError
 from .absent_share import AbsentShares
 from .applying import EventApplier, Positions
-from .commit_timing import CommitTiming
 from .low_traffic import LowTraffic
 from .options import ServiceOptions
-from .pace import StepPace
+from .pace import CommitTiming, StepPace
 from .pipeline_health import PipelineHealth
-from .quality import PartitionQuality, QualityExport
-from .rollback import rollback_record
-from .spend_alerts import SpendAlerts
+from .quality import PartitionQuality, QualityExport, SpendAlerts
 from .step_writer import StepWriter
 from .telemetry import AggregatorTelemetry
 from .trimming import StreamStatus, trim_streams
@@ -49,9 +48,11 @@ CHANGED: Final[Mapping[str, str]] = {
 
 log = structlog.get_logger("ragtide.aggregator")
 
+log = structlog.get_logger("ragtide.aggregator")
+
 
 class SessionStop:
-    """Tells a session to end: because its ownership ends, or because another session is to go on.
+    """Ends a session: because its ownership ends, or because another session is to continue.
 
     Args:
         ownership: of the session.
@@ -139,7 +140,7 @@ class PartitionSession:
         return self._applier.events_applied
 
     def end(self) -> None:
-        """Make `run` end soon, as at a stop; the ownership goes on."""
+        """Make `run` end soon, as at a stop; the ownership continues."""
         self._stop.ends = True
 
     @classmethod
@@ -179,7 +180,7 @@ class PartitionSession:
         applier = self._applier
         ends = await self._ends()
         if ends != applier.positions:
-            record = rollback_record(self._streams, checkpoint.fields, position=applier.positions, ends=ends)
+            record = _rollback_record(self._streams, checkpoint.fields, position=applier.positions, ends=ends)
             applier.uncommitted.rows[CheckpointField.STREAM_ROLLBACK] = record
             # Events that were counted before the rollback are not counted again.
             applier.positions, applier.guarded = ends, True
@@ -317,3 +318,26 @@ class PartitionSession:
             await end_at(self._redis, streams.metrics, at.metrics),
             await end_at(self._redis, streams.feedback, at.feedback),
         )
+
+
+def _rollback_record(
+    streams: Streams, fields: Mapping[str, bytes], *, position: tuple[str, str], ends: tuple[str, str]
+) -> bytes:
+    """Return the field `STREAM_ROLLBACK` after one more rollback, and log the rollback.
+
+    Redis came back without its last writes, or the stream was deleted or restored from an older copy: the streams of
+    metric events and of feedback end at `ends`, before the positions up to which they were read.
+    """
+    earlier = json.loads(fields.get(CheckpointField.STREAM_ROLLBACK, b"{}"))
+    record = {
+        "times": earlier.get("times", 0) + 1,
+        "at": utc_now().isoformat(),
+        "from": list(position),
+        "to": list(ends),
+    }
+    log.error(
+        "a stream ends before the checkpoint: Redis lost its end; continuing from the last entry",
+        partition=streams.partition,
+        **record,
+    )
+    return json.dumps(record).encode()

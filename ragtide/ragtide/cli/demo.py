@@ -97,7 +97,7 @@ async def _run(settings: Settings, *, fast: bool, live: bool, open_page: bool, k
 @asynccontextmanager
 async def _page(settings: Settings) -> AsyncIterator[str]:
     try:
-        from ragtide_web.beside import page_beside  # noqa: PLC0415 - an extra of its own
+        from ragtide_web.server import page_beside  # noqa: PLC0415 - an extra of its own
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
     assert settings.redis_url is not None  # noqa: S101 - for the type checker: `demo_settings` sets it

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtide_aggregator.maintenance.damaged_field import DroppedField
+from ragtide_aggregator.maintenance.repair import DroppedField
 from ragtide_aggregator.maintenance.repair import repair as repair_field
 from ragtide_roles.doctor.examination import examine, examine_role
 from ragtide_roles.doctor.finding import Finding

@@ -89,12 +89,12 @@ def test_the_timeline_is_in_order() -> None:
         one,
         acknowledged=Acknowledgement(alert_id="A-1", by="ann", at=START + timedelta(1)),
         silences=[Silence(id="s", until=START + timedelta(9), by="bob", created_at=START + timedelta(2))],
-        told={"pager": START + timedelta(minutes=1)},
+        sent={"pager": START + timedelta(minutes=1)},
     )
     assert [(entry.kind, entry.by) for entry in found] == [
         ("began", ""),
         ("fired", ""),
-        ("told", "pager"),
+        ("sent", "pager"),
         ("acknowledged", "ann"),
         ("silenced", "bob"),
         ("resolved", ""),

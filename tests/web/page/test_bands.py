@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragtide_aggregator.estimates.over_time import HistoryPoint
 from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart
-from ragtide_web.page.pipeline.ranges import RANGES, time_span
+from ragtide_web.page.pipeline.screen import RANGES, time_span
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 STEP = timedelta(minutes=5)

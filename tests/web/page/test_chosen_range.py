@@ -15,8 +15,7 @@ from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import MetricEvent, utc_now
 from ragtide_web.page.pipeline.chosen_range import read_range
-from ragtide_web.page.pipeline.ranges import TimeSpan
-from ragtide_web.page.pipeline.screen import SegmentRow
+from ragtide_web.page.pipeline.screen import SegmentRow, TimeSpan
 
 ADHERENCE = "trace.adherence"
 FIVE = timedelta(minutes=5)

@@ -36,7 +36,7 @@ from ragtide_schemas.experiments import (
     RaceOptions,
     decode_entry,
 )
-from ragtide_web.page.experiments.orders import FormError, changes_of, command_of, value_of
+from ragtide_web.page.experiments.route import FormError, changes_of, command_of, value_of
 from ragtide_web.page.experiments.screen import (
     STATES,
     experiment_view,

@@ -26,8 +26,14 @@ from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Estimate, JudgedScores, MetricEvent, utc_now
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
-from ragtide_web.page.judge.screen import endpoint_view, pipeline_spend, pipeline_usage, spend_chart
-from ragtide_web.page.judge.worth import agreement_rows, gold_error_rows
+from ragtide_web.page.judge.screen import (
+    agreement_rows,
+    endpoint_view,
+    gold_error_rows,
+    pipeline_spend,
+    pipeline_usage,
+    spend_chart,
+)
 from ragtide_web.page.words import words
 
 STREAMS = Streams("ragtide", 0)

@@ -22,8 +22,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import RecorderSettings
 from ragtide_schemas import Alert, utc_now
 from ragtide_web.page.alerts import rule_replays
-from ragtide_web.page.alerts.rule_replay import ReplayOrder, replayed
-from ragtide_web.page.alerts.rule_replays import ReplayIsRunningError, ReplayState, RuleReplays
+from ragtide_web.page.alerts.rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, RuleReplays, replayed
 from ragtide_web.page.alerts.screen import EvidenceChart
 
 NOW = utc_now()

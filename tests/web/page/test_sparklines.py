@@ -7,7 +7,7 @@ from tests.web.page.test_page import page
 from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
 from ragtide import Deployment
-from ragtide_web.page.fleet.sparklines import KEPT_S, Sparklines
+from ragtide_web.page.fleet.history import KEPT_S, Sparklines
 
 
 async def test_a_drawing_is_used_again_for_a_minute(async_redis: Any) -> None:

@@ -15,8 +15,7 @@ from ragtide import Deployment
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_schemas import MetricEvent, utc_now
-from ragtide_web.page.fleet.deploys import last_deploy
-from ragtide_web.page.fleet.trends import DAY, KEPT_S, Days, Trends, trend_of
+from ragtide_web.page.fleet.history import DAY, TREND_KEPT_S, Days, Trends, last_deploy, trend_of
 
 NOW = datetime(2026, 11, 23, 10, 20, tzinfo=UTC)
 ADHERENCE = "trace.adherence"
@@ -142,10 +141,10 @@ async def test_trends_are_used_again_for_minutes(async_redis: Any) -> None:
     assert set(first) == {("falls", ADHERENCE)}
     before, last = first["falls", ADHERENCE].before, first["falls", ADHERENCE].last
     assert before.end == last.start
-    now[0] = KEPT_S / 2
+    now[0] = TREND_KEPT_S / 2
     assert (await trends.read(wanted))["falls", ADHERENCE] is first["falls", ADHERENCE]
     assert trends._task is None
-    now[0] = KEPT_S
+    now[0] = TREND_KEPT_S
     await trends.read(wanted)
     assert trends._task is not None, "an old trend is shown until the new one is there"
     await trends.aclose()

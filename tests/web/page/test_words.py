@@ -10,7 +10,7 @@ from tests.support.cases import for_each
 from ragtide_offline.corruptions.interactions import CORRUPTIONS
 from ragtide_schemas.fitness import SIGHTS
 from ragtide_web.page.fleet.screen import STATES
-from ragtide_web.page.rendering import _environment
+from ragtide_web.page.rendering import environment
 from ragtide_web.page.screen_files import FOLDERS
 from ragtide_web.page.words import LANGUAGES, words
 
@@ -21,7 +21,7 @@ TEMPLATES = sorted(
     for file in PAGE.joinpath(folder).iterdir()
     if file.name.endswith(".html")
 )
-GETTEXT: Any = _environment(LANGUAGES[0], ())  # the extension adds a method to it
+GETTEXT: Any = environment(LANGUAGES[0], ())  # the extension adds a method to it
 PLACE = re.compile(r"%\((\w+)\)s")
 
 

@@ -1,4 +1,7 @@
-"""Orders of users of the page: each is in a stream with its user, time and reason before it is carried out."""
+"""Forms and orders of users of the page.
+
+A form of another site is refused. Each order is in a stream with its user, time and reason before it is carried out.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,10 @@ from ragtide_schemas.printable import printable
 
 from ..context import Context
 from ..problems import HttpProblem
+from ..proxy import is_own_origin, other_origin, seen
 from .viewers import Viewer
+
+REFUSED: Final = "the form came from another site: open the page of ragtide, and send the form there"
 
 KEPT: Final = 100_000
 """Newest orders that the stream keeps."""
@@ -26,8 +32,29 @@ FORM_BYTES: Final = 65_536
 """Most bytes of a form."""
 FORM_FIELDS: Final = 100
 REASON_CHARS: Final = 500
-
 Text = Annotated[str, StringConstraints(max_length=1000)]
+
+
+async def same_site(request: Request) -> None:
+    """Let a request pass that a page of this service sent, or a client with a token of its own.
+
+    Raises:
+        HttpProblem: 403, a page of another site sent it, or a program that says nothing of its origin.
+    """
+    fetched = request.headers.get("sec-fetch-site")
+    if fetched is not None:
+        if fetched != "same-origin":
+            raise HttpProblem(403, REFUSED)
+        return
+    origin = request.headers.get("origin")
+    if origin is not None:
+        host = request.headers.get("host")
+        if not is_own_origin(origin, host, seen(request.scope).forwarded_host):
+            raise HttpProblem(403, f"the form came from another site: {other_origin(origin, host)}")
+        return
+    # A browser never adds a token by itself.
+    if "authorization" not in request.headers:
+        raise HttpProblem(403, "the form names no origin: send it from a browser, or send a token with it")
 
 
 class PageOrder(WireModel):

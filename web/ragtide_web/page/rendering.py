@@ -1,10 +1,11 @@
 """Renders a screen as HTML, with the headers that keep foreign text from doing anything."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
@@ -41,25 +42,38 @@ DONE_S: Final = 300
 """Seconds for which a sentence about an order is shown again when its page is loaded again."""
 
 
-def render(
-    request: Request, viewer: Viewer | None, template: str, *, status: int = 200, **content: Any
-) -> HTMLResponse:
+@dataclass(frozen=True, slots=True)
+class PageContent:
+    """The values that a template shows: a screen has a subclass whose fields are the names in its template."""
+
+    template: ClassVar[str]
+    """Name of the template, such as `fleet.html`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemContent(PageContent):
+    """The answer to a request that is not served."""
+
+    template = "problem.html"
+    detail: str
+
+
+def render(request: Request, viewer: Viewer | None, content: PageContent, *, status: int = 200) -> HTMLResponse:
     """Return a screen.
 
     Args:
         request: the request.
         viewer: its user; None before a login.
-        template: name of the template, such as `fleet.html`.
+        content: values of its template; texts are escaped.
         status: HTTP status.
-        content: values for the template; texts are escaped.
     """
     language = LANGUAGES[0] if viewer is None else viewer.language
     theme = cookie_of(request, THEME_COOKIE)
     text = (
-        _environment(language, tuple(request.app.state.context.settings.fit_for.items()))
-        .get_template(template)
+        environment(language, tuple(request.app.state.context.settings.fit_for.items()))
+        .get_template(content.template)
         .render(
-            **content,
+            **{field.name: getattr(content, field.name) for field in fields(content)},
             status=status,
             viewer=viewer,
             language=language,
@@ -81,7 +95,7 @@ def done_in(location: str) -> str:
 
 
 def done_digest(text: str) -> str:
-    """Return what the cookie has of a sentence: a link of somebody else has no such cookie, so it shows nothing."""
+    """Return what the cookie has of a sentence: a link from elsewhere has no such cookie, so it shows nothing."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()[:32]
 
 
@@ -91,8 +105,9 @@ def _done(request: Request) -> str:
 
 
 @cache
-def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
-    environment = Environment(
+def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], ...]) -> Environment:
+    """Return the templates in a language; `fit_for` is what the settings state about labelers."""
+    found = Environment(
         loader=template_loader(),
         autoescape=True,
         undefined=StrictUndefined,
@@ -101,7 +116,7 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
         finalize=_visible,
         extensions=["jinja2.ext.i18n"],
     )
-    environment.install_gettext_translations(words(language), newstyle=True)  # type: ignore[attr-defined]  # by the extension
+    found.install_gettext_translations(words(language), newstyle=True)  # type: ignore[attr-defined]  # by the extension
     stated = dict(fit_for)
     filters: dict[str, Callable[..., object]] = {
         "number": number,
@@ -115,10 +130,12 @@ def _environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], 
         "pipeline_address": pipeline_address,
         "when": when,
         "ago": ago,
+        "lasting": lasting,
+        "in_bytes": in_bytes,
     }
-    environment.filters |= filters
-    environment.globals["now"] = utc_now
-    return environment
+    found.filters |= filters
+    found.globals["now"] = utc_now
+    return found
 
 
 def _sees(translate: Callable[[str], str], labeler: str, metric: str) -> str:
@@ -176,3 +193,16 @@ def lasting(value_s: float) -> str:
         if value_s >= size:
             return f"{value_s / size:.0f} {unit}" if value_s < size * 10 else f"{value_s // size:.0f} {unit}"
     return f"{max(value_s, 0):.0f} s"
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes in a readable unit.
+
+    >>> in_bytes(512), in_bytes(1_536), in_bytes(3 * 1024**3)
+    ('512 B', '1.5 KiB', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1024
+    return f"{count:,.1f} TiB"

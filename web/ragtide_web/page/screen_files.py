@@ -1,4 +1,4 @@
-"""The files beside the code of the screens: templates, style sheets and scripts, each in the folder of its screen."""
+"""The files beside the code of the screens, each in the folder of its screen: templates, and what `/static` serves."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -6,9 +6,13 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from fastapi import APIRouter
+from fastapi.responses import Response
 from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
 
 from ragtide_offline.look.files import PACKAGE, STYLE_SHEET, style_sheet
+
+from ..problems import HttpProblem
 
 PAGE: Final = "ragtide_web.page"
 FOLDERS: Final = (
@@ -28,6 +32,8 @@ FOLDERS: Final = (
 """Folders of the page, one a screen."""
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 """Content types of the files that a browser loads, by ending: no other file is served."""
+
+router = APIRouter(include_in_schema=False)
 
 
 def template_loader() -> BaseLoader:
@@ -52,3 +58,18 @@ def static_files() -> dict[str, bytes]:
 
 def _served(folder: Traversable) -> Iterator[Traversable]:
     return (file for file in folder.iterdir() if file.is_file() and ending_of(file.name) in TYPES)
+
+
+@router.get("/static/{name:path}")
+async def get_file(name: str) -> Response:
+    """Return a file of the page."""
+    content = static_files().get(name)
+    if content is None:
+        raise HttpProblem(404, f"there is no file {name[:100]!r}: load the page again")
+    headers = {
+        "Content-Type": f"{TYPES[ending_of(name)]}; charset=utf-8",
+        "X-Content-Type-Options": "nosniff",
+        # The address has the version of ragtide, but another process may be newer: ask again after an hour.
+        "Cache-Control": "public, max-age=3600",
+    }
+    return Response(content, headers=headers)

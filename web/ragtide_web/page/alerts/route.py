@@ -1,8 +1,9 @@
 """`/a`: alerts; one alert with its change, its causes, its items and its orders."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -15,6 +16,7 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP
 from ragtide_consumers.notify.silences import (
+    Acknowledgement,
     Silence,
     acknowledge,
     add_silence,
@@ -24,7 +26,7 @@ from ragtide_consumers.notify.silences import (
 )
 from ragtide_offline.datasets.choosing import chosen_of_alert
 from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_schemas import METRICS, Alert, utc_now
+from ragtide_schemas import METRICS, Alert, AlertRule, utc_now
 from ragtide_schemas.base import describe
 
 from ...context import Context, Shared
@@ -33,18 +35,53 @@ from ...problems import HttpProblem, redis_is_away
 from ..bands import BandChart, Mark
 from ..fleet.route import visible_alerts
 from ..item_address import item_address
-from ..orders import form_of, reason_in, record_order
-from ..rendering import HEADERS, render
-from ..same_site import same_site
+from ..orders import form_of, reason_in, record_order, same_site
+from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
-from .rule_replay import ReplayOrder, rule_of
-from .rule_replays import ReplayIsRunningError
-from .screen import REPLAYS, SILENCES, EvidenceChart, alert_list, chart_range, timeline
+from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
+from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
 
 POINTS_MAX = 200
 
 router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlertsContent(PageContent):
+    """The list of alerts."""
+
+    template = "alerts.html"
+    found: AlertList
+    state: str
+    """Only alerts in this state; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertContent(PageContent):
+    """One alert."""
+
+    template = "alert.html"
+    alert: Alert
+    problem: str
+    """Why the last order was refused; empty if none was."""
+    chart: BandChart | None
+    meaning: str
+    """Meaning of the metric; empty if it is not known."""
+    timeline: Sequence[TimelineEntry]
+    acknowledged: Acknowledgement | None
+    items: Sequence[tuple[str, bool, str]]
+    """Id, whether it is kept, and address of each item that the alert names."""
+    replay: ReplayState | None
+    """The last replay of the rule."""
+    evidence: EvidenceChart | None
+    """Evidence of the rule in this replay."""
+    replayed_rule: AlertRule | None
+    """The rule as the settings have it now."""
+    recording: str | None
+    """Place of the recording; None without a recorder."""
+    lengths: Sequence[str] = tuple(SILENCES)
+    replay_lengths: Sequence[str] = tuple(REPLAYS)
 
 
 @router.get("/a")
@@ -53,15 +90,15 @@ async def get_alerts(
     request: Request,
     shared: Shared,
     viewer: Reader,
-    state: Annotated[str, Query(max_length=20)] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    state: Annotated[str, Query(max_length=20, description="Only alerts in this state: `firing` or `resolved`.")] = "",
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the alerts, those that fire first."""
     try:
         alerts = await visible_alerts(shared, viewer)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(request, viewer, "alerts.html", found=alert_list(alerts, state=state, page=page), state=state)
+    return render(request, viewer, AlertsContent(alert_list(alerts, state=state, page=page), state))
 
 
 async def _shown(
@@ -69,60 +106,53 @@ async def _shown(
 ) -> Response:
     try:
         alert = await _found(shared, viewer, alert_id)
-        content = await _content(shared, alert)
+        content = await _content(shared, alert, problem)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, DamagedFieldError) as error:
         raise HttpProblem(503, f"{error}") from None
-    return render(request, viewer, "alert.html", status=status, alert=alert, problem=problem, **content)
+    return render(request, viewer, content, status=status)
 
 
 async def _found(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
-    for one in await visible_alerts(shared, viewer):
-        if one.alert_id == alert_id:
-            return one
+    for alert in await visible_alerts(shared, viewer):
+        if alert.alert_id == alert_id:
+            return alert
     raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
 
 
-async def _content(shared: Context, alert: Alert) -> dict[str, Any]:
+async def _content(shared: Context, alert: Alert, problem: str) -> AlertContent:
     now = utc_now()
-    silences = [one for one in await read_silences(shared.redis, shared.settings.prefix) if one.silences(alert, now)]
+    stored = await read_silences(shared.redis, shared.settings.prefix)
+    silences = [silence for silence in stored if silence.silences(alert, now)]
     acknowledged = (await read_acknowledged(shared.redis, shared.settings.prefix)).get(alert.alert_id)
     definition = METRICS.get(alert.metric)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
-    return {
-        "chart": await _chart(shared, alert, now),
-        **_replay(shared, alert),
-        "meaning": "" if definition is None else definition.meaning,
-        "timeline": timeline(
-            alert, acknowledged=acknowledged, silences=silences, told=await _told(shared, alert.alert_id)
+    replay, evidence = shared.rule_replays.of(alert.alert_id), None
+    if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
+        evidence = EvidenceChart(replay.result.points, replay.start, replay.end)
+    return AlertContent(
+        alert=alert,
+        problem=problem,
+        chart=await _chart(shared, alert, now),
+        meaning="" if definition is None else definition.meaning,
+        timeline=timeline(
+            alert, acknowledged=acknowledged, silences=silences, sent=await _sent_at(shared, alert.alert_id)
         ),
-        "acknowledged": acknowledged,
-        "silences": silences,
-        "lengths": list(SILENCES),
-        "items": [
+        acknowledged=acknowledged,
+        items=[
             (
-                one,
-                bool(await kept.find(one, alert.pipeline)),
-                item_address(alert.pipeline, one, {"alert": alert.alert_id}),
+                interaction_id,
+                bool(await kept.find(interaction_id, alert.pipeline)),
+                item_address(alert.pipeline, interaction_id, {"alert": alert.alert_id}),
             )
-            for one in alert.worst_interaction_ids
+            for interaction_id in alert.worst_interaction_ids
         ],
-    }
-
-
-def _replay(shared: Context, alert: Alert) -> dict[str, Any]:
-    found = shared.rule_replays.of(alert.alert_id)
-    chart = None
-    if found is not None and found.result is not None and any(one.once_in for one in found.result.points):
-        chart = EvidenceChart(found.result.points, found.start, found.end)
-    return {
-        "replay": found,
-        "evidence": chart,
-        "replayed_rule": rule_of(shared.settings, alert),
-        "recording": shared.settings.recorder.url,
-        "replay_lengths": list(REPLAYS),
-    }
+        replay=replay,
+        evidence=evidence,
+        replayed_rule=rule_of(shared.settings, alert),
+        recording=shared.settings.recorder.url,
+    )
 
 
 async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | None:
@@ -164,8 +194,8 @@ async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | No
     )
 
 
-async def _told(shared: Context, alert_id: str) -> Mapping[str, datetime]:
-    """Return when each destination was told last, as far as the outboxes remember."""
+async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
+    """Return the time of the last message to each destination, as far as the outboxes remember."""
     found: dict[str, datetime] = {}
     for streams in shared.settings.layout.all():
         async for name, data in shared.redis.hscan_iter(streams.outbox, match=f"{GROUP}*", count=1000):
@@ -207,7 +237,7 @@ async def get_alert(request: Request, shared: Shared, viewer: Reader, alert_id: 
 
 @router.post("/a/{alert_id:path}/acknowledge", dependencies=[Depends(same_site)])
 async def post_acknowledge(request: Request, shared: Shared, viewer: Operator, alert_id: str) -> Response:
-    """Acknowledge an alert: destinations are not told it again while it fires."""
+    """Acknowledge an alert: no message repeats it while it fires."""
     return await _ordered(request, shared, viewer, alert_id, "acknowledge")
 
 

@@ -62,7 +62,7 @@ def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> Al
     return AlertList(wanted[(page - 1) * PAGE : page * PAGE], len(firing), len(wanted), page, pages)
 
 
-Moment = Literal["began", "fired", "explained", "acknowledged", "silenced", "told", "resolved"]
+Moment = Literal["began", "fired", "explained", "acknowledged", "silenced", "sent", "resolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def timeline(
     *,
     acknowledged: Acknowledgement | None,
     silences: Sequence[Silence],
-    told: Mapping[str, datetime],
+    sent: Mapping[str, datetime],
 ) -> list[TimelineEntry]:
     """Return the life of an alert in the order of time.
 
@@ -89,7 +89,7 @@ def timeline(
         alert: in its latest state.
         acknowledged: its acknowledgement.
         silences: that match it; those of the past are forgotten.
-        told: time of the last message by destination, as far as the outbox remembers.
+        sent: time of the last message by destination, as far as the outbox remembers.
     """
     own: tuple[tuple[Moment, datetime | None], ...] = (
         ("began", alert.began_at),
@@ -101,7 +101,7 @@ def timeline(
     if acknowledged is not None:
         found.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
     found += [TimelineEntry(one.created_at, "silenced", one.by, one.reason) for one in silences]
-    found += [TimelineEntry(at, "told", name) for name, at in told.items()]
+    found += [TimelineEntry(at, "sent", name) for name, at in sent.items()]
     return sorted(found, key=lambda entry: entry.at)
 
 

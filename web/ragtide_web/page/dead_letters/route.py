@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final
 from urllib.parse import urlencode
 
@@ -19,9 +20,8 @@ from ragtide_schemas import Reason
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, reason_in, record_order
-from ..rendering import HEADERS, render
-from ..same_site import same_site
+from ..orders import form_of, reason_in, record_order, same_site
+from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 from .hiding import indented
@@ -49,7 +49,47 @@ SHOWN_CHARS: Final = 200_000
 """Most characters of a payload on its page."""
 
 LETTER_ID: Final = r"^\d{1,19}-\d{1,19}$"
-ReasonName = Annotated[str, Query(max_length=40)]
+ReasonName = Annotated[str, Query(max_length=40, description="Only dead letters with this reason.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersContent(PageContent):
+    """A page of the list of dead letters."""
+
+    template = "dead.html"
+    found: LetterList
+    details: Mapping[tuple[int, str], str]
+    """Details by partition and id, redacted."""
+    fields: Mapping[tuple[int, str], str | None]
+    """The field that each detail is about."""
+    reason: str
+    """Only dead letters with this reason; empty for all."""
+    problem: str
+    """Why the last order was refused; empty if none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterContent(PageContent):
+    """One dead letter."""
+
+    template = "dead_letter.html"
+    letter: LetterSummary
+    meaning: str
+    field: str | None
+    """The field that the detail is about."""
+    detail: str
+    payload: str | None
+    """Beginning of the payload; None if it is hidden."""
+    cut: bool
+    """Whether the payload is longer."""
+    whole: bool
+    """Whether the payload is stored whole."""
+    cannot: bool
+    """Whether the payload is hidden because it cannot be redacted."""
+    redacts: bool
+    """Whether redaction removes parts of texts."""
+    problem: str
+    """Why the last order was refused; empty if none was."""
 
 
 @router.get("/dead")
@@ -58,7 +98,7 @@ async def get_dead_letters(
     shared: Shared,
     viewer: Reader,
     reason: ReasonName = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    page: Annotated[int, Query(ge=1, le=1_000_000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the dead letters of a reason, or of all, the newest first."""
     return await _listed(request, shared, viewer, reason, page)
@@ -71,17 +111,14 @@ async def _listed(
         found = letter_list(await shared.letters.read(), viewer, reason=_known(reason), page=page)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(
-        request,
-        viewer,
-        "dead.html",
-        status=status,
+    content = DeadLettersContent(
         found=found,
         details=await _details(shared, viewer, found),
-        fields={(one.partition, one.letter_id): failed_field(one) for one in found.letters},
+        fields={(letter.partition, letter.letter_id): failed_field(letter) for letter in found.letters},
         reason=reason,
         problem=problem,
     )
+    return render(request, viewer, content, status=status)
 
 
 async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[tuple[int, str], str]:
@@ -155,11 +192,7 @@ async def _one(
     if shown.payload is not None:
         payload = indented(shown.payload) or shown.payload.decode(errors="replace")
     (group,) = reason_groups([summary])
-    return render(
-        request,
-        viewer,
-        "dead_letter.html",
-        status=status,
+    content = DeadLetterContent(
         letter=summary,
         meaning=group.meaning,
         field=failed_field(summary),
@@ -171,6 +204,7 @@ async def _one(
         redacts=shared.hiding.hides,
         problem=problem,
     )
+    return render(request, viewer, content, status=status)
 
 
 async def _found(
@@ -288,7 +322,7 @@ async def retry_one(request: Request, shared: Shared, viewer: Operator, partitio
     if not published:
         raise HttpProblem(
             409,
-            f"dead letter {letter_id} was not published again: it is gone, or its payload cannot be decoded",
+            f"dead letter {letter_id} was not published again: it was removed, or its payload cannot be decoded",
         )
     shared.letters.forget((summary,))
     return _seen_elsewhere(

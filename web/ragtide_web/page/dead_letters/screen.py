@@ -29,7 +29,7 @@ MEANINGS: Final[Mapping[Reason, str]] = {
     Reason.TOO_MANY_DELIVERIES: "No worker finished the entry, and it may crash workers: retry one alone first.",
     Reason.UNKNOWN_INTERACTION: "The feedback is about an interaction that was not scored in time.",
     Reason.NOT_AGGREGATABLE: "The state of the aggregator cannot take the entry.",
-    Reason.UNDELIVERABLE: "A destination of notifications was not told: look at the destination.",
+    Reason.UNDELIVERABLE: "A notification could not be delivered: look at its destination.",
 }
 """Meaning and remedy of each reason."""
 

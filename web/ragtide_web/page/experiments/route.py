@@ -1,39 +1,176 @@
 """`/x`: replays and experiments; `/x/NAME`: an experiment, live, with orders to its configs."""
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-from ragtide_offline.experiments.drafts import shown_value
+from ragtide_offline.experiments.board import BoardRow
+from ragtide_offline.experiments.drafts import named_by, shown_value
 from ragtide_offline.experiments.errors import CommandConflictError, ExperimentError
-from ragtide_offline.report.charts import FRAME
+from ragtide_offline.report.charts import FRAME, ChartFrame
 from ragtide_offline.report.experiment_page import meaning_of
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.workspaces import find_workspace
-from ragtide_schemas import Workspace
-from ragtide_schemas.experiments import Command
+from ragtide_schemas import Workspace, describe
+from ragtide_schemas.experiments import DRIVER, RACE, Command
 from ragtide_schemas.workspace import is_workspace_name
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, reason_in, record_order
-from ..rendering import HEADERS, render
-from ..same_site import same_site
+from ..orders import form_of, reason_in, record_order, same_site
+from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
-from .orders import PARAMETER, PARAMETERS_MAX, VALUES_MAX, FormError, command_of
 from .reading import read_runs
-from .screen import ExperimentView, shown_reason
+from .screen import ExperimentView, RunRow, shown_reason
+
+OPERATIONS: Final = ("stop", "resume", "clone", "delete")
+"""Orders of the screen; limits have a command line only."""
+PARAMETER: Final = "parameter."
+"""Begin of the name of a field with the value of a parameter."""
+PARAMETERS_MAX: Final = 60
+"""Most parameters of a form; `ragtide experiment` clones a config with more."""
+VALUES_MAX: Final = 50
+"""Most values of a parameter that a form suggests."""
 
 router = APIRouter(include_in_schema=False)
-
 RUNS_N: Final = 50
 """Replays and experiments on one page of the list."""
+PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Page of the list, from 1.")]
+ConfigNumber = Annotated[int | None, Query(ge=0, description="Number of the config whose orders are shown.")]
 ENTRY_ID: Final = r"^\d{1,19}-\d{1,19}$"
+
+
+class FormError(ValueError):
+    """A form means no command; the message is a sentence for the field that is wrong."""
+
+
+def command_of(
+    fields: Mapping[str, str], *, by: str, reason: str, parameters: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
+) -> Command:
+    """Return the command that a form means.
+
+    Args:
+        fields: of the form.
+        by: name of the user.
+        reason: of the user.
+        parameters: of the config in the form.
+        grid: values of each parameter among all configs.
+
+    Raises:
+        FormError: a field is wrong.
+    """
+    op = fields.get("order", "")
+    if op not in OPERATIONS:
+        raise FormError(f"there is no order {op[:40]!r}: load the page again")
+    # The names of the race and the driver stand for their decisions.
+    author = f"{by} (page)" if by in (RACE, DRIVER) else by
+    given: dict[str, Any] = {"op": op, "config": fields.get("config", ""), "by": author, "reason": reason}
+    if op == "resume":
+        given["keep"] = fields.get("keep") == "yes"
+    if op == "clone":
+        changed = changes_of(fields, parameters, grid)
+        given |= {"parameters": changed, "clone": fields.get("clone") or named_by({**parameters, **changed})}
+    try:
+        return Command(**given)
+    except ValidationError as error:
+        raise FormError(describe(error)) from None
+
+
+def changes_of(
+    fields: Mapping[str, str], parameters: Mapping[str, Any], grid: Mapping[str, Sequence[Any]]
+) -> dict[str, Any]:
+    """Return the parameters of a form that differ from those of the config.
+
+    Raises:
+        FormError: a value is no JSON, or no parameter differs.
+    """
+    changed = {}
+    for field, text in fields.items():
+        name = field.removeprefix(PARAMETER)
+        if name == field or (name in parameters and text == shown_value(parameters[name])):
+            continue
+        if name not in grid:
+            raise FormError(f"there is no parameter {name[:60]!r}: load the page again")
+        if not text and name not in parameters:
+            continue
+        changed[name] = value_of(name, text, grid[name])
+    if not changed:
+        raise FormError("no parameter is changed: give at least one another value")
+    return changed
+
+
+def value_of(name: str, text: str, known: Sequence[Any]) -> Any:
+    """Return the value that a text in a form means.
+
+    A text that is the value of another config means that value. Otherwise it is a text if all known values are texts,
+    and JSON if none is.
+
+    Raises:
+        FormError: the text is no JSON.
+
+    >>> value_of("top_k", "8", [2, 4]), value_of("style", "8", ["short"]), value_of("cut", "true", [False])
+    (8, '8', True)
+    """
+    for value in known:
+        if shown_value(value) == text:
+            return value
+    if all(isinstance(value, str) for value in known):
+        return text
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        if any(isinstance(value, str) for value in known):
+            return text
+        raise FormError(
+            f"{name} is not JSON (got {text[:60]!r}): give a value such as {shown_value(known[0])[:60]}"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsContent(PageContent):
+    """A page of the list of replays and experiments."""
+
+    template = "runs.html"
+    rows: Sequence[RunRow]
+    total: int
+    page: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentContent(PageContent):
+    """An experiment, with the orders to one of its configs."""
+
+    template = "experiment.html"
+    view: ExperimentView
+    chosen: BoardRow | None
+    """The config whose orders are shown."""
+    meaning: Mapping[str, str]
+    """Explanations of the leaderboard and of the race."""
+    problem: str
+    """Why the last order was refused; empty if none was."""
+    given: Mapping[str, str]
+    """Fields of the form of this order."""
+    suggested: Mapping[str, Sequence[str]]
+    """Values of each parameter that the form suggests."""
+    wide: bool
+    """Whether a config has too many parameters for a form."""
+    reason_of: Callable[[Command], str]
+    """Returns the reason of a command as the viewer may see it."""
+    value: Callable[[Any], str] = shown_value
+    """Returns the text of a parameter's value."""
+    frame: ChartFrame = FRAME
+    parameter: str = PARAMETER
 
 
 def _sees_everything(viewer: Viewer) -> None:
@@ -43,7 +180,10 @@ def _sees_everything(viewer: Viewer) -> None:
 
 @router.get("/x")
 async def get_runs(
-    request: Request, shared: Shared, viewer: Reader, page: Annotated[int, Query(ge=1, le=1_000_000)] = 1
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    page: PageNumber = 1,
 ) -> Response:
     """Show the replays and experiments, the newest first."""
     _sees_everything(viewer)
@@ -54,12 +194,16 @@ async def get_runs(
         rows = await read_runs(shared.redis, shared.settings, newest_first[(page - 1) * RUNS_N : page * RUNS_N])
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(request, viewer, "runs.html", rows=rows, total=len(newest_first), page=page, pages=pages)
+    return render(request, viewer, RunsContent(rows, len(newest_first), page, pages))
 
 
 @router.get("/x/{name}")
 async def get_experiment(
-    request: Request, shared: Shared, viewer: Reader, name: str, config: Annotated[int | None, Query(ge=0)] = None
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    name: str,
+    config: ConfigNumber = None,
 ) -> Response:
     """Show an experiment, with the orders to one of its configs if asked for."""
     _sees_everything(viewer)
@@ -80,20 +224,17 @@ async def _screen(
     view = await _view(shared, workspace)
     chosen = next((row.config for row in view.rows if row.config.number == config), None)
     wide = chosen is not None and len(view.grid) > PARAMETERS_MAX
-    content: dict[str, Any] = {
-        "view": view,
-        "chosen": chosen,
-        "meaning": meaning_of(view.plan, view.board),
-        "frame": FRAME,
-        "problem": problem,
-        "given": given or {},
-        "parameter": PARAMETER,
-        "suggested": {name: [shown_value(one) for one in values[:VALUES_MAX]] for name, values in view.grid.items()},
-        "wide": wide,
-        "reason_of": lambda command: shown_reason(command, sees_texts=viewer.sees_texts),
-        "value": shown_value,
-    }
-    return render(request, viewer, "experiment.html", status=status, **content)
+    content = ExperimentContent(
+        view=view,
+        chosen=chosen,
+        meaning=meaning_of(view.plan, view.board),
+        problem=problem,
+        given=given or {},
+        suggested={name: [shown_value(value) for value in values[:VALUES_MAX]] for name, values in view.grid.items()},
+        wide=wide,
+        reason_of=partial(shown_reason, sees_texts=viewer.sees_texts),
+    )
+    return render(request, viewer, content, status=status)
 
 
 async def _workspace(shared: Context, name: str) -> Workspace:

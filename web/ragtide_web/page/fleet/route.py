@@ -1,5 +1,7 @@
 """`GET /`: the fleet."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
@@ -14,8 +16,9 @@ from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..dead_letters.screen import may_see
-from ..rendering import lasting, render
+from ..rendering import PageContent, lasting, render
 from ..viewers import Reader, Viewer
+from .history import DayTrend, Deploy, Sparkline
 from .screen import STATES, Fleet, fleet
 
 router = APIRouter(include_in_schema=False)
@@ -39,11 +42,15 @@ class FleetChoice(NamedTuple):
 
 
 async def _filter(
-    metric: Annotated[list[str] | None, Query(max_length=20)] = None,
-    state: Annotated[str, Query(max_length=40)] = "",
-    q: Annotated[str, Query(max_length=200)] = "",
-    pipeline: Annotated[str, Query(max_length=1000)] = "",
-    segment: Annotated[str, Query(max_length=1000)] = "",
+    metric: Annotated[
+        list[str] | None, Query(max_length=20, description="Metrics with a column; the most important unless given.")
+    ] = None,
+    state: Annotated[str, Query(max_length=40, description="Only pipelines in this state, such as `firing`.")] = "",
+    q: Annotated[str, Query(max_length=200, description="Only pipelines whose name contains this text.")] = "",
+    pipeline: Annotated[str, Query(max_length=1000, description="Only this pipeline.")] = "",
+    segment: Annotated[
+        str, Query(max_length=1000, description="Numbers of this segment value, such as `lang=de`.")
+    ] = "",
 ) -> FleetChoice:
     return FleetChoice(tuple(metric or ()), state if state in STATES else "", q, pipeline, segment.strip())
 
@@ -61,9 +68,9 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
     means = await shared.deployment.means(chosen.scope)
     alerts = await visible_alerts(shared, viewer)
     if chosen.scope is not None:
-        alerts = [one for one in alerts if one.segment == chosen.scope]
+        alerts = [alert for alert in alerts if alert.segment == chosen.scope]
     return fleet(
-        (one for one in means if viewer.may_use(one.pipeline) and chosen.pipeline in ("", one.pipeline)),
+        (mean for mean in means if viewer.may_use(mean.pipeline) and chosen.pipeline in ("", mean.pipeline)),
         alerts,
         metrics=chosen.metrics,
         state=chosen.state,
@@ -76,7 +83,7 @@ async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Flee
 
 async def visible_alerts(shared: Context, viewer: Viewer) -> list[Alert]:
     """Return the alerts that a viewer may see, in their latest state, the newest first."""
-    return [one for one in reversed(await shared.deployment.alerts()) if viewer.may_use(one.pipeline)]
+    return [alert for alert in reversed(await shared.deployment.alerts()) if viewer.may_use(alert.pipeline)]
 
 
 async def _judge_today(shared: Context) -> float:
@@ -85,7 +92,7 @@ async def _judge_today(shared: Context) -> float:
     if spend.day_usd:
         return spend.day_usd
     counted = await read_calls(shared.redis, shared.settings.prefix, "judge", now=utc_now(), hours=0, days=1)
-    return sum(one.cost_usd for one in counted.days.values())
+    return sum(day.cost_usd for day in counted.days.values())
 
 
 class Facts(NamedTuple):
@@ -99,15 +106,37 @@ class Facts(NamedTuple):
     limit: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FleetContent(PageContent):
+    """The screen of all pipelines."""
+
+    template = "fleet.html"
+    fleet: Fleet
+    sparklines: Mapping[str, Sparkline]
+    """Drawings by pipeline."""
+    trends: Mapping[tuple[str, str], DayTrend]
+    """Trends by pipeline and metric."""
+    deploys: Mapping[str, Deploy]
+    """Newest versions by pipeline."""
+    without_segment: str
+    """Query of the same screen for whole pipelines."""
+    chosen: FleetChoice
+    firing: Sequence[Alert]
+    recent: Sequence[Alert]
+    """Alerts beside the pipelines: those that fire, and the newest resolved ones."""
+    facts: Facts
+    states: Sequence[str] = STATES
+
+
 async def _facts(shared: Context, viewer: Viewer) -> Facts:
     if viewer.patterns:
         indexed = await shared.letters.read()
-        return Facts(sum(may_see(viewer, one) for one in indexed.letters))
+        return Facts(sum(may_see(viewer, letter) for letter in indexed.letters))
     backlog = await shared.deployment.backlog()
     return Facts(
-        letters=sum(one.lengths["dead_letters"] for one in backlog),
-        waiting=sum(one.waiting for one in backlog),
-        oldest=lasting(max((one.oldest_s for one in backlog), default=0.0)),
+        letters=sum(partition.lengths["dead_letters"] for partition in backlog),
+        waiting=sum(partition.waiting for partition in backlog),
+        oldest=lasting(max((partition.oldest_s for partition in backlog), default=0.0)),
         judge_today=await _judge_today(shared),
         limit=shared.settings.judge.spend_per_day_usd,
     )
@@ -141,11 +170,8 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         raise redis_is_away(error) from None
     except (CheckpointError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
-    firing = [one for one in alerts if one.status != "resolved"]
-    return render(
-        request,
-        viewer,
-        "fleet.html",
+    firing = [alert for alert in alerts if alert.status != "resolved"]
+    content = FleetContent(
         fleet=drawn,
         sparklines=sparklines,
         trends=trends,
@@ -154,8 +180,8 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
             [("q", chosen.text), ("state", chosen.state), *(("metric", name) for name in chosen.metrics)]
         ),
         chosen=chosen,
-        states=STATES,
         firing=firing,
-        recent=firing[:20] + [one for one in alerts if one.status == "resolved"][: max(0, 8 - len(firing))],
+        recent=firing[:20] + [alert for alert in alerts if alert.status == "resolved"][: max(0, 8 - len(firing))],
         facts=facts,
     )
+    return render(request, viewer, content)

@@ -21,9 +21,8 @@ from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..item_address import item_address, names_in
-from ..orders import form_of, record_order
+from ..orders import form_of, record_order, same_site
 from ..rendering import HEADERS
-from ..same_site import same_site
 from ..viewers import Operator, Viewer
 from ..words import words
 from .route import Asked, ItemQuery

@@ -1,37 +1,142 @@
 """`/i`: lists of kept items; `/i/PIPELINE/ID`: one item with its marks and scores; both as rows of a data set."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotated import reasons_of
-from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_offline.datasets.choosing import ChosenSpecimen
+from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
+from ragtide_offline.datasets.choosing import ChosenSpecimen, score_of
 from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_schemas import Alert, Specimen
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, parts_of_worst
+from ragtide_schemas import Alert, RagInteraction, Specimen
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..fleet.route import visible_alerts
 from ..item_address import item_address, names_in
-from ..rendering import HEADERS, lasting, render
+from ..rendering import HEADERS, PageContent, lasting, render
 from ..viewers import Reader, Viewer
-from .lists import MOST, NEWEST, WORST, ItemChoice, ItemList, opinions_shown, read_list
-from .screen import item_view
+from .screen import ItemScreen, item_view
+
+MOST: Final = 100
+"""Most items of a list on the page; `ragtide items --limit` lists more."""
+
+WORST: Final = "worst"
+NEWEST: Final = "newest"
 
 router = APIRouter(include_in_schema=False)
-
 PAGE_N: Final = 25
 """Items of a page of a list."""
-
 QUESTION_CHARS: Final = 200
 """Most characters of a question in a list."""
 
-Name = Annotated[str, Query(max_length=1000)]
+
+@dataclass(frozen=True, slots=True)
+class ItemChoice:
+    """The list that a user chose."""
+
+    name: str = ""
+    """`worst`, `newest`, `sample`, or the stored name of a list, such as `beyond:RULE`."""
+    metric: str = ""
+    """Metric of the worst; empty for the first list."""
+    labeler: str = ""
+    """Labeler of the worst; empty for any."""
+    alert: str = ""
+    """Id of an alert, whose items are then the list."""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The fields of an address that choose this list."""
+        fields = {"list": self.name, "metric": self.metric, "labeler": self.labeler, "alert": self.alert}
+        return {name: value for name, value in fields.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedItem:
+    """An item of a list."""
+
+    specimen: Specimen
+    score: float | None
+    """Score of the list's metric; None without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """The items of a list, in its order."""
+
+    items: Sequence[ListedItem]
+    metric: str = ""
+    labeler: str = ""
+    gone: int = 0
+    """Items that were on the list and are no longer kept."""
+    most: bool = False
+    """Whether the list may go on behind the items that are shown."""
+
+    def around(self, interaction_id: str) -> tuple[int, str | None, str | None] | None:
+        """Return the place of an item from 1, and the ids before and after it; None if it is not on the list."""
+        ids = [one.specimen.interaction.interaction_id for one in self.items]
+        if interaction_id not in ids:
+            return None
+        at = ids.index(interaction_id)
+        return at + 1, ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None
+
+
+async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, alert: Alert | None = None) -> ItemList:
+    """Return the items of a list of a pipeline.
+
+    Args:
+        kept: the specimens of the deployment.
+        pipeline: of the list.
+        choice: of the list.
+        alert: the alert that the choice names, if it names one.
+    """
+    if choice.alert:
+        return ItemList([], gone=0) if alert is None else await _of_alert(kept, alert)
+    names = list(await kept.lists(pipeline))
+    if choice.name == NEWEST:
+        return await _newest(kept, pipeline, names)
+    name = list_name(names, choice)
+    if name is None:
+        return ItemList([])
+    found = await kept.listed(pipeline, name, MOST)
+    metric, labeler = parts_of_worst(name) or ("", "")
+    items = [ListedItem(one.specimen, score_of(one.specimen, metric, labeler or None)) for one in found]
+    return ItemList(items, metric, labeler, kept.gone, most=len(items) == MOST)
+
+
+def list_name(names: Sequence[str], choice: ItemChoice) -> str | None:
+    """Return the stored name of a list that a pipeline has; None if it has no such list."""
+    if choice.name != WORST:
+        return choice.name if choice.name in names else None
+    for name in names:
+        parts = parts_of_worst(name)
+        if parts is not None and choice.metric in ("", parts[0]) and choice.labeler in ("", parts[1]):
+            return name
+    return None
+
+
+async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
+    ids = alert.worst_interaction_ids[:MOST]
+    found = [one for each in ids for one in await kept.find(each, alert.pipeline)]
+    items = [ListedItem(one, score_of(one, alert.metric, alert.labeler)) for one in found]
+    return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(found))
+
+
+async def _newest(kept: KeptSpecimens, pipeline: str, names: Sequence[str]) -> ItemList:
+    """Return the items that were kept last. The lists of the worst do not know when, so their items are not here."""
+    ranked = {}
+    for name in names:
+        if name in (SPECIMEN_SAMPLE, SPECIMEN_JUDGED) or name.startswith("beyond:"):
+            for one in await kept.listed(pipeline, name, MOST):
+                ranked[one.specimen.interaction.interaction_id] = one
+    found = sorted(ranked.values(), key=lambda one: -one.rank)[:MOST]
+    return ItemList([ListedItem(one.specimen, None) for one in found], gone=kept.gone, most=len(found) == MOST)
 
 
 class ItemQuery(NamedTuple):
@@ -48,18 +153,96 @@ class ItemQuery(NamedTuple):
 
 async def _query(
     *,
-    name: Annotated[str, Query(alias="list", max_length=1000)] = "",
-    metric: Name = "",
-    labeler: Name = "",
-    alert: Name = "",
-    marks: Name = "",
-    whole: Annotated[str, Query(alias="all", max_length=1)] = "",
-    download: Annotated[str, Query(max_length=1)] = "",
+    name: Annotated[
+        str, Query(alias="list", max_length=1000, description="`worst`, `newest`, `sample`, or another kept list.")
+    ] = "",
+    metric: Annotated[str, Query(max_length=1000, description="Metric of the worst items.")] = "",
+    labeler: Annotated[str, Query(max_length=1000, description="Labeler of the worst items.")] = "",
+    alert: Annotated[str, Query(max_length=1000, description="Id of an alert, whose items are the list.")] = "",
+    marks: Annotated[str, Query(max_length=1000, description="Labeler whose marks are shown.")] = "",
+    whole: Annotated[str, Query(alias="all", max_length=1, description="`1` shows long texts whole.")] = "",
+    download: Annotated[str, Query(max_length=1, description="`1` returns the items as rows of a data set.")] = "",
 ) -> ItemQuery:
     return ItemQuery(ItemChoice(name, metric, labeler, alert), marks or None, whole == "1", download == "1")
 
 
 Asked = Annotated[ItemQuery, Depends(_query)]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsContent(PageContent):
+    """A page of a list of items, and the lists of each pipeline."""
+
+    template = "items.html"
+    pipelines: Mapping[str, Mapping[str, int]]
+    """Lists by pipeline, with the number of their items."""
+    more_pipelines: bool
+    """Whether more pipelines have items."""
+    pipeline: str
+    """Pipeline of the list; empty while none is chosen."""
+    choice: ItemChoice
+    query: Mapping[str, str]
+    """Fields of an address that choose the list."""
+    alert: Alert | None
+    """The alert that the choice names."""
+    found: ItemList
+    shown: Sequence[tuple[ListedItem, str, str]]
+    """Items of this page, with their address and the beginning of the question."""
+    page: int
+    pages: int
+    enabled: bool
+    """Whether items are kept at all."""
+    keep: str
+    """How long items are kept, in words."""
+    unreadable: str | None
+    """A sentence about items that cannot be read; None without any."""
+    most: int = MOST
+    newest: str = NEWEST
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChoiceContent(PageContent):
+    """The pipelines that have an item with the same id."""
+
+    template = "item_choice.html"
+    interaction_id: str
+    addresses: Mapping[str, str]
+    """Address of the item by pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemContent(PageContent):
+    """One item."""
+
+    template = "item.html"
+    specimen: Specimen
+    one: RagInteraction
+    """Interaction of the specimen."""
+    view: ItemScreen
+    choice: ItemChoice
+    """The list that the item is from."""
+    place: int | None
+    """Its place there, from 1; None if it is not on the list."""
+    total: int
+    """Items of the list."""
+    before: str | None
+    """Address of the item before it; None without one."""
+    after: str | None
+    here: str | None
+    whole: str | None
+    """Address of the same screen with all texts whole."""
+    download: str | None
+    by_labeler: Mapping[str, str | None]
+    """Address of the same screen with the marks of each labeler."""
+    trace_url: str | None
+    """Address of its trace in a tracing program; None without one."""
+    opinions: Sequence[Annotation]
+    """The newest first."""
+    mine: Annotation | None
+    """Opinion of the viewer."""
+    may_opine: bool
+    ratings: Sequence[int] = range(LOWEST, HIGHEST + 1)
+    reason_chars: int = REASON_CHARS
 
 
 @router.get("/i")
@@ -69,9 +252,9 @@ async def get_items(
     shared: Shared,
     viewer: Reader,
     asked: Asked,
-    pipeline: Name = "",
-    interaction_id: Annotated[str, Query(alias="id", max_length=1000)] = "",
-    page: Annotated[int, Query(ge=1, le=1000)] = 1,
+    pipeline: Annotated[str, Query(max_length=1000, description="Pipeline of the list, or of the item.")] = "",
+    interaction_id: Annotated[str, Query(alias="id", max_length=1000, description="Id of one item.")] = "",
+    page: Annotated[int, Query(ge=1, le=1000, description="Page of the list, from 1.")] = 1,
 ) -> Response:
     """Show the items of a list, and the lists of each pipeline."""
     try:
@@ -108,10 +291,7 @@ async def _list(
     if asked.download:
         return _rows(viewer, [one.specimen for one in found.items], choice)
     start = (page - 1) * PAGE_N
-    return render(
-        request,
-        viewer,
-        "items.html",
+    content = ItemsContent(
         pipelines={name: await kept.lists(name) for name in names[:200]},
         more_pipelines=len(names) > 200,
         pipeline=chosen,
@@ -129,12 +309,11 @@ async def _list(
         ],
         page=page,
         pages=max(1, -(-len(found.items) // PAGE_N)),
-        most=MOST,
         enabled=shared.settings.specimens.enabled,
         keep=lasting(shared.settings.specimens.keep_s),
-        newest=NEWEST,
         unreadable=kept.unreadable.warning(),
     )
+    return render(request, viewer, content)
 
 
 async def _item(
@@ -152,19 +331,24 @@ async def _item(
         return RedirectResponse(address, 303, headers=HEADERS)
     if len(found) > 1:
         addresses = {one.interaction.pipeline: item_address(one.interaction.pipeline, interaction_id) for one in found}
-        return render(request, viewer, "item_choice.html", interaction_id=interaction_id, addresses=addresses)
+        return render(request, viewer, ItemChoiceContent(interaction_id, addresses))
     (specimen,) = found
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     opinions = (await stored.of(specimen.interaction.pipeline, interaction_id, saw_scores=True))[::-1]
     if asked.download:
         return _rows(viewer, [specimen], asked.choice, opinions)
-    content = await _content(shared, viewer, kept, asked, specimen)
-    return render(request, viewer, "item.html", **content, **opinions_shown(viewer, opinions))
+    return render(request, viewer, await _content(shared, viewer, kept, asked, specimen, opinions=opinions))
 
 
 async def _content(
-    shared: Context, viewer: Viewer, kept: KeptSpecimens, asked: ItemQuery, specimen: Specimen
-) -> dict[str, Any]:
+    shared: Context,
+    viewer: Viewer,
+    kept: KeptSpecimens,
+    asked: ItemQuery,
+    specimen: Specimen,
+    *,
+    opinions: Sequence[Annotation],
+) -> ItemContent:
     one, choice = specimen.interaction, asked.choice
     around, total = None, 0
     if choice.query:
@@ -178,21 +362,24 @@ async def _content(
         return item_address(one.pipeline, interaction_id, {**choice.query, **query})
 
     template = shared.settings.web.trace_url
-    return {
-        "specimen": specimen,
-        "one": one,
-        "view": item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole),
-        "choice": choice,
-        "place": None if around is None else around[0],
-        "total": total,
-        "before": None if around is None else address(around[1]),
-        "after": None if around is None else address(around[2]),
-        "here": address(one.interaction_id, marks=asked.labeler or ""),
-        "whole": address(one.interaction_id, all="1", marks=asked.labeler or ""),
-        "download": address(one.interaction_id, download="1"),
-        "by_labeler": {each.labeler: address(one.interaction_id, marks=each.labeler) for each in specimen.labelings},
-        "trace_url": template.replace("{trace_id}", specimen.trace_id) if template and specimen.trace_id else None,
-    }
+    return ItemContent(
+        specimen=specimen,
+        one=one,
+        view=item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole),
+        choice=choice,
+        place=None if around is None else around[0],
+        total=total,
+        before=None if around is None else address(around[1]),
+        after=None if around is None else address(around[2]),
+        here=address(one.interaction_id, marks=asked.labeler or ""),
+        whole=address(one.interaction_id, all="1", marks=asked.labeler or ""),
+        download=address(one.interaction_id, download="1"),
+        by_labeler={given.labeler: address(one.interaction_id, marks=given.labeler) for given in specimen.labelings},
+        trace_url=template.replace("{trace_id}", specimen.trace_id) if template and specimen.trace_id else None,
+        opinions=opinions,
+        mine=next((opinion for opinion in opinions if opinion.annotator == viewer.name), None),
+        may_opine=viewer.is_operator and viewer.sees_texts,
+    )
 
 
 async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:

@@ -1,47 +1,136 @@
 """`GET /judge`: dollars, calls, share judged and agreement of the judge and of services."""
 
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
+from redis.asyncio import Redis
 
 from ragtide_aggregator.errors import CheckpointError
-from ragtide_offline.agreement.kept import LEAST_ITEMS
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.agreement.kept import LEAST_ITEMS, LabelerKappa, labeler_kappas
+from ragtide_runtime.calls.endpoint_states import EndpointState, read_calls
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Estimate, utc_now
 
 from ...context import Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..rendering import render
+from ..background import BackgroundResult
+from ..rendering import PageContent, render
 from ..viewers import Reader
-from .reading import read_endpoints
-from .screen import ROWS, pipeline_usage
-from .worth import agreement_rows, gold_error_rows, self_consistency_rows
+from .screen import (
+    HOURS,
+    ROWS,
+    AgreementRow,
+    EndpointView,
+    GoldErrorRow,
+    PipelineUsage,
+    agreement_rows,
+    endpoint_view,
+    gold_error_rows,
+    pipeline_usage,
+    self_consistency_rows,
+)
+
+KAPPA_PIPELINES: Final = 50
+"""Most pipelines whose kept items are read for kappa: decoding those of a pipeline takes tenths of a second."""
+KAPPA_FRESH_S: Final = 300.0
+"""Seconds for which kappa is shown before it is computed again."""
+
+_NAME: Final = re.compile("[a-z][a-z0-9_]{0,63}")
 
 router = APIRouter(include_in_schema=False)
+
+
+async def read_endpoints(redis: Redis, deployment: Deployment, settings: Settings) -> list[EndpointView]:
+    """Return the judge and every service that is configured, was called in the last month, or is called now.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    states: defaultdict[str, dict[str, EndpointState]] = defaultdict(dict)
+    for process, state in (await deployment.endpoints()).items():
+        if _NAME.fullmatch(state.labeler):  # any client may write to Redis
+            states[state.labeler][process] = state
+    found = []
+    for name in dict.fromkeys(("judge", *settings.services, *sorted(states))):
+        remote = settings.judge if name == "judge" else settings.services.get(name)
+        model = remote.model if remote is not None else None
+        history = await read_calls(redis, settings.prefix, name, now=utc_now(), hours=HOURS)
+        if name != "judge" or model or states[name] or any(history.days.values()):
+            spend = await deployment.spend(name)
+            found.append(endpoint_view(name, remote, history, model=model or "", spend=spend, states=states[name]))
+    return found
+
+
+async def read_kappas(redis: Redis, deployment: Deployment) -> list[LabelerKappa]:
+    """Return the agreement of labelers on the kept items that chance drew for both, of the pipelines with most of them.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    kept = KeptSpecimens(redis, deployment.settings.layout)
+    counts = {name: (await kept.lists(name)).get(SPECIMEN_JUDGED, 0) for name in await kept.pipelines()}
+    most = sorted((name for name, count in counts.items() if count), key=lambda name: (-counts[name], name))
+    return [one for name in most[:KAPPA_PIPELINES] for one in labeler_kappas(await kept.judged(name))]
+
+
+async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:
+    """Return the prediction-powered means of whole pipelines; they need the whole state.
+
+    Raises:
+        CheckpointError: a checkpoint cannot be read.
+        redis.RedisError: Redis failed.
+    """
+    everything = await deployment.estimates(windows=False)
+    return [one for one in everything if one.estimator == "prediction_powered" and one.segment is None]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeContent(PageContent):
+    """The screen of the judge and of services."""
+
+    template = "judge.html"
+    endpoints: Sequence[EndpointView] | None
+    """None for a user of some pipelines: dollars and calls are of the whole deployment."""
+    usage: Sequence[PipelineUsage]
+    paired: BackgroundResult[list[Estimate]]
+    agreement: Sequence[AgreementRow]
+    kappas: BackgroundResult[list[LabelerKappa]]
+    kappa_rows: Sequence[LabelerKappa]
+    """Those that the viewer may see."""
+    consistency: Sequence[Estimate]
+    errors: Sequence[GoldErrorRow]
+    least_items: int = LEAST_ITEMS
 
 
 @router.get("/judge")
 async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Response:
     """Show the judge and the services that labelers call."""
     try:
-        # Dollars and calls are of the whole deployment.
         endpoints = None if viewer.patterns else await read_endpoints(shared.redis, shared.deployment, shared.settings)
-        overview = [one for one in await shared.deployment.overview() if viewer.may_use(one.pipeline)]
+        overview = [mean for mean in await shared.deployment.overview() if viewer.may_use(mean.pipeline)]
         paired = await shared.paired.read()
         kappas = await shared.kappas.read()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
-    return render(
-        request,
-        viewer,
-        "judge.html",
+    content = JudgeContent(
         endpoints=endpoints,
         usage=pipeline_usage(overview),
         paired=paired,
-        agreement=agreement_rows(one for one in paired.value or () if viewer.may_use(one.pipeline)),
+        agreement=agreement_rows(mean for mean in paired.value or () if viewer.may_use(mean.pipeline)),
         kappas=kappas,
-        kappa_rows=[one for one in kappas.value or () if viewer.may_use(one.pipeline)][:ROWS],
-        least_items=LEAST_ITEMS,
+        kappa_rows=[kappa for kappa in kappas.value or () if viewer.may_use(kappa.pipeline)][:ROWS],
         consistency=self_consistency_rows(overview),
         errors=gold_error_rows(overview),
     )
+    return render(request, viewer, content)

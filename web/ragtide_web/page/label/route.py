@@ -1,6 +1,7 @@
 """`/label`: a person answers questions about kept items, blind to their scores, as with `ragtide annotate`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -11,21 +12,20 @@ from pydantic import ValidationError
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.text.keys import letters
 from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_offline.annotation.double import double_annotations
+from ragtide_offline.annotation.double import DoubleAnnotations, double_annotations
 from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
 from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
 from ragtide_offline.annotation.storing import AnnotationOutcome, annotation_of, store
 from ragtide_producers.publishing.routes import FeedbackRoute
 from ragtide_runtime.redis.scripts import run_scripts
-from ragtide_schemas import Feedback
+from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.base import describe
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..orders import form_of, record_order
-from ..rendering import HEADERS, render
-from ..same_site import same_site
+from ..orders import form_of, record_order, same_site
+from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 
@@ -60,15 +60,50 @@ class LabelChoice(NamedTuple):
 
 
 async def _choice(
-    pipeline: Annotated[str, Query(max_length=1000)] = "",
-    source: Annotated[list[str] | None, Query(alias="from", max_length=10)] = None,
-    rate: Annotated[list[str] | None, Query(max_length=10)] = None,
+    pipeline: Annotated[str, Query(max_length=1000, description="Pipeline of the items; the first unless given.")] = "",
+    source: Annotated[
+        list[str] | None, Query(alias="from", max_length=10, description="Only items of these sources.")
+    ] = None,
+    rate: Annotated[list[str] | None, Query(max_length=10, description="Ratings that are asked for, too.")] = None,
 ) -> LabelChoice:
     sources = tuple(one for one in ItemSource if one.value in (source or ()))
     return LabelChoice(pipeline, sources or tuple(ItemSource), tuple(one for one in RATINGS if one in (rate or ())))
 
 
 Chosen = Annotated[LabelChoice, Depends(_choice)]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelContent(PageContent):
+    """The next item of a queue, with its questions."""
+
+    template = "label.html"
+    may_answer: bool
+    item: ItemToAnnotate | None
+    """None if the queue is empty."""
+    one: RagInteraction | None
+    """Interaction of the item."""
+    asked: Sequence[ItemQuestion]
+    ratings: Mapping[str, str]
+    left: int
+    """Items in the queue."""
+    names: Sequence[str]
+    """Pipelines with kept items."""
+    chosen: LabelChoice
+    query: str
+    """The choices as a query."""
+    double: DoubleAnnotations
+    """Agreement of people on items that several of them annotated."""
+    mine: int
+    """Annotations of the viewer."""
+    problem: str
+    """Why the last answers were refused; empty if none were."""
+    answers: Mapping[str, str]
+    """Fields of the form of these answers."""
+    whole: str = WHOLE
+    letters: Callable[[int], str] = letters
+    sources: Sequence[ItemSource] = tuple(ItemSource)
+    prefix: str = ANSWER
 
 
 @router.get("/label")
@@ -97,29 +132,22 @@ async def _shown(
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     item = items[0] if items else None
-    return render(
-        request,
-        viewer,
-        "label.html",
-        status=status,
+    content = LabelContent(
         may_answer=_may_answer(viewer),
         item=item,
         one=None if item is None else item.specimen.interaction,
         asked=[] if item is None else questions(item.specimen, chosen.rated),
-        whole=WHOLE,
         ratings=RATINGS,
-        letters=letters,
         left=len(items),
         names=names,
         chosen=chosen,
         query=urlencode(chosen.query),
-        sources=list(ItemSource),
-        double=double_annotations(one for one in annotations if viewer.may_use(one.pipeline)),
-        mine=sum(one.annotator == viewer.name for one in annotations),
+        double=double_annotations(given for given in annotations if viewer.may_use(given.pipeline)),
+        mine=sum(given.annotator == viewer.name for given in annotations),
         problem=problem,
         answers=answers or {},
-        prefix=ANSWER,
     )
+    return render(request, viewer, content, status=status)
 
 
 def _may_answer(viewer: Viewer) -> bool:
@@ -171,7 +199,7 @@ def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> Item
             fields.get("interaction_id"),
         ):
             return one
-    raise HttpProblem(409, "the item is not in your queue any more: you have answered it, or it is no longer kept")
+    raise HttpProblem(409, "the item is no longer in your queue: you have answered it, or it is no longer kept")
 
 
 def _missing(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> list[str]:

@@ -1,5 +1,6 @@
 """`/login` and `/logout`; the choice of the theme and of the language."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -10,15 +11,26 @@ from ...access import TooManyGuessesProblem
 from ...context import Shared, addresses_of_request
 from ...problems import HttpProblem
 from ...proxy import prefix_of, seen
-from ..orders import form_of, record_order
-from ..rendering import HEADERS, THEME_COOKIE, done_in, render
-from ..same_site import same_site
+from ..orders import form_of, record_order, same_site
+from ..rendering import HEADERS, THEME_COOKIE, PageContent, done_in, render
 from ..viewers import SESSION_COOKIE, Reader, Sessions, Viewer, cookie_of, viewer_of
 from ..words import COOKIE, LANGUAGES
 
+NextPath = Annotated[str, Query(max_length=2000, description="Path of the page after the login.")]
 YEAR_S: Final = 31_536_000
 
 router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginContent(PageContent):
+    """The form for a token."""
+
+    template = "login.html"
+    next: str
+    """Path of the page after the login."""
+    problem: str = ""
+    """Why the last token was refused; empty if none was."""
 
 
 def seen_elsewhere(request: Request, location: str, max_age: int = YEAR_S, **cookies: str) -> RedirectResponse:
@@ -60,7 +72,7 @@ def local_path(text: str, prefix: str = "") -> str:
 
 
 @router.get("/login")
-async def get_login(request: Request, shared: Shared, next: Annotated[str, Query(max_length=2000)] = "/") -> Response:  # noqa: A002 - name in the address
+async def get_login(request: Request, shared: Shared, next: NextPath = "/") -> Response:  # noqa: A002 - name in the address
     """Show the form for a token."""
     try:
         viewer = await viewer_of(request, shared)
@@ -68,7 +80,7 @@ async def get_login(request: Request, shared: Shared, next: Annotated[str, Query
         viewer = None
     if viewer is not None:
         return seen_elsewhere(request, local_path(next, prefix_of(request)))
-    return render(request, None, "login.html", next=local_path(next, prefix_of(request)), problem="")
+    return render(request, None, LoginContent(local_path(next, prefix_of(request))))
 
 
 @router.post("/login", dependencies=[Depends(same_site)])
@@ -84,10 +96,10 @@ async def post_login(request: Request, shared: Shared) -> Response:
         if token is None:
             shared.clients.wrong_guess(addresses)
     except TooManyGuessesProblem as error:
-        return render(request, None, "login.html", status=429, next=after, problem=error.detail)
+        return render(request, None, LoginContent(after, error.detail), status=429)
     if token is None or "read" not in token.access:
         problem = "the token is not known" if token is None else "the token may not read: add 'read' to its access"
-        return render(request, None, "login.html", status=401, next=after, problem=problem)
+        return render(request, None, LoginContent(after, problem), status=401)
     cookie = {SESSION_COOKIE: await sessions.begin(token)}
     answer = seen_elsewhere(request, after, int(shared.settings.web.session_s), **cookie)
     viewer = Viewer(token.name, is_operator=False, sees_texts=False, patterns=(), language=LANGUAGES[0])

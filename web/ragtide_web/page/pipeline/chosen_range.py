@@ -14,8 +14,7 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import METRICS
 
 from ..fleet.screen import Cell, cell_of, importance
-from .ranges import TimeSpan
-from .screen import SegmentRow
+from .screen import SegmentRow, TimeSpan
 
 VALUES_MAX: Final = 20
 """Values of a segment that get numbers of the range, those with the most values over all time: each takes a read for

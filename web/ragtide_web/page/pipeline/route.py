@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
@@ -13,22 +14,32 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
 from ragtide_offline.score.summary import diagnoses
-from ragtide_schemas import Estimate, utc_now
+from ragtide_runtime.settings.retention import HistorySettings
+from ragtide_schemas import Alert, Estimate, utc_now
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..bands import Mark
 from ..fleet.route import visible_alerts
-from ..fleet.screen import cell_of, fleet, importance, important
-from ..rendering import render
+from ..fleet.screen import FleetRow, cell_of, fleet, importance, important
+from ..rendering import PageContent, render
 from ..viewers import Reader, Viewer
-from .chosen_range import VALUES_MAX, read_range
-from .ranges import RANGES, TimeSpan, time_span
-from .screen import Surroundings, deploy_marks, panels, segment_rows
+from .chosen_range import VALUES_MAX, ChosenRange, read_range
+from .screen import (
+    RANGES,
+    MetricPanel,
+    SegmentRow,
+    Surroundings,
+    TimeSpan,
+    deploy_marks,
+    panels,
+    segment_rows,
+    time_span,
+)
 
 POINTS_MAX = 144
-"""Most points of a chart: the eye tells no more on the width of a panel."""
+"""Most points of a chart: the eye sees no more on the width of a panel."""
 VERSION = "version="
 """Begin of the values of the segment that marks deployments."""
 
@@ -44,10 +55,10 @@ class PipelineChoice(NamedTuple):
 
 
 async def _choice(
-    name: Annotated[str, Query(alias="range", max_length=10)] = "",
-    start: Annotated[str, Query(max_length=40)] = "",
-    end: Annotated[str, Query(max_length=40)] = "",
-    versus: Annotated[str, Query(alias="vs", max_length=1000)] = "",
+    name: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d` or `60d` until now.")] = "",
+    start: Annotated[str, Query(max_length=40, description="Start of another range, in ISO 8601.")] = "",
+    end: Annotated[str, Query(max_length=40, description="End of this range.")] = "",
+    versus: Annotated[str, Query(alias="vs", max_length=1000, description="Pipeline to compare with.")] = "",
 ) -> PipelineChoice:
     return PipelineChoice(time_span(name, start, end, utc_now()), versus)
 
@@ -55,9 +66,43 @@ async def _choice(
 Chosen = Annotated[PipelineChoice, Depends(_choice)]
 
 
+@dataclass(frozen=True, slots=True)
+class PipelineContent(PageContent):
+    """The screen of one pipeline."""
+
+    template = "pipeline.html"
+    row: FleetRow
+    """Its row in the fleet."""
+    span: TimeSpan
+    chosen: ChosenRange | None
+    """Numbers of a range that the user chose; None for a range with a name."""
+    panels: Sequence[MetricPanel]
+    history: HistorySettings
+    numbers: Sequence[Estimate]
+    """Means of all time of the whole pipeline."""
+    segments: Mapping[str, Sequence[SegmentRow]]
+    """Segment values by the name of the segment."""
+    segment_metrics: Sequence[str]
+    """Metrics with a column there."""
+    alerts: Sequence[Alert]
+    diagnoses: Sequence[tuple[str, str]]
+    """Labeler and sentence of each."""
+    others: Sequence[str]
+    """Names of the other pipelines."""
+    versus: str
+    """The pipeline to compare with; empty for none."""
+    compared: Sequence[Compared]
+    ranges: Sequence[str] = tuple(RANGES)
+    values_max: int = VALUES_MAX
+
+
 @router.get("/p")
 async def get_named_pipeline(
-    request: Request, shared: Shared, viewer: Reader, name: Annotated[str, Query(max_length=1000)], chosen: Chosen
+    request: Request,
+    shared: Shared,
+    viewer: Reader,
+    name: Annotated[str, Query(max_length=1000, description="Name of the pipeline.")],
+    chosen: Chosen,
 ) -> Response:
     """Do the same for a pipeline whose name is no segment of a path, such as `a/b`."""
     return await get_pipeline(request, shared, viewer, name, chosen)
@@ -67,21 +112,21 @@ async def get_named_pipeline(
 async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipeline: str, chosen: Chosen) -> Response:
     """Show the metrics of a pipeline over time, its segments, and its alerts."""
     try:
-        return render(request, viewer, "pipeline.html", **await _content(shared, viewer, pipeline, chosen))
+        return render(request, viewer, await _content(shared, viewer, pipeline, chosen))
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, DamagedFieldError) as error:
         raise HttpProblem(503, f"{error}") from None
 
 
-async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> dict[str, Any]:
+async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> PipelineContent:
     span, versus = chosen
-    known = [one for one in await shared.deployment.means() if viewer.may_use(one.pipeline)]
-    mine = [one for one in known if one.pipeline == pipeline]
+    known = [mean for mean in await shared.deployment.means() if viewer.may_use(mean.pipeline)]
+    mine = [mean for mean in known if mean.pipeline == pipeline]
     if not mine:
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
-    alerts = [one for one in await visible_alerts(shared, viewer) if one.pipeline in (pipeline, "*")]
-    metrics = sorted({one.metric for one in mine if one.estimate is not None})
+    alerts = [alert for alert in await visible_alerts(shared, viewer) if alert.pipeline in (pipeline, "*")]
+    metrics = sorted({mean.metric for mean in mine if mean.estimate is not None})
     suspicions = await shared.deployment.suspicions()
     (row,) = fleet(mine, alerts, metrics=metrics, suspicions=suspicions).rows
     names = sorted(row.cells, key=importance)
@@ -93,39 +138,30 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     for alert in alerts:
         if alert.status != "resolved":
             firing[alert.segment].add(alert.metric)
-    segments = segment_rows(whole, lambda one: cell_of(one, firing[one.segment], {}), columns)
-    return {
-        "row": row,
-        "span": span,
-        "chosen": None
-        if span.name
-        else await read_range(shared.deployment, pipeline, span, segments=segments, columns=columns),
-        "ranges": list(RANGES),
-        "panels": panels(
-            row,
-            histories,
-            Surroundings(
-                span,
-                alerts,
-                rules,
-                await _deploys(shared, pipeline, names, span),
-                {one.metric: one.value_range for one in mine},
-            ),
-        ),
-        "history": shared.settings.history,
-        "numbers": [one for one in whole if one.segment is None and one.estimator == "mean"],
-        "segments": segments,
-        "values_max": VALUES_MAX,
-        "segment_metrics": columns,
-        "alerts": alerts[:20],
-        "diagnoses": [
+    segments = segment_rows(whole, lambda estimate: cell_of(estimate, firing[estimate.segment], {}), columns)
+    in_range = None
+    if not span.name:
+        in_range = await read_range(shared.deployment, pipeline, span, segments=segments, columns=columns)
+    deploys = await _deploys(shared, pipeline, names, span)
+    value_ranges = {mean.metric: mean.value_range for mean in mine}
+    return PipelineContent(
+        row=row,
+        span=span,
+        chosen=in_range,
+        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys, value_ranges)),
+        history=shared.settings.history,
+        numbers=[estimate for estimate in whole if estimate.segment is None and estimate.estimator == "mean"],
+        segments=segments,
+        segment_metrics=columns,
+        alerts=alerts[:20],
+        diagnoses=[
             (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
-            for where, found in diagnoses([one for one in whole if one.segment is None])
+            for where, found in diagnoses([estimate for estimate in whole if estimate.segment is None])
         ],
-        "others": sorted({one.pipeline for one in known} - {pipeline}),
-        "versus": versus,
-        "compared": await _compared(shared, viewer, pipeline, versus),
-    }
+        others=sorted({mean.pipeline for mean in known} - {pipeline}),
+        versus=versus,
+        compared=await _compared(shared, viewer, pipeline, versus),
+    )
 
 
 async def _histories(shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan) -> list[Sequence[History]]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ragtide_aggregator.estimates.over_time import History
@@ -12,14 +12,60 @@ from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, Metr
 
 from ..bands import BandChart, Mark
 from ..fleet.screen import Cell, FleetRow, importance, newness
-from .ranges import TimeSpan
+
+RANGES: Final = {
+    "1h": timedelta(hours=1),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "60d": timedelta(days=60),
+}
+"""Ranges with a button."""
+DEFAULT: Final = "24h"
+LEAST: Final = timedelta(minutes=1)
 
 CellOf = Callable[[Estimate], Cell | None]
-
 SEGMENT_ROWS: Final = 60
 """Segment values that the screen shows, those with the most values first."""
 DEPLOYS: Final = 20
 """Marks of first values of `version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """The shown range."""
+
+    start: datetime
+    end: datetime
+    name: str
+    """A name of `RANGES`; empty for a range that a user chose."""
+
+
+def time_span(name: str, start: str, end: str, now: datetime) -> TimeSpan:
+    """Return the range in an address; of anything that is no range the default.
+
+    Args:
+        name: of `RANGES`.
+        start: in ISO 8601; empty for the range of the name.
+        end: the same.
+        now: end of the range of a name.
+    """
+    first, last = _time(start), _time(end)
+    if first is not None and last is not None and last - first >= LEAST:
+        return TimeSpan(first, last, "")
+    found = name if name in RANGES else DEFAULT
+    return TimeSpan(now - RANGES[found], now, found)
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text[:40])
+    except ValueError:
+        return None
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    try:
+        return found.astimezone(UTC)
+    except OverflowError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,56 @@
 """`/system`: processes, partitions, streams, Redis, checks, settings, notifications, and the orders of users."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic_core import to_json
 
+from ragtide_roles.doctor.finding import Finding
+
 from ...context import Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ..background import BackgroundResult
 from ..orders import OrdersPage, read_orders
-from ..rendering import lasting, render
+from ..rendering import PageContent, render
 from ..viewers import Reader, Viewer
 from .reading import read_system
-from .screen import FULL, in_bytes, is_present, memory_share, system_view
-from .shown_settings import shown_settings
+from .screen import SystemView, system_view
+from .shown_settings import ShownSetting, shown_settings
 
 router = APIRouter(include_in_schema=False)
 
 NEWEST: Final = 10
 """Orders on the screen of the system; `/system/orders` has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemContent(PageContent):
+    """The screen of the system."""
+
+    template = "system.html"
+    view: SystemView
+    checks: BackgroundResult[list[Finding]]
+    settings: Sequence[ShownSetting] | None
+    """None for a user who is no operator."""
+    newest: OrdersPage
+    """The newest orders of users."""
+    details: Mapping[str, str]
+    """Details of orders as JSON, by the id of the order."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrdersContent(PageContent):
+    """A page of the orders of users."""
+
+    template = "orders.html"
+    found: OrdersPage
+    details: Mapping[str, str]
+    before: str | None
+    """Id of the order before which the page begins; None for the newest."""
 
 
 def _sees_everything(viewer: Viewer) -> None:
@@ -40,21 +71,14 @@ async def get_system(request: Request, shared: Shared, viewer: Reader) -> Respon
         newest = await read_orders(shared.redis, shared.settings, count=NEWEST)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(
-        request,
-        viewer,
-        "system.html",
+    content = SystemContent(
         view=system_view(facts, shared.settings),
         checks=await shared.checks.read(),
         settings=shown_settings(shared.settings) if viewer.is_operator else None,
         newest=newest,
         details=_details(newest),
-        lasting=lasting,
-        in_bytes=in_bytes,
-        is_present=is_present,
-        memory_share=memory_share,
-        full=FULL,
     )
+    return render(request, viewer, content)
 
 
 @router.get("/system/orders")
@@ -62,7 +86,9 @@ async def get_orders(
     request: Request,
     shared: Shared,
     viewer: Reader,
-    before: Annotated[str | None, Query(pattern=r"^\d{1,19}-\d{1,19}$")] = None,
+    before: Annotated[
+        str | None, Query(pattern=r"^\d{1,19}-\d{1,19}$", description="Only orders before this one: its id.")
+    ] = None,
 ) -> Response:
     """Show the orders that users gave, the newest first."""
     _sees_everything(viewer)
@@ -70,4 +96,4 @@ async def get_orders(
         found = await read_orders(shared.redis, shared.settings, before=before)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(request, viewer, "orders.html", found=found, details=_details(found), before=before)
+    return render(request, viewer, OrdersContent(found, _details(found), before))

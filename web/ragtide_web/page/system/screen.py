@@ -5,16 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragtide_runtime.redis.backlog import COUNT_CAP, SEEN_MS
+from ragtide_runtime.redis.backlog import COUNT_CAP
 from ragtide_runtime.settings.model import Settings
 
-from .reading import PartitionOwners, RedisServer, SeenWorker, SystemFacts
+from .reading import FULL, PartitionOwners, SeenWorker, SystemFacts
 
 PARTITIONS_SHOWN: Final = 64
 """Most partitions in the table; those with the oldest waiting entries."""
 WORKERS_SHOWN: Final = 100
-FULL: Final = 0.8
-"""Share of its cap above which a stream, or Redis's memory, is marked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +82,13 @@ def system_view(facts: SystemFacts, settings: Settings) -> SystemView:
         events_waiting=sum(one.events_waiting for one in backlogs),
         events_at_least=any(one.events_waiting >= COUNT_CAP for one in backlogs),
         events_oldest_s=max((one.events_oldest_s for one in backlogs), default=0.0),
-        present=sum(is_present(one) for one in facts.workers),
+        present=sum(worker.is_present for worker in facts.workers),
         workers=facts.workers[:WORKERS_SHOWN],
         partitions=sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda one: one.partition),
         owned=sum(one.aggregator is not None for one in facts.partitions),
         fills=_fills(facts, settings),
         dropped=sorted(dropped.items(), key=lambda item: (-item[1], item[0])),
     )
-
-
-def is_present(worker: SeenWorker) -> bool:
-    """Return whether a worker has read within the last minute."""
-    return worker.idle_s * 1000 < SEEN_MS
 
 
 def _fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
@@ -110,21 +103,3 @@ def _fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
     }
     lengths = {name: [one.backlog.lengths[name] for one in facts.partitions] for name in caps}
     return [StreamFill(name, sum(of), max(of, default=0), caps[name]) for name, of in lengths.items()]
-
-
-def memory_share(server: RedisServer) -> float | None:
-    """Return the share of its memory limit that a server uses; None without a limit."""
-    return server.used_bytes / server.max_bytes if server.max_bytes else None
-
-
-def in_bytes(count: float) -> str:
-    """Return a number of bytes in a readable unit.
-
-    >>> in_bytes(512), in_bytes(1_536), in_bytes(3 * 1024**3)
-    ('512 B', '1.5 KiB', '3.0 GiB')
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
-        count /= 1024
-    return f"{count:,.1f} TiB"

@@ -1,8 +1,11 @@
-"""Trends: whether a metric rose or fell from the day before to the last day, read again every few minutes."""
+"""The history on the fleet: the last day in a small drawing, the trend of each metric, and deploy marks.
+
+Viewers share what was read: drawings and deploy marks for a minute, trends for some minutes.
+"""
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -17,26 +20,172 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import utc_now
 from ragtide_schemas.alert_rule import duration_ms
 
+from ..bands import BandChart
 from .screen import NARROW
 
 DAY: Final = timedelta(days=1)
+HOUR: Final = timedelta(hours=1)
+POINTS: Final = 48
+"""Points of a drawing."""
+KEPT_S: Final = 60.0
+"""Seconds for which a drawing, or a deploy mark, is used again."""
+DRAWINGS_MAX: Final = 200
+"""Pipelines that get a drawing: each takes a read."""
+DRAWINGS_AT_ONCE: Final = 8
+
+SEGMENT: Final = "version"
+"""Name of the segment whose changes are deployments."""
 CONFIDENCE: Final = 0.995
 """Level of each of the two intervals: without a change, an arrow at one time has a chance of at most 1%."""
 LEAST: Final = 0.02
 """Least change of an arrow, as a share of the metric's range: as large as the `min_effect` of rules."""
-KEPT_S: Final = 600.0
+TREND_KEPT_S: Final = 600.0
 """Seconds for which a trend is used again: a mean of a day changes slowly, and 400 trends take seconds to read."""
-MOST: Final = 400
+TRENDS_MAX: Final = 400
 """Cells that get a trend: each takes two reads."""
-AT_ONCE: Final = 1
+TRENDS_AT_ONCE: Final = 1
 """Trends that are read at the same time: live numbers must not wait for them."""
 FIRST_WAIT_S: Final = 0.5
 """Most seconds for which a screen waits for trends; later ones come with its next update."""
-
 TrendKey = tuple[str, str, str, str | None]
 """Pipeline, metric, labeler and segment."""
-
 log = structlog.get_logger("ragtide.web")
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """The last day of one metric of a pipeline."""
+
+    metric: str
+    chart: BandChart
+    per_minute: float
+    """Scored interactions a minute in the last hour."""
+
+
+class Sparklines:
+    """The drawings of all pipelines.
+
+    Args:
+        deployment: read model.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, deployment: Deployment, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deployment = deployment
+        self._clock = clock
+        self._known: dict[tuple[str, str, str | None], tuple[float, Sparkline | None]] = {}
+        self._reading = asyncio.Lock()
+
+    async def read(self, wanted: Iterable[tuple[str, str, str]], segment: str | None = None) -> dict[str, Sparkline]:
+        """Return the drawings by pipeline; a pipeline without a history has none.
+
+        Args:
+            wanted: pipeline, metric and labeler of each drawing.
+            segment: segment value of the drawings; None for whole pipelines.
+        """
+        chosen = list(wanted)[:DRAWINGS_MAX]
+        limit = asyncio.Semaphore(DRAWINGS_AT_ONCE)
+        async with self._reading:
+            now = self._clock()
+            keys = {(pipeline, metric, segment) for pipeline, metric, _ in chosen}
+            self._known = {key: one for key, one in self._known.items() if one[0] > now or key in keys}
+            found = await asyncio.gather(*(self._one(*one, segment, limit) for one in chosen))
+        return {pipeline: one for (pipeline, _, _), one in zip(chosen, found, strict=True) if one is not None}
+
+    async def _one(
+        self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
+    ) -> Sparkline | None:
+        known = self._known.get((pipeline, metric, segment))
+        if known is not None and known[0] > self._clock():
+            return known[1]
+        end = utc_now()
+        async with limit:
+            try:
+                histories = await self._deployment.history(
+                    pipeline,
+                    metric,
+                    start=end - DAY,
+                    end=end,
+                    points_max=POINTS,
+                    segment=segment,
+                    labeler=labeler,
+                )
+            except DamagedFieldError:  # the screen of the pipeline reports it
+                histories = []
+        found = sparkline(metric, histories, end)
+        self._known[pipeline, metric, segment] = self._clock() + KEPT_S, found
+        return found
+
+
+def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Sparkline | None:
+    """Return the drawing of the newest of some histories; None without a point.
+
+    Args:
+        metric: name.
+        histories: of the last day, of one labeler in its versions.
+        end: of the day.
+    """
+    found = max((one for one in histories if one.points), key=lambda one: one.points[-1].start, default=None)
+    if found is None:
+        return None
+    lowest, highest = found.key.value_range
+    chart = BandChart(found.points, end - DAY, end, found.step, lowest, highest)
+    late = [one for one in found.points if one.end > end - HOUR]
+    minutes = (end - min((one.start for one in late), default=end - HOUR)) / timedelta(minutes=1)
+    return Sparkline(metric, chart, sum(one.n for one in late) / max(minutes, 1.0))
+
+
+class Deploy(NamedTuple):
+    """The newest version of a pipeline."""
+
+    version: str
+    at: datetime
+    """Start of the pane of the history with its first value."""
+
+
+def last_deploy(first_values: Mapping[str, datetime]) -> Deploy | None:
+    """Return the newest version; None unless another version was there before.
+
+    Args:
+        first_values: start of the first pane of each version.
+    """
+    version, at = max(first_values.items(), key=lambda one: (one[1], one[0]), default=("", None))
+    if at is None or not any(other < at for other in first_values.values()):
+        return None
+    return Deploy(version, at)
+
+
+class Deploys:
+    """The deploy marks of all pipelines; none unless `history.segments` names `version`.
+
+    Args:
+        deployment: read model.
+        settings: of the deployment.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._deployment = deployment
+        self._kept = settings.history.enabled and SEGMENT in settings.history.segments
+        self._clock = clock
+        self._reading = asyncio.Lock()
+        self._until = float("-inf")
+        self._known: Mapping[str, Deploy] = {}
+
+    async def read(self) -> Mapping[str, Deploy]:
+        """Return the marks by pipeline."""
+        if not self._kept:
+            return {}
+        async with self._reading:
+            if self._clock() >= self._until:
+                try:
+                    found = await self._deployment.first_values(SEGMENT)
+                except DamagedFieldError:  # the screen of the pipeline reports it
+                    found = {}
+                marks = ((pipeline, last_deploy(of)) for pipeline, of in found.items())
+                self._known = {pipeline: mark for pipeline, mark in marks if mark is not None}
+                self._until = self._clock() + KEPT_S
+            return self._known
 
 
 class DayTrend(NamedTuple):
@@ -119,7 +268,7 @@ class Trends:
         """
         if not self._enabled:
             return {}
-        chosen = list(wanted)[:MOST]
+        chosen = list(wanted)[:TRENDS_MAX]
         now = self._clock()
         due = [one for one in chosen if one not in self._known or self._known[one][0] <= now]
         if due and self._task is None:
@@ -130,12 +279,12 @@ class Trends:
         return {(pipeline, metric): trend for (pipeline, metric, *_), trend in known if trend is not None}
 
     async def aclose(self) -> None:
-        """Give a read that is being made up."""
+        """Cancel a read that is under way."""
         if self._task is not None:
             await end_of_task(self._task)
 
     async def _run(self, due: Sequence[TrendKey], used: Collection[TrendKey]) -> None:
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(TRENDS_AT_ONCE)
         now = self._clock()
         self._known = {key: one for key, one in self._known.items() if one[0] > now or key in used}
         days = Days.before(utc_now(), self._coarse)
@@ -164,6 +313,6 @@ class Trends:
         async with limit:
             try:
                 found = trend_of(await read(days.first, days.middle), await read(days.middle, days.last))
-            except DamagedFieldError:  # the screen of the pipeline tells it
+            except DamagedFieldError:  # the screen of the pipeline reports it
                 found = None
-        self._known[wanted] = self._clock() + KEPT_S, found
+        self._known[wanted] = self._clock() + TREND_KEPT_S, found
