@@ -246,7 +246,7 @@ class Clients:
         # Of two tokens, as basic authentication sends, one may be short: the other is looked at.
         self.admit_guess(max((len(token) for token in tokens), default=GUESSABLE_CHARS), addresses)
         given = [token_digest(token) for token in tokens if self._may_look(len(token), addresses)]
-        # Every token is compared, so that the time does not tell which one was nearly right.
+        # Every token is compared, so that the time does not reveal which was nearly right.
         for digest, client in self._known:
             for one in given:
                 if hmac.compare_digest(digest, one):

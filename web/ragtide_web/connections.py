@@ -36,7 +36,7 @@ HEAD, IDLE, REST, TAKING = "head", "idle", "rest", "taking"
 def connections_of(settings: ServeSettings) -> int:
     """Return the most connections, after the process was allowed to have as many files open.
 
-    A connection is an open file. Without room for one nobody is answered, not even a probe of health.
+    A connection is an open file. Without room for another, no client is answered, not even a probe of health.
     """
     other = OTHER_FILES + RESERVED + settings.connections // 10  # as many connections of Redis
     wanted = other + settings.connections * (1 if settings.grpc_port is None else 2)
@@ -125,7 +125,7 @@ class LimitedProtocol(H11Protocol):
         self._look()
 
     def resume_writing(self) -> None:
-        """Go on: the client reads."""
+        """Continue: the client reads."""
         super().resume_writing()
         self._look()
 

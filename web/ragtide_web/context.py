@@ -70,7 +70,7 @@ class Context:
         return Memory(self.settings.serve.bodies_bytes)
 
     def take_rules(self, settings: Settings) -> None:
-        """Go on with the alert rules of other settings, and their budget."""
+        """Use the alert rules and the budget of other settings from now on."""
         self.settings = self.settings.model_copy(update={"alerts": settings.alerts, "budget": settings.budget})
         self.deployment.take_rules(settings)
 

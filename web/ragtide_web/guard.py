@@ -100,7 +100,7 @@ class Guard:
 
         try:
             await self._app(scope, receive, sending)
-        except ClientDisconnect:  # nobody waits for an answer
+        except ClientDisconnect:  # the client no longer waits for an answer
             pass
         except Exception:  # a defect of this program must not end the service
             log.exception("a request failed", method=scope["method"], route=getattr(scope.get("route"), "path", None))

@@ -35,8 +35,8 @@ BATCH: Final = 200
 """Most items that are published in one round trip."""
 BATCH_BYTES: Final = 1024 * 1024
 """Bytes of items after which they are published, so that few of them are in memory."""
-ITEMS_TOLD_MAX: Final = 10_000
-"""Most items of which an answer tells the outcome one by one. Of more items it tells those with a problem."""
+ITEMS_LISTED_MAX: Final = 10_000
+"""Most items whose outcomes an answer lists. Of more items it lists those with a problem."""
 
 ITEM_VALUES: Final = 100_000
 """Most objects and lists of one item, and most commas between its values. The largest item has about 10,000."""
@@ -89,26 +89,26 @@ class Answers:
     """The outcomes of the items of one request."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    told: list[PostedItem] = field(default_factory=list)
+    listed: list[PostedItem] = field(default_factory=list)
 
     def add(self, one: PostedItem) -> None:
         """Add the outcome of an item."""
         self.counts[one.status] += 1
-        if len(self.told) == ITEMS_TOLD_MAX:
-            self.told = [item for item in self.told if item.detail is not None]
-        if one.detail is not None or self.counts.total() <= ITEMS_TOLD_MAX:
-            self.told.append(one)
+        if len(self.listed) == ITEMS_LISTED_MAX:
+            self.listed = [item for item in self.listed if item.detail is not None]
+        if one.detail is not None or self.counts.total() <= ITEMS_LISTED_MAX:
+            self.listed.append(one)
 
     @property
     def too_many_problems(self) -> bool:
         """Whether so many items have a problem that the rest is not read."""
-        return len(self.told) >= ITEMS_TOLD_MAX and all(item.detail is not None for item in self.told)
+        return len(self.listed) >= ITEMS_LISTED_MAX and all(item.detail is not None for item in self.listed)
 
     def answer(self, detail: str | None = None) -> PostedItems:
         """Return the answer to the request."""
         names = {"duplicate": "duplicates"}
         counts = {names.get(name, name): number for name, number in self.counts.items()}
-        return PostedItems(items=sorted(self.told, key=lambda item: item.index), detail=detail, **counts)
+        return PostedItems(items=sorted(self.listed, key=lambda item: item.index), detail=detail, **counts)
 
     def status(self) -> int:
         """Return the HTTP status: 200 unless there was no room, or nothing could be used."""

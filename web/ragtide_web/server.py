@@ -101,7 +101,7 @@ async def serve_http(
     capture: Capture | None = None,
     rules: RulesWatch | None = None,
 ) -> None:
-    """Answer requests, and turn traces into interactions, until told to stop.
+    """Answer requests, and turn traces into interactions, until `stop` is set.
 
     Args:
         settings: of the process.
@@ -157,8 +157,8 @@ async def serve_http(
             stack.callback(hiding.close)
             if rules is not None:
                 stack.enter_context(rules.giving(context.take_rules))
-            for one in (thread, trends, experiments, rule_replays, checks, paired, kappas):
-                stack.push_async_callback(one.aclose)
+            for reader in (thread, trends, experiments, rule_replays, checks, paired, kappas):
+                stack.push_async_callback(reader.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own
 

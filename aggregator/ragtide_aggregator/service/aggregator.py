@@ -70,7 +70,7 @@ class Aggregator:
     def take(self, state: StateOptions) -> None:
         """Take other options of the state, such as new alert rules, as a restart would.
 
-        Every partition commits everything that it has applied, and goes on from its checkpoint.
+        Every partition commits everything that it has applied, and continues from its checkpoint.
         """
         self._options = replace(self._options, state=state)
         for session in self._sessions.values():
@@ -84,7 +84,7 @@ class Aggregator:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop.
+        """Serve until asked to stop.
 
         Raises:
             CheckpointError: another version of ragtide wrote a checkpoint.

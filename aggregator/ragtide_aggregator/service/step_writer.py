@@ -51,7 +51,7 @@ class CheckpointPart(Protocol):
 
 
 class Stopping(Protocol):
-    """Something that may be told to stop."""
+    """An object that may be asked to stop."""
 
     def is_set(self) -> bool:
         """Return whether it is to stop."""

@@ -163,7 +163,7 @@ def test_every_word_of_a_value_has_a_translation() -> None:
 
 async def test_the_list_says_how_to_begin_and_links_experiments(async_redis: Any, redis_url: str) -> None:
     async with http_service(redis_url) as service:
-        assert "There is no experiment and no replay yet." in (await page(service, "/x"))[1]
+        assert "There are no experiments or replays yet." in (await page(service, "/x"))[1]
         await begin(async_redis, Look(item=5))
         replay = Workspace(run="june", kind="replay", source="recording/")
         await register_workspace(async_redis, Settings(), replay)

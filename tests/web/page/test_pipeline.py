@@ -83,7 +83,7 @@ async def test_two_pipelines_are_compared(async_redis: Any, redis_url: str) -> N
         assert "+0." in text
         assert "higher" in text
         _, unknown = await page(service, "/p/shop?vs=none")
-        assert "No metric was measured in the same way in both." in unknown
+        assert "No metric was measured in the same way in both pipelines." in unknown
 
 
 async def test_a_pipeline_that_a_viewer_may_not_see_is_unknown(async_redis: Any, redis_url: str) -> None:

@@ -18,7 +18,7 @@ BYTES_MAX = 300_000
 EMPTY = {
     "alerts": "No alert has fired.",
     "dead": "No dead letters: every entry could be used.",
-    "experiments": "There is no experiment and no replay yet.",
+    "experiments": "There are no experiments or replays yet.",
     "items": "No item",
     "label": "There is no item for you to annotate.",
 }

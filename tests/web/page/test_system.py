@@ -19,7 +19,7 @@ from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_web.page.orders import PageOrder, read_orders
-from ragtide_web.page.system.reading import read_system, redis_server, told_destinations
+from ragtide_web.page.system.reading import read_system, redis_server, destination_statuses
 from ragtide_web.page.system.screen import system_view
 
 STREAMS = Streams("ragtide", 0)
@@ -87,12 +87,12 @@ def test_destinations_are_shown_as_the_outbox_has_them() -> None:
         b"alert:notify-hook": failing.encode(),
         b"group:gone:b": b"no group",
     }
-    (found,) = told_destinations([stored], Settings(notify=NOTIFY))
-    assert found.told_at is not None
-    assert found.told_at.timestamp() == 9
+    (found,) = destination_statuses([stored], Settings(notify=NOTIFY))
+    assert found.sent_at is not None
+    assert found.sent_at.timestamp() == 9
     assert (found.retried, found.answer, found.failing) == (1, "it answers 500", failing.message)
-    (unknown,) = told_destinations([], Settings(notify=NOTIFY))
-    assert (unknown.told_at, unknown.waiting, unknown.failing) == (None, 0, "")
+    (unknown,) = destination_statuses([], Settings(notify=NOTIFY))
+    assert (unknown.sent_at, unknown.waiting, unknown.failing) == (None, 0, "")
 
 
 async def test_orders_have_pages_and_unreadable_ones_are_counted(async_redis: Any) -> None:

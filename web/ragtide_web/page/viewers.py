@@ -77,7 +77,7 @@ class Sessions:
     def token_of(self, token: str) -> TokenSettings | None:
         """Return the settings of a token; None for an unknown token."""
         digest, found = token_digest(token), None
-        # Every token is compared, so that the time does not tell which one was nearly right.
+        # Every token is compared, so that the time does not reveal which was nearly right.
         for known in self._settings.serve.tokens:
             if hmac.compare_digest(known.digest, digest):
                 found = known

@@ -38,7 +38,7 @@ BODY: Final[dict[str, Any]] = {
     }
 }
 RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "The spans are stored; `partialSuccess` tells those that were rejected for good."},
+    200: {"description": "The spans are stored; `partialSuccess` has those that were rejected for good."},
     400: {"description": "The body cannot be decoded."},
     401: {"description": "The token is not known."},
     413: {"description": "The body is too large, or has too many resources, spans, attributes or other elements."},

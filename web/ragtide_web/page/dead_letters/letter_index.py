@@ -56,7 +56,7 @@ class LetterSummary:
 
 
 class StreamEnd(NamedTuple):
-    """What tells cheaply whether a stream of dead letters has changed."""
+    """A cheap sign of whether a stream of dead letters has changed."""
 
     length: int
     last: str

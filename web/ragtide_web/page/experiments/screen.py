@@ -18,7 +18,7 @@ from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import DRIVER, Command, Completed, LogEntry, Look, Paused, Plan
 
 LOG_TAIL: Final = 20
-"""Newest entries of a log from which the list tells the state of an experiment."""
+"""Newest entries of a log from which the list reads the state of an experiment."""
 CALLS: Final = 200
 """Newest calls from which the pace of an experiment is known."""
 COMMANDS_MAX: Final = 200

@@ -198,7 +198,7 @@ class DayTrend(NamedTuple):
 
 
 def trend_of(before: Sequence[History], last: Sequence[History]) -> DayTrend | None:
-    """Return the trend between two days; None where there are too few values to tell.
+    """Return the trend between two days; None where there are too few values to decide.
 
     Labelers and their versions are never mixed: both days are of the same, with the most values in the last day.
 

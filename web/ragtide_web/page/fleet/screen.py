@@ -121,7 +121,7 @@ def fleet(
         state: only pipelines in this state; all unless given.
         text: only pipelines whose name contains this text.
         targets: value of a target by pipeline (or `*`) and metric.
-        now: tells which pipelines are silent; none is without it.
+        now: for finding silent pipelines; without it none is silent.
         suspicions: evidence of rules that do not fire.
     """
     firing: defaultdict[str, list[Alert]] = defaultdict(list)
@@ -157,7 +157,7 @@ def newness(one: Mean) -> tuple[float, int]:
 
 
 def important(names: Sequence[str]) -> Sequence[str]:
-    """Return the metrics that the fleet shows by itself: those with bands, so that a reader can tell what is good."""
+    """Return the metrics that the fleet shows by itself: those with bands, so that a reader sees what is good."""
     banded = [name for name in names if (known := METRICS.get(name)) is not None and known.bands is not None]
     return (banded or names)[:COLUMNS]
 

@@ -66,7 +66,7 @@ async def _changed(
 async def _carried_out(
     shared: Context, viewer: Viewer, kept: KeptSpecimens, item: tuple[str, str], fields: Mapping[str, str]
 ) -> str:
-    """Carry an order of the form out, and return the sentence that tells it."""
+    """Carry out the order of a form, and return a sentence that says what was done."""
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
     before = next((each for each in await stored.of(*item, saw_scores=True) if each.annotator == viewer.name), None)
     wanted: Annotation | None = None
@@ -95,7 +95,7 @@ async def _carried_out(
     except NoRoomForAnnotationError as error:
         raise HttpProblem(422, str(error)) from None
     if "undo" in fields:
-        return "Your opinion before is back."
+        return "Your earlier opinion is restored."
     return "Your opinion is stored. It counts in no estimate."
 
 

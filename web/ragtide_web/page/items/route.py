@@ -76,7 +76,7 @@ class ItemList:
     gone: int = 0
     """Items that were on the list and are no longer kept."""
     most: bool = False
-    """Whether the list may go on behind the items that are shown."""
+    """Whether the list may have more items."""
 
     def around(self, interaction_id: str) -> tuple[int, str | None, str | None] | None:
         """Return the place of an item from 1, and the ids before and after it; None if it is not on the list."""

@@ -31,7 +31,7 @@ class ShownText:
 
     text: str
     cut: bool
-    """Whether the text goes on."""
+    """Whether the text is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ShownDocument:
     text: ShownText | None
     """The text, if its sentences are not kept and the viewer sees texts."""
     cut: bool
-    """Whether the document goes on."""
+    """Whether the document is longer."""
 
 
 @dataclass(frozen=True, slots=True)

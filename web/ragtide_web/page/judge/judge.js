@@ -1,4 +1,4 @@
-// Tells the time and the dollars of the bar under the pointer, from the table beneath the chart.
+// Shows the time and the dollars of the bar under the pointer, from the table beneath the chart.
 // @ts-check
 
 document.addEventListener("pointermove", (event) => {
@@ -6,12 +6,12 @@ document.addEventListener("pointermove", (event) => {
   const chart = target?.closest("figure.spend > svg");
   for (const one of document.querySelectorAll("figure.spend output")) {
     const figure = /** @type {Element} */ (one.closest("figure"));
-    one.textContent = chart?.parentElement === figure ? told(figure, event.clientX) : "";
+    one.textContent = chart?.parentElement === figure ? text(figure, event.clientX) : "";
   }
 });
 
 /** @param {Element} figure @param {number} x @returns {string} */
-function told(figure, x) {
+function text(figure, x) {
   const box = /** @type {Element} */ (figure.querySelector("svg")).getBoundingClientRect();
   const rows = [...figure.querySelectorAll("tbody tr")].reverse(); // the table begins with the newest
   const place = Math.min(Math.max(Math.floor(((x - box.left) / box.width) * rows.length), 0), rows.length - 1);

@@ -1,4 +1,4 @@
-"""Tells open pages what changed: one reader of the deployment for all viewers, and only differences on the wire."""
+"""Sends open pages what changed: one reader of the deployment for all viewers, and only differences on the wire."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ class PatchSet:
 
     @cached_property
     def event(self) -> bytes:
-        """The event that tells a page."""
+        """The event for a page."""
         return _event("patch", self.patches)
 
     def followed_by(self, later: "PatchSet") -> "PatchSet":
@@ -72,7 +72,7 @@ class Subscriber:
     """`ok`, or the reason why numbers are old; empty if the page knows it already."""
     closed: bool = False
 
-    def tell(self, *, patches: PatchSet | None = None, changed: set[str] | None = None, status: str = "") -> None:
+    def notify(self, *, patches: PatchSet | None = None, changed: set[str] | None = None, status: str = "") -> None:
         """Add news."""
         if patches is not None and patches.patches:
             self.patches = patches if self.patches is None else self.patches.followed_by(patches)
@@ -84,7 +84,7 @@ class Subscriber:
 
 
 class LiveHub:
-    """Looks at the deployment several times a second while pages are open, and tells each page its news.
+    """Looks at the deployment several times a second while pages are open, and sends each page its news.
 
     Args:
         deployment: read model.
@@ -106,12 +106,12 @@ class LiveHub:
         self._failed: set[str] = set()
         self._changed_at: dict[str, float] = {}
         self._away = False
-        self._untold: set[str] = set()
+        self._unsent: set[str] = set()
         self._told_at = -DRAWN_S
         self._replays = 0
 
     def replays_changed(self) -> None:
-        """Tell pages that a replay of a rule began or ended, which no stream shows."""
+        """Notify pages that a replay of a rule began or ended, which no stream shows."""
         self._replays += 1
 
     @contextmanager
@@ -130,14 +130,14 @@ class LiveHub:
             self._topics[topic] = draw
             known = self._drawn.get(topic)
             # A new page gets everything once: the page may be older than the newest numbers.
-            one.tell(patches=None if known is None else known[1])
+            one.notify(patches=None if known is None else known[1])
         # The page was rendered before it connected: it fetches again if a source changed about that time.
         now = asyncio.get_running_loop().time()
-        one.tell(changed={name for name in one.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
+        one.notify(changed={name for name in one.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
         self._subscribers.add(one)
         self._wake.set()
         if self._away:
-            one.tell(status="away")
+            one.notify(status="away")
         try:
             yield one
         finally:
@@ -174,7 +174,7 @@ class LiveHub:
             self._away = away
             for one in self._subscribers:
                 # After an outage every page is fetched again.
-                one.tell(status="away" if away else "ok", changed=set() if away else set(one.follows))
+                one.notify(status="away" if away else "ok", changed=set() if away else set(one.follows))
 
     async def _look(self, clock: Mapping[str, int]) -> None:
         revisions = {**await self._revisions(), **clock}
@@ -182,19 +182,19 @@ class LiveHub:
         fresh = not self._seen
         self._seen = revisions
         if fresh:
-            # Nothing tells whether a source changed before this first look and after the page was rendered.
+            # Nothing shows whether a source changed before this first look and after the page was rendered.
             changed = set(revisions)
         now = asyncio.get_running_loop().time()
         self._changed_at |= dict.fromkeys(changed, now)
-        self._untold |= changed
+        self._unsent |= changed
         since = now - self._told_at
         if since < self._pause_s * (1 - 0.5 / LOOKS):
             return
-        if self._untold or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
-            self._told_at, untold, self._untold = now, self._untold, set()
+        if self._unsent or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
+            self._told_at, unsent, self._unsent = now, self._unsent, set()
             await self._draw()
             for one in self._subscribers:
-                one.tell(changed=untold & one.follows)
+                one.notify(changed=unsent & one.follows)
 
     async def _draw(self) -> None:
         for topic, draw in list(self._topics.items()):
@@ -215,7 +215,7 @@ class LiveHub:
             new = PatchSet({key: patch for key, patch in patches.items() if before.get(key) != patch})
             for one in self._subscribers:
                 if one.topic == topic:
-                    one.tell(patches=new, changed={"shape"} if reshaped else None)
+                    one.notify(patches=new, changed={"shape"} if reshaped else None)
 
     async def _revisions(self) -> dict[str, object]:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -82,7 +82,7 @@ export function listen(address, viewer, listener) {
 
   const lead = () => {
     if (stopping.signal.aborted) return undefined;
-    if (alone) return undefined; // it goes on with the connection that it has
+    if (alone) return undefined; // it keeps the connection that it has
     leads = true;
     if (heard > begun) listener.changed(); // the connection was away for a moment
     connect(address, leader, stopping.signal);

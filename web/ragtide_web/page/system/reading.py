@@ -28,15 +28,15 @@ OUTBOX_FIELDS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class ToldDestination:
-    """What the outboxes hold about one destination."""
+class DestinationStatus:
+    """The status of one destination, as the outboxes have it."""
 
     name: str
     kind: str
-    told_at: datetime | None
+    sent_at: datetime | None
     """Time of the newest message that is still known; None if none is."""
     waiting: int
-    """Alerts of which a change waits to be told, or is told now."""
+    """Alerts with a change that waits to be sent, or is being sent."""
     retried: int
     """Messages that failed and are tried again."""
     answer: str
@@ -61,8 +61,8 @@ async def read_outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[li
     return stored, sum(size > OUTBOX_FIELDS for size in sizes)
 
 
-def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Settings) -> list[ToldDestination]:
-    """Return what outboxes hold about each destination of the settings.
+def destination_statuses(stored: Sequence[Mapping[bytes, bytes]], settings: Settings) -> list[DestinationStatus]:
+    """Return the status of each destination of the settings.
 
     Args:
         stored: fields of the outbox of each partition.
@@ -82,7 +82,7 @@ def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Setting
         except (ValidationError, InvalidEntryError):  # the notifier reports it
             continue
     return [
-        _told(
+        _status_of(
             one.name,
             one.kind,
             [group for group in groups if group.destination == one.name],
@@ -93,13 +93,13 @@ def told_destinations(stored: Sequence[Mapping[bytes, bytes]], settings: Setting
     ]
 
 
-def _told(
+def _status_of(
     name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState], failing: str
-) -> ToldDestination:
+) -> DestinationStatus:
     times = [one.told_ms for one in groups if one.told_ms is not None]
     times += [time for one in states for time in one.sent_ms]
     tried = [one for one in groups if one.tries]
-    return ToldDestination(
+    return DestinationStatus(
         name,
         kind,
         datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
@@ -200,7 +200,7 @@ class SystemFacts:
     workers: Sequence[SeenWorker]
     aggregators: Sequence[RunningAggregator]
     servers: Sequence[RedisServer]
-    destinations: Sequence[ToldDestination]
+    destinations: Sequence[DestinationStatus]
     outboxes_too_large: int
     """Outboxes with so many fields that they were not read."""
 
@@ -218,7 +218,7 @@ async def read_system(redis: Redis, settings: Settings) -> SystemFacts:
         await _workers(redis, partitions),
         await _aggregators(redis, settings),
         await _servers(redis),
-        told_destinations(stored, settings),
+        destination_statuses(stored, settings),
         too_large,
     )
 
