@@ -67,6 +67,6 @@ async def read_dead_letters(
 
 
 async def _with_ids(redis: Redis, stream: str, ids: Collection[str]) -> AsyncIterator[Entry]:
-    for entry_id in sorted((one for one in set(ids) if ENTRY_ID.fullmatch(one)), key=order):
+    for entry_id in sorted((item_id for item_id in set(ids) if ENTRY_ID.fullmatch(item_id)), key=order):
         for entry in await read_range(redis, stream, first=entry_id, last=entry_id, count=1):
             yield entry

@@ -112,7 +112,7 @@ class InteractionTrace:
             owner = await run_script(self._redis, call)
             if owner is not None and owner != "0-0":
                 entries[streams.partition, owner] = name
-        for (partition, entry_id), its in sorted(entries.items(), key=lambda one: order(one[0][1])):
+        for (partition, entry_id), its in sorted(entries.items(), key=lambda item: order(item[0][1])):
             text = f"Published as entry {entry_id}."
             if _time(entry_id) > utc_now() + AHEAD:
                 text += " Its time is not true: the clock of Redis was ahead then, and has been set back."

@@ -212,7 +212,7 @@ class AbsentShares:
 
     def _alert(self, cause: "_Cause", keys: list[EstimateKey], now_ms: int) -> Alert:
         shares = {key: self._shares[key, cause[-1]] for key in keys}
-        key = max(keys, key=lambda one: shares[one][1].absent / shares[one][1].n)
+        key = max(keys, key=lambda key: shares[key][1].absent / shares[key][1].n)
         before, block = shares[key]
         share, usual = block.absent / block.n, before.absent / before.n if before.n else FAILING_SHARE
         pipeline, reason = printable(key.pipeline)[:NAME_MAX_CHARS], _reason(cause)

@@ -78,7 +78,7 @@ class EstimatesStream:
 
 
 def _encoded(state: AggregatorState, keys: Sequence[EstimateKey], confidence: float) -> list[bytes]:
-    return [one.encode() for one in estimates(state, keys=keys, confidence=confidence, windows=False)]
+    return [estimate.encode() for estimate in estimates(state, keys=keys, confidence=confidence, windows=False)]
 
 
 def _of_one(state: AggregatorState, key: EstimateKey, confidence: float) -> list[bytes]:

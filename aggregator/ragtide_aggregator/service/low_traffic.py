@@ -116,7 +116,7 @@ class LowTraffic:
             if key.metric != LATENCY or key.segment is not None or key.run is not None:
                 continue
             if key.pipeline not in self._pipelines:
-                limits = [one for one in self._limits if fnmatchcase(key.pipeline, one.pipeline)]
+                limits = [limit for limit in self._limits if fnmatchcase(key.pipeline, limit.pipeline)]
                 if not limits or key.pipeline in self._split:
                     continue
                 samples = self._restored.pop(key.pipeline, deque[TrafficCount]())
@@ -132,7 +132,7 @@ class LowTraffic:
         # The newest count from before the period stays: with it the period begins.
         while len(samples) > 1 and samples[1].at_ms <= now.at_ms - longest_ms:
             samples.popleft()
-        content = {"pipeline": name, "counts": [list(one) for one in samples]}
+        content = {"pipeline": name, "counts": [list(sample) for sample in samples]}
         self._written[_COUNTS + _digest(name)] = json.dumps(content).encode()
 
     def _set(self, book: AlertBook, name: str, limit: TrafficLimit, n: int, now_ms: int, *, caught_up: bool) -> None:
@@ -194,7 +194,7 @@ def _ended(pipeline: str, because: str) -> str:
 
 def _since(samples: deque[TrafficCount], n: int, now_ms: int, limit: TrafficLimit) -> int | None:
     """Return the interactions since the newest count from before the period; None if there is no such count."""
-    before = [one for one in samples if one.at_ms <= now_ms - limit.period_ms]
+    before = [sample for sample in samples if sample.at_ms <= now_ms - limit.period_ms]
     # A count above the present one is of a state that was lost.
     return n - before[-1].n if before and before[-1].n <= n else None
 

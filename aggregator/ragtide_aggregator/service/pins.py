@@ -146,7 +146,12 @@ def _is_of_change(specimen: Specimen, alert: Alert) -> bool:
         return False
     by = (alert.labeler, alert.labeler_version, alert.profile)
     scores = next(
-        (one.scores for one in specimen.labelings if (one.labeler, one.labeler_version, one.profile) == by), {}
+        (
+            labeling.scores
+            for labeling in specimen.labelings
+            if (labeling.labeler, labeling.labeler_version, labeling.profile) == by
+        ),
+        {},
     )
     score = scores.get(alert.metric)
     if score is None:

@@ -103,7 +103,7 @@ class QualityExport:
         """
         self._scan(state.keys)
         keys, alerts = [*self._whole, *self._values], sorted(firing, key=_urgency)
-        live = {_alert_labels(self._partition, one): 1.0 for one in alerts if one.run is None}
+        live = {_alert_labels(self._partition, alert): 1.0 for alert in alerts if alert.run is None}
         shown = list(live.items())[: self._options.cap]
         left_out = {"estimates": len(keys) - self._options.cap, "alerts": len(live) - self._options.cap}
         samples: dict[Metric, Samples] = {

@@ -19,7 +19,7 @@ from ragtide_runtime.settings.model import Settings, load_settings
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_runtime.settings.rules_watch import RulesWatch
 from ragtide_web.page.orders import PageOrder, read_orders
-from ragtide_web.page.system.reading import read_system, redis_server, destination_statuses
+from ragtide_web.page.system.reading import destination_statuses, read_system, redis_server
 from ragtide_web.page.system.screen import system_view
 
 STREAMS = Streams("ragtide", 0)

@@ -41,7 +41,9 @@ class BandChart:
     @property
     def limits(self) -> tuple[float, float]:
         """The values at the lower and the upper edge: the shown ones with a margin, within the metric's range."""
-        values = [value for one in self.points for value in (one.lower, one.upper, one.mean) if value is not None]
+        values = [
+            value for point in self.points for value in (point.lower, point.upper, point.mean) if value is not None
+        ]
         values += [value for value in (self.target, self.baseline) if value is not None]
         if not values:
             return self.lowest, self.highest
@@ -62,23 +64,23 @@ class BandChart:
     def stretches(self) -> list[list[HistoryPoint]]:
         """The points without gaps between them: nothing is drawn where no value was."""
         found: list[list[HistoryPoint]] = []
-        for one in self.points:
-            if found and one.start - found[-1][-1].start <= self.step:
-                found[-1].append(one)
+        for point in self.points:
+            if found and point.start - found[-1][-1].start <= self.step:
+                found[-1].append(point)
             else:
-                found.append([one])
+                found.append([point])
         return found
 
     def band(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the outline of the interval over a stretch, as points of a polygon."""
-        known = [one for one in stretch if one.lower is not None and one.upper is not None]
+        known = [point for point in stretch if point.lower is not None and point.upper is not None]
         upper = [(self.middle(one), self.y(one.upper)) for one in known if one.upper is not None]
         lower = [(self.middle(one), self.y(one.lower)) for one in reversed(known) if one.lower is not None]
         return " ".join(f"{x},{y}" for x, y in (*upper, *lower))
 
     def line(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the line of the means over a stretch, as points of a polyline."""
-        return " ".join(f"{self.middle(one)},{self.y(one.mean)}" for one in stretch)
+        return " ".join(f"{self.middle(point)},{self.y(point.mean)}" for point in stretch)
 
     def middle(self, one: HistoryPoint) -> float:
         """Return the place of the middle of a point in time."""

@@ -162,7 +162,7 @@ async def read_orders(redis: Redis, settings: Settings, *, before: str | None = 
     reply: Any = await redis.xrevrange(key, max="+" if before is None else f"({before}", count=count + 1)
     entries = [Entry(entry_id.decode(), fields) for entry_id, fields in reply]
     unreadable = Unreadable("order")
-    found = [(one.entry_id, unreadable.decode(PageOrder, key, one)) for one in entries[:count]]
+    found = [(entry.entry_id, unreadable.decode(PageOrder, key, entry)) for entry in entries[:count]]
     return OrdersPage(
         [(entry_id, order) for entry_id, order in found if order is not None],
         entries[count - 1].entry_id if len(entries) > count else None,

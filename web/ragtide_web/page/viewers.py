@@ -96,7 +96,7 @@ class Sessions:
         if stored is None:
             return None
         digest = json.loads(stored)["token"]
-        return next((one for one in self._settings.serve.tokens if one.digest.hex() == digest), None)
+        return next((token for token in self._settings.serve.tokens if token.digest.hex() == digest), None)
 
     async def end(self, cookie: str) -> None:
         """End a session."""

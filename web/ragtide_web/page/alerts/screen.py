@@ -100,7 +100,7 @@ def timeline(
     found = [TimelineEntry(at, kind) for kind, at in own if at is not None]
     if acknowledged is not None:
         found.append(TimelineEntry(acknowledged.at, "acknowledged", acknowledged.by))
-    found += [TimelineEntry(one.created_at, "silenced", one.by, one.reason) for one in silences]
+    found += [TimelineEntry(silence.created_at, "silenced", silence.by, silence.reason) for silence in silences]
     found += [TimelineEntry(at, "sent", name) for name, at in sent.items()]
     return sorted(found, key=lambda entry: entry.at)
 
@@ -129,7 +129,7 @@ class EvidenceChart:
     @property
     def highest(self) -> float:
         """Decimal logarithm at the upper edge; the lower edge is 0, which is once in one value."""
-        values = [value for one in self.points for value in (one.once_in, one.run_length) if value]
+        values = [value for point in self.points for value in (point.once_in, point.run_length) if value]
         return 1.1 * max((log10(max(value, 1.0)) for value in values), default=1.0) or 1.0
 
     def x(self, at: datetime) -> float:
@@ -143,14 +143,16 @@ class EvidenceChart:
 
     def stretches(self) -> Iterator[list[EvidencePoint]]:
         """Yield the points without gaps: a rule that learns or fires has no evidence."""
-        for known, points in groupby(self.points, key=lambda one: one.once_in is not None):
+        for known, points in groupby(self.points, key=lambda point: point.once_in is not None):
             if known:
                 yield list(points)
 
     def line(self, stretch: Sequence[EvidencePoint]) -> str:
         """Return the evidence over a stretch, as points of a polyline."""
-        return " ".join(f"{self.x(one.at)},{self.y(one.once_in)}" for one in stretch if one.once_in is not None)
+        return " ".join(f"{self.x(point.at)},{self.y(point.once_in)}" for point in stretch if point.once_in is not None)
 
     def limit(self, stretch: Sequence[EvidencePoint]) -> str:
         """Return the line at which the rule fires, as points of a polyline."""
-        return " ".join(f"{self.x(one.at)},{self.y(one.run_length)}" for one in stretch if one.run_length is not None)
+        return " ".join(
+            f"{self.x(point.at)},{self.y(point.run_length)}" for point in stretch if point.run_length is not None
+        )

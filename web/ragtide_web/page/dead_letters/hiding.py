@@ -46,8 +46,8 @@ class TextHiding:
 
     def close(self) -> None:
         """End the processes that redact."""
-        for one in self._redactions or ():
-            one.close()
+        for redaction in self._redactions or ():
+            redaction.close()
 
     def _payload(self, payload: bytes) -> bytes | None:
         found: bytes | None = payload

@@ -178,7 +178,7 @@ class PartitionLetters:
         self.unreadable += unreadable.count
         self.letters |= {one.letter_id: one for one in found}
         if len(self.letters) > self._most:
-            newest = sorted(self.letters.values(), key=lambda one: one.place)[-self._most :]
+            newest = sorted(self.letters.values(), key=lambda letter: letter.place)[-self._most :]
             self.letters = {one.letter_id: one for one in newest}
 
     def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[LetterSummary]:
@@ -224,19 +224,19 @@ class LetterIndex:
         async with self._lock:
             for partition, end in zip(self._partitions, await self._ends(), strict=True):
                 await partition.refresh(end)
-            letters = [one for partition in self._partitions for one in partition.letters.values()]
+            letters = [letter for partition in self._partitions for letter in partition.letters.values()]
             return IndexedLetters(
-                sorted(letters, key=lambda one: one.place, reverse=True),
+                sorted(letters, key=lambda letter: letter.place, reverse=True),
                 sum(partition.total for partition in self._partitions),
                 sum(partition.unreadable for partition in self._partitions),
             )
 
     def forget(self, letters: Iterable[LetterSummary]) -> None:
         """Leave out dead letters that were published again."""
-        for one in letters:
+        for letter in letters:
             for streams, partition in zip(self._streams, self._partitions, strict=True):
-                if streams.partition == one.partition:
-                    partition.forget((one.letter_id,))
+                if streams.partition == letter.partition:
+                    partition.forget((letter.letter_id,))
 
     async def _ends(self) -> list[StreamEnd]:
         async with self._redis.pipeline(transaction=False) as pipe:

@@ -87,7 +87,7 @@ def letter_list(indexed: IndexedLetters, viewer: Viewer, *, reason: str = "", pa
         reason: only this reason; all unless given.
         page: number of the page, from 1; the last page if there are fewer.
     """
-    visible = [one for one in indexed.letters if may_see(viewer, one)]
+    visible = [letter for letter in indexed.letters if may_see(viewer, letter)]
     chosen = [one for one in visible if reason in ("", one.reason)]
     pages = max(1, -(-len(chosen) // PAGE_LETTERS))
     shown = min(max(page, 1), pages)
@@ -108,8 +108,8 @@ def letter_list(indexed: IndexedLetters, viewer: Viewer, *, reason: str = "", pa
 def reason_groups(letters: Iterable[LetterSummary]) -> list[ReasonGroup]:
     """Return dead letters grouped by reason, the largest group first."""
     by_reason: defaultdict[Reason, list[LetterSummary]] = defaultdict(list)
-    for one in letters:
-        by_reason[one.reason].append(one)
+    for letter in letters:
+        by_reason[letter.reason].append(letter)
     groups = [
         ReasonGroup(
             reason,

@@ -153,7 +153,7 @@ class ExperimentsReading:
 
 async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Workspace]) -> list[RunRow]:
     """Return a line for each replay and experiment, the newest first."""
-    experiments = [one for one in workspaces if one.kind == "experiment"]
+    experiments = [workspace for workspace in workspaces if workspace.kind == "experiment"]
     async with redis.pipeline(transaction=False) as pipe:
         for one in experiments:
             streams = streams_of(settings, one)
@@ -165,7 +165,7 @@ async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Works
         for one, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
     }
     rows = []
-    for one in sorted(workspaces, key=lambda one: one.created_at, reverse=True):
+    for one in sorted(workspaces, key=lambda workspace: workspace.created_at, reverse=True):
         newest, driven = known.get(one.run, ([], False))
         rows.append(run_row(one, newest, driven=driven))
     return rows

@@ -153,7 +153,7 @@ def experiment_view(
 
 
 def _leaves_the_race(state: ExperimentState) -> bool:
-    continued = any(one.command.op in ("resume", "clone") for one in state.commands)
+    continued = any(command.command.op in ("resume", "clone") for command in state.commands)
     return state.race is None or continued or len(state.configs) > RACED_MAX
 
 

@@ -125,12 +125,14 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
         histories: of the last day, of one labeler in its versions.
         end: of the day.
     """
-    found = max((one for one in histories if one.points), key=lambda one: one.points[-1].start, default=None)
+    found = max(
+        (history for history in histories if history.points), key=lambda history: history.points[-1].start, default=None
+    )
     if found is None:
         return None
     lowest, highest = found.key.value_range
     chart = BandChart(found.points, end - DAY, end, found.step, lowest, highest)
-    late = [one for one in found.points if one.end > end - HOUR]
+    late = [point for point in found.points if point.end > end - HOUR]
     minutes = (end - min((one.start for one in late), default=end - HOUR)) / timedelta(minutes=1)
     return Sparkline(metric, chart, sum(one.n for one in late) / max(minutes, 1.0))
 
@@ -149,7 +151,7 @@ def last_deploy(first_values: Mapping[str, datetime]) -> Deploy | None:
     Args:
         first_values: start of the first pane of each version.
     """
-    version, at = max(first_values.items(), key=lambda one: (one[1], one[0]), default=("", None))
+    version, at = max(first_values.items(), key=lambda item: (item[1], item[0]), default=("", None))
     if at is None or not any(other < at for other in first_values.values()):
         return None
     return Deploy(version, at)

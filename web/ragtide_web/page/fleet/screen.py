@@ -132,11 +132,11 @@ def fleet(
         (one.pipeline, one.metric): one for one in suspicions if one.once_in * SUSPICIOUS_PART >= one.run_length
     }
     by_pipeline: defaultdict[str, dict[str, MetricMean]] = defaultdict(dict)
-    for one in means:
-        known = by_pipeline[one.pipeline].get(one.metric)
+    for mean in means:
+        known = by_pipeline[mean.pipeline].get(mean.metric)
         # Labelers are never mixed: the cell has the labeler with the newest value.
-        if known is None or newness(one) > newness(known):
-            by_pipeline[one.pipeline][one.metric] = one
+        if known is None or newness(mean) > newness(known):
+            by_pipeline[mean.pipeline][mean.metric] = mean
     known_metrics = sorted(
         {name for of in by_pipeline.values() for name, one in of.items() if one.estimate is not None}, key=importance
     )

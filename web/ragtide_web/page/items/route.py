@@ -80,7 +80,7 @@ class ItemList:
 
     def around(self, interaction_id: str) -> tuple[int, str | None, str | None] | None:
         """Return the place of an item from 1, and the ids before and after it; None if it is not on the list."""
-        ids = [one.specimen.interaction.interaction_id for one in self.items]
+        ids = [item.specimen.interaction.interaction_id for item in self.items]
         if interaction_id not in ids:
             return None
         at = ids.index(interaction_id)
@@ -289,7 +289,7 @@ async def _list(
     if chosen and viewer.may_use(chosen):
         found = await read_list(kept, chosen, choice, alert)
     if asked.download:
-        return _rows(viewer, [one.specimen for one in found.items], choice)
+        return _rows(viewer, [item.specimen for item in found.items], choice)
     start = (page - 1) * PAGE_N
     content = ItemsContent(
         pipelines={name: await kept.lists(name) for name in names[:200]},
@@ -301,11 +301,11 @@ async def _list(
         found=found,
         shown=[
             (
-                one,
-                item_address(chosen, one.specimen.interaction.interaction_id, choice.query),
-                " ".join(one.specimen.interaction.question[: QUESTION_CHARS * 2].split())[:QUESTION_CHARS],
+                item,
+                item_address(chosen, item.specimen.interaction.interaction_id, choice.query),
+                " ".join(item.specimen.interaction.question[: QUESTION_CHARS * 2].split())[:QUESTION_CHARS],
             )
-            for one in found.items[start : start + PAGE_N]
+            for item in found.items[start : start + PAGE_N]
         ],
         page=page,
         pages=max(1, -(-len(found.items) // PAGE_N)),

@@ -201,8 +201,8 @@ def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whol
 
 def score_rows(specimen: Specimen) -> tuple[ScoreRow, ...]:
     """Return the scores of each metric; those on which labelers disagree most come first."""
-    formulas = [filled_formulas(one) for one in specimen.labelings]
-    metrics = dict.fromkeys(name for one in specimen.labelings for name in (*one.scores, *one.absent))
+    formulas = [filled_formulas(labeling) for labeling in specimen.labelings]
+    metrics = dict.fromkeys(name for labeling in specimen.labelings for name in (*labeling.scores, *labeling.absent))
     rows = []
     for metric in metrics:
         scores = tuple(

@@ -79,7 +79,7 @@ async def read_kappas(redis: Redis, deployment: Deployment) -> list[LabelerKappa
     kept = KeptSpecimens(redis, deployment.settings.layout)
     counts = {name: (await kept.lists(name)).get(SPECIMEN_JUDGED, 0) for name in await kept.pipelines()}
     most = sorted((name for name, count in counts.items() if count), key=lambda name: (-counts[name], name))
-    return [one for name in most[:KAPPA_PIPELINES] for one in labeler_kappas(await kept.judged(name))]
+    return [kappa for name in most[:KAPPA_PIPELINES] for kappa in labeler_kappas(await kept.judged(name))]
 
 
 async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:

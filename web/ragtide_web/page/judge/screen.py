@@ -195,7 +195,7 @@ def endpoint_view(
 
 def spend_chart(counts: Mapping[datetime, CallCounts], limit_usd: float | None, spent_usd: float) -> SpendChart:
     """Return the chart of hours or days, the oldest first."""
-    dollars = [one.cost_usd for one in counts.values()]
+    dollars = [count.cost_usd for count in counts.values()]
     top_usd = max([*dollars, limit_usd or 0.0, spent_usd if limit_usd is not None else 0.0]) or 1.0
     step = 100 / max(len(dollars), 1)
     bars = [

@@ -55,7 +55,7 @@ class LabelChoice(NamedTuple):
     def query(self) -> list[tuple[str, str]]:
         """The choices as fields of an address."""
         found = [("pipeline", self.pipeline)] if self.pipeline else []
-        found += [("from", one.value) for one in self.sources] if len(self.sources) < len(ItemSource) else []
+        found += [("from", source.value) for source in self.sources] if len(self.sources) < len(ItemSource) else []
         return found + [("rate", one) for one in self.rated]
 
 

@@ -148,9 +148,9 @@ class LiveHub:
 
     def close(self) -> None:
         """End all connections: the service stops."""
-        for one in self._subscribers:
-            one.closed = True
-            one.news.set()
+        for subscriber in self._subscribers:
+            subscriber.closed = True
+            subscriber.news.set()
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
@@ -172,9 +172,9 @@ class LiveHub:
     def _say_away(self, *, away: bool) -> None:
         if away != self._away:
             self._away = away
-            for one in self._subscribers:
+            for subscriber in self._subscribers:
                 # After an outage every page is fetched again.
-                one.notify(status="away" if away else "ok", changed=set() if away else set(one.follows))
+                subscriber.notify(status="away" if away else "ok", changed=set() if away else set(subscriber.follows))
 
     async def _look(self, clock: Mapping[str, int]) -> None:
         revisions = {**await self._revisions(), **clock}
@@ -193,8 +193,8 @@ class LiveHub:
         if self._unsent or self._topics.keys() - self._drawn.keys() or since >= DRAWN_S:
             self._told_at, unsent, self._unsent = now, self._unsent, set()
             await self._draw()
-            for one in self._subscribers:
-                one.notify(changed=unsent & one.follows)
+            for subscriber in self._subscribers:
+                subscriber.notify(changed=unsent & subscriber.follows)
 
     async def _draw(self) -> None:
         for topic, draw in list(self._topics.items()):
@@ -213,9 +213,9 @@ class LiveHub:
             reshaped = known is not None and known[0] != shape
             before = {} if known is None else known[1].patches
             new = PatchSet({key: patch for key, patch in patches.items() if before.get(key) != patch})
-            for one in self._subscribers:
-                if one.topic == topic:
-                    one.notify(patches=new, changed={"shape"} if reshaped else None)
+            for subscriber in self._subscribers:
+                if subscriber.topic == topic:
+                    subscriber.notify(patches=new, changed={"shape"} if reshaped else None)
 
     async def _revisions(self) -> dict[str, object]:
         async with self._redis.pipeline(transaction=False) as pipe:

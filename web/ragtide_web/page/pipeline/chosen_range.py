@@ -91,9 +91,9 @@ def chosen_range(
         kept: metrics of the whole pipeline that have a history.
     """
     numbers = [found for one in whole if (found := range_number(one)) is not None]
-    numbers.sort(key=lambda one: (importance(one.key.metric), one.key.labeler, one.key.labeler_version))
+    numbers.sort(key=lambda number: (importance(number.key.metric), number.key.labeler, number.key.labeler_version))
     return ChosenRange(
-        {one.key: one for one in numbers},
+        {number.key: number for number in numbers},
         {name: _rows(histories) for name, histories in segments.items()},
         frozenset(kept),
     )
@@ -101,14 +101,14 @@ def chosen_range(
 
 def _rows(histories: Iterable[History]) -> list[SegmentRow]:
     by_value: defaultdict[str, dict[str, RangeNumber]] = defaultdict(dict)
-    for one in histories:
-        found = range_number(one)
-        if found is None or found.cell is None or one.key.segment is None:
+    for history in histories:
+        found = range_number(history)
+        if found is None or found.cell is None or history.key.segment is None:
             continue
-        known = by_value[one.key.segment].get(one.key.metric)
+        known = by_value[history.key.segment].get(history.key.metric)
         # Labelers are never mixed: the cell has the labeler and version with the most values in the range.
         if known is None or found.point.n > known.point.n:
-            by_value[one.key.segment][one.key.metric] = found
+            by_value[history.key.segment][history.key.metric] = found
     rows = [
         SegmentRow(
             value,
@@ -166,7 +166,7 @@ async def read_range(
 
     async def read_all(keys: Iterable[tuple[str | None, str]]) -> list[History]:
         found = await asyncio.gather(*(read(metric, segment) for segment, metric in keys))
-        return [one for histories in found for one in histories]
+        return [history for histories in found for history in histories]
 
     whole = await read_all((None, metric) for metric in metrics)
     return chosen_range(whole, {name: await read_all(keys) for name, keys in wanted.items()}, metrics)

@@ -127,9 +127,9 @@ def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Sur
 
 def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
     span, limits = known.span, known.ranges.get(cell.metric, (0.0, 1.0))
-    mine = [one for one in known.alerts if one.metric == cell.metric and one.segment is None]
+    mine = [alert for alert in known.alerts if alert.metric == cell.metric and alert.segment is None]
     # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its newest version.
-    found = [one for one in histories if one.key.labeler == cell.labeler and one.points]
+    found = [history for history in histories if history.key.labeler == cell.labeler and history.points]
     chosen = max(found, key=lambda one: one.points[-1].start, default=None)
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
@@ -159,9 +159,9 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
 
 def _since(cell: Cell, alerts: Sequence[Alert]) -> tuple[str, datetime] | None:
     words = {"fall": "falling", "rise": "rising"}
-    for one in alerts:
-        if one.status != "resolved" and one.began_at is not None and one.direction in words:
-            return words[one.direction], one.began_at
+    for alert in alerts:
+        if alert.status != "resolved" and alert.began_at is not None and alert.direction in words:
+            return words[alert.direction], alert.began_at
     found = cell.suspicion
     if found is None or found.began_at is None or found.direction not in words:
         return None
@@ -184,10 +184,10 @@ def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
 
 def _marks(alerts: Sequence[Alert], span: TimeSpan) -> list[Mark]:
     found = []
-    for one in alerts:
-        for kind, at in (("began", one.began_at), ("fired", one.fired_at)):
+    for alert in alerts:
+        for kind, at in (("began", alert.began_at), ("fired", alert.fired_at)):
             if at is not None and span.start <= at < span.end:
-                found.append(Mark(at, kind, one.rule))
+                found.append(Mark(at, kind, alert.rule))
     return found
 
 

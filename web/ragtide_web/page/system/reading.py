@@ -83,31 +83,31 @@ def destination_statuses(stored: Sequence[Mapping[bytes, bytes]], settings: Sett
             continue
     return [
         _status_of(
-            one.name,
-            one.kind,
-            [group for group in groups if group.destination == one.name],
-            [state for state in states if state.name == one.name],
-            next((alert.message for alert in alerts if alert.rule == FAILING_RULE + one.name), ""),
+            destination.name,
+            destination.kind,
+            [group for group in groups if group.destination == destination.name],
+            [state for state in states if state.name == destination.name],
+            next((alert.message for alert in alerts if alert.rule == FAILING_RULE + destination.name), ""),
         )
-        for one in settings.notify.destinations
+        for destination in settings.notify.destinations
     ]
 
 
 def _status_of(
     name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState], failing: str
 ) -> DestinationStatus:
-    times = [one.told_ms for one in groups if one.told_ms is not None]
-    times += [time for one in states for time in one.sent_ms]
-    tried = [one for one in groups if one.tries]
+    times = [group.told_ms for group in groups if group.told_ms is not None]
+    times += [time for state in states for time in state.sent_ms]
+    tried = [group for group in groups if group.tries]
     return DestinationStatus(
         name,
         kind,
         datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
-        sum(len(one.members) for one in groups if one.due_ms is not None),
+        sum(len(group.members) for group in groups if group.due_ms is not None),
         len(tried),
         max(tried, key=lambda one: one.tries).answer if tried else "",
         failing,
-        sum(one.summary.n_withheld for one in states if one.summary is not None),
+        sum(state.summary.n_withheld for state in states if state.summary is not None),
     )
 
 
@@ -266,13 +266,13 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
             continue
         if isinstance(consumers, Exception):
             raise consumers
-        for one in consumers:
-            if one["name"] in (AWAITING.encode(), RESCUER.encode()):  # they hold entries, and are no workers
+        for consumer in consumers:
+            if consumer["name"] in (AWAITING.encode(), RESCUER.encode()):  # they hold entries, and are no workers
                 continue
-            name, idle_s = one["name"].decode(errors="replace"), one["idle"] / 1000
+            name, idle_s = consumer["name"].decode(errors="replace"), consumer["idle"] / 1000
             known = found.get(name, SeenWorker(name, idle_s, 0, 0))
             found[name] = SeenWorker(
-                name, min(known.idle_s, idle_s), known.pending + one["pending"], known.partitions + 1
+                name, min(known.idle_s, idle_s), known.pending + consumer["pending"], known.partitions + 1
             )
     return sorted(found.values(), key=lambda one: (one.idle_s >= 60, one.name))
 

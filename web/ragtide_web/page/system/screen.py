@@ -67,25 +67,28 @@ class SystemView:
 
 def system_view(facts: SystemFacts, settings: Settings) -> SystemView:
     """Return the numbers of the screen."""
-    backlogs = [one.backlog for one in facts.partitions]
+    backlogs = [partition.backlog for partition in facts.partitions]
     dropped: Counter[str] = Counter()
-    for one in backlogs:
-        dropped.update(one.dropped)
+    for backlog in backlogs:
+        dropped.update(backlog.dropped)
     oldest_first = sorted(
         facts.partitions,
-        key=lambda one: (-max(one.backlog.oldest_s, one.backlog.events_oldest_s), one.partition),
+        key=lambda partition: (
+            -max(partition.backlog.oldest_s, partition.backlog.events_oldest_s),
+            partition.partition,
+        ),
     )
     return SystemView(
         facts=facts,
-        waiting=sum(one.waiting for one in backlogs),
-        oldest_s=max((one.oldest_s for one in backlogs), default=0.0),
-        events_waiting=sum(one.events_waiting for one in backlogs),
-        events_at_least=any(one.events_waiting >= COUNT_CAP for one in backlogs),
-        events_oldest_s=max((one.events_oldest_s for one in backlogs), default=0.0),
+        waiting=sum(backlog.waiting for backlog in backlogs),
+        oldest_s=max((backlog.oldest_s for backlog in backlogs), default=0.0),
+        events_waiting=sum(backlog.events_waiting for backlog in backlogs),
+        events_at_least=any(backlog.events_waiting >= COUNT_CAP for backlog in backlogs),
+        events_oldest_s=max((backlog.events_oldest_s for backlog in backlogs), default=0.0),
         present=sum(worker.is_present for worker in facts.workers),
         workers=facts.workers[:WORKERS_SHOWN],
         partitions=sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda one: one.partition),
-        owned=sum(one.aggregator is not None for one in facts.partitions),
+        owned=sum(partition.aggregator is not None for partition in facts.partitions),
         fills=_fills(facts, settings),
         dropped=sorted(dropped.items(), key=lambda item: (-item[1], item[0])),
     )
@@ -101,5 +104,5 @@ def _fills(facts: SystemFacts, settings: Settings) -> list[StreamFill]:
         "alerts": settings.alert_cap,
         "dead_letters": settings.dead_letters_cap,
     }
-    lengths = {name: [one.backlog.lengths[name] for one in facts.partitions] for name in caps}
+    lengths = {name: [partition.backlog.lengths[name] for partition in facts.partitions] for name in caps}
     return [StreamFill(name, sum(of), max(of, default=0), caps[name]) for name, of in lengths.items()]

@@ -51,7 +51,7 @@ def _of(model: BaseModel, prefix: str) -> Iterator[ShownSetting]:
 
 def _has_models(value: object) -> bool:
     members = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else ()
-    return any(isinstance(one, BaseModel) for one in members)
+    return any(isinstance(member, BaseModel) for member in members)
 
 
 def _members(value: Any) -> Iterator[tuple[str, BaseModel]]:
