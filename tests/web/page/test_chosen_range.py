@@ -83,7 +83,7 @@ async def test_every_number_is_of_the_range_or_says_that_it_is_of_all_time(async
         "version": "in the chosen range",
         "lang": "over all time: the history does not keep this segment, see history.segments",
     }
-    assert "the history keeps no quantiles" in text
+    assert "the history keeps neither quantiles" in text
     assert 'data-view="fleet"' in whole
     assert "in the chosen range" not in whole
     assert "There is no value in this range." in empty
