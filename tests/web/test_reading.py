@@ -157,3 +157,17 @@ async def test_metrics_count_requests_and_outcomes(async_redis: Any, redis_url: 
     assert 'ragtide_http_items_total{kind="interaction",outcome="published"} 1.0' in lines
     assert 'ragtide_http_items_total{kind="interaction",outcome="invalid"} 1.0' in lines
     assert "ragtide_redis_up 1.0" in lines
+
+
+async def test_the_schema_describes_every_parameter(redis_url: str) -> None:
+    async with http_service(redis_url) as service:
+        status, schema = await service.get("/openapi.json")
+    assert status == 200
+    parameters = [
+        parameter
+        for methods in schema["paths"].values()
+        for operation in methods.values()
+        for parameter in operation.get("parameters", ())
+    ]
+    assert len(parameters) > 10
+    assert [parameter["name"] for parameter in parameters if not parameter.get("description")] == []

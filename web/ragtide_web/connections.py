@@ -70,15 +70,15 @@ class Slots:
         self._strangers: dict[LimitedProtocol, None] = {}
         self._known: dict[LimitedProtocol, None] = {}
 
-    def waits(self, one: "LimitedProtocol", *, known: bool) -> None:
+    def waits(self, connection: "LimitedProtocol", *, known: bool) -> None:
         """Remember that a connection waits for its client."""
-        self.works(one)
-        (self._known if known else self._strangers)[one] = None
+        self.works(connection)
+        (self._known if known else self._strangers)[connection] = None
 
-    def works(self, one: "LimitedProtocol") -> None:
+    def works(self, connection: "LimitedProtocol") -> None:
         """Forget that a connection waits."""
-        self._strangers.pop(one, None)
-        self._known.pop(one, None)
+        self._strangers.pop(connection, None)
+        self._known.pop(connection, None)
 
     def make_room(self, new: "LimitedProtocol") -> None:
         """Close the connection that waits longest for its client if there are too many; of known clients the last."""

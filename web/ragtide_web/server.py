@@ -191,7 +191,7 @@ async def serve_http(
 
 async def _checked(shown: Deployment, description: str, redis: Redis, _: Deployment) -> list[Finding]:
     found = await examine(redis, shown.settings, description, check_labeler=False)
-    return sorted(found, key=lambda one: LEVELS.index(one.level))
+    return sorted(found, key=lambda finding: LEVELS.index(finding.level))
 
 
 class _HttpServer(uvicorn.Server):

@@ -180,11 +180,11 @@ def over_time(
         DamagedFieldError: a pane cannot be read.
     """
     grid = grid_of(span, options, coarse=False)
-    if grid.pane_ms < options.coarse_ms and not all(one.holds_from(grid.start_ms, options) for one in lists):
+    if grid.pane_ms < options.coarse_ms and not all(series.holds_from(grid.start_ms, options) for series in lists):
         grid = grid_of(span, options, coarse=True)
     rows = PaneRows()
     loaded: list[tuple[int, int, bytes]] = []
-    clustered = any(one.clustered for one in lists)
+    clustered = any(series.clustered for series in lists)
     groups: dict[int, list[tuple[int, int]]] = {}
     opened: set[int] = set()
 
@@ -198,14 +198,14 @@ def over_time(
             if still_open:
                 opened.add(point)
 
-    for one in lists:
+    for series in lists:
         if grid.pane_ms < options.coarse_ms:
-            take(one.closed[FINE], options.fine_ms, still_open=False)
+            take(series.closed[FINE], options.fine_ms, still_open=False)
         else:
-            take(one.closed[COARSE], options.coarse_ms, still_open=False)
+            take(series.closed[COARSE], options.coarse_ms, still_open=False)
             # An open coarse pane holds the fine panes of it that are closed.
-            take(one.opened[COARSE], options.coarse_ms, still_open=True)
-        take(one.opened[FINE], options.fine_ms, still_open=True)
+            take(series.opened[COARSE], options.coarse_ms, still_open=True)
+        take(series.opened[FINE], options.fine_ms, still_open=True)
     order = sorted(groups)
     if not order:
         return History(key, timedelta(milliseconds=grid.step_ms), ())
@@ -223,12 +223,12 @@ def over_time(
             start=from_milliseconds(grid.origin_ms + point * grid.step_ms),
             end=from_milliseconds(grid.origin_ms + (point + 1) * grid.step_ms),
             n=n,
-            mean=lowest + (highest - lowest) * one.estimate,
-            lower=None if unbounded else lowest + (highest - lowest) * one.lower,
-            upper=None if unbounded else lowest + (highest - lowest) * one.upper,
+            mean=lowest + (highest - lowest) * mean.estimate,
+            lower=None if unbounded else lowest + (highest - lowest) * mean.lower,
+            upper=None if unbounded else lowest + (highest - lowest) * mean.upper,
             open=point in opened,
         )
-        for point, n, one in zip(order, pooled.moments.n.tolist(), means, strict=True)
-        if one.estimate is not None
+        for point, n, mean in zip(order, pooled.moments.n.tolist(), means, strict=True)
+        if mean.estimate is not None
     )
     return History(key, timedelta(milliseconds=grid.step_ms), points)

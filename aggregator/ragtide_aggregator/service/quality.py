@@ -182,14 +182,22 @@ def _urgency(alert: Alert) -> tuple[int, bool, float, str]:
     return SEVERITIES.index(alert.severity), alert.segment is not None, alert.fired_at.timestamp(), alert.alert_id
 
 
-def _estimate_labels(partition: str, one: Estimate) -> tuple[str, ...]:
-    names = (one.pipeline, one.segment, one.metric, one.metric_version, one.profile, one.labeler, one.labeler_version)
-    return (partition, *(printable(name or "") for name in (*names, one.window, one.estimator)))
+def _estimate_labels(partition: str, estimate: Estimate) -> tuple[str, ...]:
+    names = (
+        estimate.pipeline,
+        estimate.segment,
+        estimate.metric,
+        estimate.metric_version,
+        estimate.profile,
+        estimate.labeler,
+        estimate.labeler_version,
+    )
+    return (partition, *(printable(name or "") for name in (*names, estimate.window, estimate.estimator)))
 
 
-def _alert_labels(partition: str, one: Alert) -> tuple[str, ...]:
-    scope = (one.pipeline, one.segment, one.metric, one.metric_version)
-    names = (one.rule, one.kind, one.severity, *scope, one.profile, one.labeler, one.labeler_version)
+def _alert_labels(partition: str, alert: Alert) -> tuple[str, ...]:
+    scope = (alert.pipeline, alert.segment, alert.metric, alert.metric_version)
+    names = (alert.rule, alert.kind, alert.severity, *scope, alert.profile, alert.labeler, alert.labeler_version)
     return (partition, *(printable(name or "") for name in names))
 
 

@@ -82,6 +82,6 @@ class BandChart:
         """Return the line of the means over a stretch, as points of a polyline."""
         return " ".join(f"{self.middle(point)},{self.y(point.mean)}" for point in stretch)
 
-    def middle(self, one: HistoryPoint) -> float:
+    def middle(self, point: HistoryPoint) -> float:
         """Return the place of the middle of a point in time."""
-        return self.x(one.start + (one.end - one.start) / 2)
+        return self.x(point.start + (point.end - point.start) / 2)

@@ -40,21 +40,25 @@ RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     503: {"description": "Redis does not answer."},
 }
 
-Name = Annotated[str | None, Query(max_length=500)]
+Pipeline = Annotated[str | None, Query(max_length=500, description="Only this pipeline.")]
 
 
 @router.get("/v1/estimates", responses=RESPONSES, response_model=list[Estimate])
 async def get_estimates(
     shared: Shared,
     client: Reader,
-    pipeline: Name = None,
-    metric: Name = None,
-    segment: Name = None,
-    run: Name = None,
+    pipeline: Pipeline = None,
+    metric: Annotated[str | None, Query(max_length=500, description="Only this metric.")] = None,
+    segment: Annotated[
+        str | None, Query(max_length=500, description="Only this segment value, such as `lang=de`.")
+    ] = None,
+    run: Annotated[str | None, Query(max_length=500, description="Only this replay or run.")] = None,
     window: Annotated[str, Query(max_length=20, description="`all`, or one of the setting `windows`.")] = ALL_TIME,
     estimator: Annotated[str, Query(max_length=40, description="`mean`, `recommended`, `all` or another.")] = "mean",
     strategy: Annotated[str, Query(max_length=40, description="`auto`, `running` or `asymptotic`.")] = AUTO,
-    confidence: Annotated[float | None, Query(ge=0.01, le=0.9999)] = None,
+    confidence: Annotated[
+        float | None, Query(ge=0.01, le=0.9999, description="Level of the intervals; by default that of the settings.")
+    ] = None,
 ) -> Response:
     """Return the estimates at the last commits, those of segment values included."""
     windows = (ALL_TIME, *shared.settings.windows)
@@ -77,13 +81,13 @@ async def get_estimates(
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
     estimates = [
-        one
-        for one in chosen(everything, window=window, estimator=estimator, labeling=False)
-        if client.may_use(one.pipeline)
-        and pipeline in (None, one.pipeline)
-        and metric in (None, one.metric)
-        and segment in (None, one.segment)
-        and run in (None, one.run)
+        estimate
+        for estimate in chosen(everything, window=window, estimator=estimator, labeling=False)
+        if client.may_use(estimate.pipeline)
+        and pipeline in (None, estimate.pipeline)
+        and metric in (None, estimate.metric)
+        and segment in (None, estimate.segment)
+        and run in (None, estimate.run)
     ]
     return await _encoded(_ESTIMATES, estimates)
 
@@ -92,8 +96,8 @@ async def get_estimates(
 async def get_alerts(
     shared: Shared,
     client: Reader,
-    pipeline: Name = None,
-    rule: Name = None,
+    pipeline: Pipeline = None,
+    rule: Annotated[str | None, Query(max_length=500, description="Only alerts of this rule.")] = None,
     firing: Annotated[bool, Query(description="Only alerts that fire now.")] = False,
 ) -> Response:
     """Return the alerts in their latest state, in the order in which they fired."""
@@ -102,12 +106,12 @@ async def get_alerts(
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     alerts = [
-        one
-        for one in found
-        if client.may_use(one.pipeline)
-        and pipeline in (None, one.pipeline)
-        and rule in (None, one.rule)
-        and not (firing and one.status == "resolved")
+        alert
+        for alert in found
+        if client.may_use(alert.pipeline)
+        and pipeline in (None, alert.pipeline)
+        and rule in (None, alert.rule)
+        and not (firing and alert.status == "resolved")
     ]
     return await _encoded(_ALERTS, alerts)
 
@@ -141,10 +145,10 @@ class StoredLetter(BaseModel):
 async def get_dead_letters(
     shared: Shared,
     client: Reader,
-    reason: Name = None,
-    pipeline: Name = None,
+    reason: Annotated[str | None, Query(max_length=500, description="Only dead letters with this reason.")] = None,
+    pipeline: Pipeline = None,
     payload: Annotated[bool, Query(description="Whether to return the payloads, which have texts of users.")] = False,
-    limit: Annotated[int, Query(ge=1, le=LETTERS_MAX)] = 100,
+    limit: Annotated[int, Query(ge=1, le=LETTERS_MAX, description="Most dead letters of the answer.")] = 100,
 ) -> Response:
     """Return the newest dead letters, the newest last, redacted as on the page."""
     try:

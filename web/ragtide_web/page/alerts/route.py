@@ -171,7 +171,7 @@ async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | No
         labeler_version=alert.labeler_version,
         profile=alert.profile,
     )
-    history = next((one for one in found if one.points), None)
+    history = next((candidate for candidate in found if candidate.points), None)
     if history is None:
         return None
     lowest, highest = history.key.value_range
@@ -302,7 +302,7 @@ async def _silence(shared: Context, viewer: Viewer, alert: Alert, length: str, r
         raise HttpProblem(422, f"the length of the silence is {length[:20]!r}: take one of {', '.join(SILENCES)}")
     now = utc_now()
     try:
-        one = Silence(
+        silence = Silence(
             id=new_silence_id(),
             pipeline=_literal(alert.pipeline),
             rule=_literal(alert.rule),
@@ -321,10 +321,10 @@ async def _silence(shared: Context, viewer: Viewer, alert: Alert, length: str, r
         action="silence",
         subject=f"alert {alert.alert_id}",
         reason=reason,
-        details={"silence": one.id, "for": length},
+        details={"silence": silence.id, "for": length},
     )
     try:
-        await add_silence(shared.redis, shared.settings.prefix, one)
+        await add_silence(shared.redis, shared.settings.prefix, silence)
     except ValueError as error:
         raise HttpProblem(422, str(error)) from None
     return "The alert is silenced."

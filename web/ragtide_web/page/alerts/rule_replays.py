@@ -93,7 +93,7 @@ class RuleReplay:
 
 def rule_of(settings: Settings, alert: Alert) -> AlertRule | None:
     """Return the rule that raised an alert; None if the settings have none of its name and kind."""
-    return next((one for one in settings.alerts if (one.name, one.kind) == (alert.rule, alert.kind)), None)
+    return next((rule for rule in settings.alerts if (rule.name, rule.kind) == (alert.rule, alert.kind)), None)
 
 
 async def replayed(order: ReplayOrder) -> RuleReplay:
@@ -137,8 +137,8 @@ async def replayed(order: ReplayOrder) -> RuleReplay:
     except NothingSelectedError:
         raise ConfigurationError(nothing) from None
     found = await testing.run(asyncio.Event(), lambda _: None)
-    fired = [one for one in found.alerts if (one.rule, one.pipeline) == (rule.name, alert.pipeline)]
-    shown = [ReplayedAlert(one.fired_at, one.resolved_at, one.segment) for one in reversed(fired)]
+    fired = [raised for raised in found.alerts if (raised.rule, raised.pipeline) == (rule.name, alert.pipeline)]
+    shown = [ReplayedAlert(raised.fired_at, raised.resolved_at, raised.segment) for raised in reversed(fired)]
     return RuleReplay(
         n=found.counts["n"],
         seconds=found.seconds,

@@ -137,7 +137,7 @@ class PartitionLetters:
 
     def forget(self, letter_ids: Iterable[str]) -> None:
         """Leave out dead letters that were published again."""
-        gone = [one for one in letter_ids if self.letters.pop(one, None) is not None]
+        gone = [letter_id for letter_id in letter_ids if self.letters.pop(letter_id, None) is not None]
         self._end = self._end._replace(length=self._end.length - len(gone))
 
     async def _read_new(self, last: str) -> int:
@@ -184,7 +184,7 @@ class PartitionLetters:
     def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[LetterSummary]:
         streams = self._streams
         letters = ((entry, unreadable.decode(DeadLetter, streams.dead_letters, entry)) for entry in page)
-        return [summary_of(entry.entry_id, streams, one) for entry, one in letters if one is not None]
+        return [summary_of(entry.entry_id, streams, letter) for entry, letter in letters if letter is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,11 +123,11 @@ async def _listed(
 
 async def _details(shared: Context, viewer: Viewer, found: LetterList) -> dict[tuple[int, str], str]:
     hiding = shared.hiding
-    texts = [shown_detail(one, sees_texts=viewer.sees_texts, hides=hiding.hides) for one in found.letters]
+    texts = [shown_detail(letter, sees_texts=viewer.sees_texts, hides=hiding.hides) for letter in found.letters]
     redacted = await hiding.texts(texts)
     return {
-        (one.partition, one.letter_id): text[:DETAIL_CHARS]
-        for one, text in zip(found.letters, redacted or [""] * len(texts), strict=True)
+        (letter.partition, letter.letter_id): text[:DETAIL_CHARS]
+        for letter, text in zip(found.letters, redacted or [""] * len(texts), strict=True)
     }
 
 
@@ -216,7 +216,7 @@ async def _found(
         HttpProblem: 404, there is no such dead letter; 503, Redis does not answer.
     """
     missing = HttpProblem(404, f"there is no dead letter {letter_id[:50]!r}: it was published again, or trimmed")
-    wanted = [one for one in shared.settings.layout.all() if one.partition == partition]
+    wanted = [streams for streams in shared.settings.layout.all() if streams.partition == partition]
     if not wanted or re.fullmatch(LETTER_ID, letter_id) is None:
         raise missing
     try:
@@ -244,12 +244,12 @@ async def retry_group(request: Request, shared: Shared, viewer: Operator) -> Res
     try:
         indexed = await shared.letters.read()
         wanted = [
-            one
-            for one in reversed(indexed.letters)
-            if one.reason == name
-            and one.can_be_retried
-            and may_see(viewer, one)
-            and order(one.letter_id) <= order(upto)
+            letter
+            for letter in reversed(indexed.letters)
+            if letter.reason == name
+            and letter.can_be_retried
+            and may_see(viewer, letter)
+            and order(letter.letter_id) <= order(upto)
         ]
         await record_order(
             shared,
@@ -280,18 +280,18 @@ async def _retried(shared: Context, wanted: Sequence[LetterSummary]) -> tuple[in
         if loop.time() > ends:
             break
         some = wanted[start : start + AT_ONCE]
-        outcomes = await asyncio.gather(*(_retry(shared, one) for one in some))
+        outcomes = await asyncio.gather(*(_retry(shared, letter) for letter in some))
         tried, published = tried + len(some), published + sum(outcomes)
-        shared.letters.forget(one for one, outcome in zip(some, outcomes, strict=True) if outcome)
+        shared.letters.forget(letter for letter, outcome in zip(some, outcomes, strict=True) if outcome)
     return tried, published
 
 
-async def _retry(shared: Context, one: LetterSummary) -> bool:
-    streams = Streams(shared.settings.prefix, one.partition)
-    reading = read_dead_letters(shared.redis, [streams], Unreadable("dead letter"), ids=(one.letter_id,))
+async def _retry(shared: Context, letter: LetterSummary) -> bool:
+    streams = Streams(shared.settings.prefix, letter.partition)
+    reading = read_dead_letters(shared.redis, [streams], Unreadable("dead letter"), ids=(letter.letter_id,))
     stored = await anext(reading, None)
     try:
-        return stored is not None and await Retrier(shared.redis).retry(streams, one.letter_id, stored.letter)
+        return stored is not None and await Retrier(shared.redis).retry(streams, letter.letter_id, stored.letter)
     except ValueError:
         return False
 

@@ -272,12 +272,12 @@ class Trends:
             return {}
         chosen = list(wanted)[:TRENDS_MAX]
         now = self._clock()
-        due = [one for one in chosen if one not in self._known or self._known[one][0] <= now]
+        due = [key for key in chosen if key not in self._known or self._known[key][0] <= now]
         if due and self._task is None:
             self._task = asyncio.create_task(self._run(due, set(chosen)))
-        if self._task is not None and any(one not in self._known for one in due):
+        if self._task is not None and any(key not in self._known for key in due):
             await asyncio.wait((self._task,), timeout=FIRST_WAIT_S)
-        known = ((one, self._known.get(one, (0.0, None))[1]) for one in chosen)
+        known = ((key, self._known.get(key, (0.0, None))[1]) for key in chosen)
         return {(pipeline, metric): trend for (pipeline, metric, *_), trend in known if trend is not None}
 
     async def aclose(self) -> None:

@@ -106,7 +106,7 @@ async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, aler
         return ItemList([])
     found = await kept.listed(pipeline, name, MOST)
     metric, labeler = parts_of_worst(name) or ("", "")
-    items = [ListedItem(one.specimen, score_of(one.specimen, metric, labeler or None)) for one in found]
+    items = [ListedItem(listed.specimen, score_of(listed.specimen, metric, labeler or None)) for listed in found]
     return ItemList(items, metric, labeler, kept.gone, most=len(items) == MOST)
 
 
@@ -123,8 +123,8 @@ def list_name(names: Sequence[str], choice: ItemChoice) -> str | None:
 
 async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
     ids = alert.worst_interaction_ids[:MOST]
-    found = [one for each in ids for one in await kept.find(each, alert.pipeline)]
-    items = [ListedItem(one, score_of(one, alert.metric, alert.labeler)) for one in found]
+    found = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
+    items = [ListedItem(specimen, score_of(specimen, alert.metric, alert.labeler)) for specimen in found]
     return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(found))
 
 
@@ -133,10 +133,10 @@ async def _newest(kept: KeptSpecimens, pipeline: str, names: Sequence[str]) -> I
     ranked = {}
     for name in names:
         if name in (SPECIMEN_SAMPLE, SPECIMEN_JUDGED) or name.startswith("beyond:"):
-            for one in await kept.listed(pipeline, name, MOST):
-                ranked[one.specimen.interaction.interaction_id] = one
-    found = sorted(ranked.values(), key=lambda one: -one.rank)[:MOST]
-    return ItemList([ListedItem(one.specimen, None) for one in found], gone=kept.gone, most=len(found) == MOST)
+            for item in await kept.listed(pipeline, name, MOST):
+                ranked[item.specimen.interaction.interaction_id] = item
+    found = sorted(ranked.values(), key=lambda item: -item.rank)[:MOST]
+    return ItemList([ListedItem(item.specimen, None) for item in found], gone=kept.gone, most=len(found) == MOST)
 
 
 class ItemQuery(NamedTuple):
@@ -323,14 +323,21 @@ async def _item(
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     found = []
     if pipeline is None or viewer.may_use(pipeline):
-        found = [one for one in await kept.find(interaction_id, pipeline) if viewer.may_use(one.interaction.pipeline)]
+        found = [
+            kept_item
+            for kept_item in await kept.find(interaction_id, pipeline)
+            if viewer.may_use(kept_item.interaction.pipeline)
+        ]
     if not found:
         raise HttpProblem(404, _missing(shared, interaction_id))
     if pipeline is None and len(found) == 1:
         address = item_address(found[0].interaction.pipeline, interaction_id, asked.choice.query)
         return RedirectResponse(address, 303, headers=HEADERS)
     if len(found) > 1:
-        addresses = {one.interaction.pipeline: item_address(one.interaction.pipeline, interaction_id) for one in found}
+        addresses = {
+            kept_item.interaction.pipeline: item_address(kept_item.interaction.pipeline, interaction_id)
+            for kept_item in found
+        }
         return render(request, viewer, ItemChoiceContent(interaction_id, addresses))
     (specimen,) = found
     stored = StoredAnnotations(shared.redis, shared.settings.prefix)
@@ -385,7 +392,7 @@ async def _content(
 async def _alert(shared: Context, viewer: Viewer, alert_id: str) -> Alert | None:
     if not alert_id:
         return None
-    return next((one for one in await visible_alerts(shared, viewer) if one.alert_id == alert_id), None)
+    return next((alert for alert in await visible_alerts(shared, viewer) if alert.alert_id == alert_id), None)
 
 
 def _rows(
@@ -400,7 +407,7 @@ def _rows(
         raise HttpProblem(403, "texts are hidden: web.texts of the settings does not let this user see them")
     reason = {"list": choice.name, **choice.query} if choice.query else {"page": "item"}
     reasons = [reason, *reasons_of(opinions)]
-    text = json_lines(rows([ChosenSpecimen(one, reasons) for one in specimens]))
+    text = json_lines(rows([ChosenSpecimen(specimen, reasons) for specimen in specimens]))
     disposition = {"Content-Disposition": 'attachment; filename="items.jsonl"'}
     return Response(text, media_type="application/x-ndjson", headers={**HEADERS, **disposition})
 

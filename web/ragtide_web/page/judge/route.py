@@ -90,7 +90,9 @@ async def read_paired(_: Redis, deployment: Deployment) -> list[Estimate]:
         redis.RedisError: Redis failed.
     """
     everything = await deployment.estimates(windows=False)
-    return [one for one in everything if one.estimator == "prediction_powered" and one.segment is None]
+    return [
+        estimate for estimate in everything if estimate.estimator == "prediction_powered" and estimate.segment is None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,10 @@ def pipeline_spend(history: CallHistory) -> list[PipelineSpend]:
         PipelineSpend(name, hours.by_pipeline.get(name, 0.0), usd, usd / total)
         for name, usd in days.by_pipeline.items()
     ][:ROWS]
-    rest = [hours.cost_usd - sum(one.hours_usd for one in named), total - sum(one.days_usd for one in named)]
+    rest = [
+        hours.cost_usd - sum(pipeline.hours_usd for pipeline in named),
+        total - sum(pipeline.days_usd for pipeline in named),
+    ]
     rest_hours, rest_days = (max(amount, 0.0) for amount in rest)
     if max(rest_hours, rest_days) > LEAST_USD:
         named.append(PipelineSpend(None, rest_hours, rest_days, rest_days / total))
@@ -222,7 +225,7 @@ def _processes(states: Mapping[str, EndpointState]) -> list[EndpointProcesses]:
         )
         for state, names in found.items()
     ]
-    return sorted(shown, key=lambda one: (STATES.index(one.word), one.model))
+    return sorted(shown, key=lambda processes: (STATES.index(processes.word), processes.model))
 
 
 def _word(state: EndpointState) -> str:
@@ -270,24 +273,29 @@ def pipeline_usage(estimates: Iterable[Estimate]) -> list[PipelineUsage]:
     dollars: defaultdict[tuple[str, str], float] = defaultdict(float)
     # Of a labeler, the counts of each version are those of its metric with the most values.
     scored: defaultdict[tuple[str, str], defaultdict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
-    for one in estimates:
-        if one.segment is not None or one.run is not None or one.estimator != "mean" or one.window != "all":
+    for estimate in estimates:
+        if (
+            estimate.segment is not None
+            or estimate.run is not None
+            or estimate.estimator != "mean"
+            or estimate.window != "all"
+        ):
             continue
-        key, version = (one.pipeline, one.labeler), (one.labeler_version, one.profile)
-        if one.metric == LATENCY:
-            labeled[key] += one.n
-        elif one.metric == COST:
-            judged[key] += one.n
-            dollars[key] += one.n * (one.estimate or 0.0)
-        elif not one.metric.startswith(RMSE):
-            scored[key][version] = max(scored[key][version], one.n + one.n_absent)
+        key, version = (estimate.pipeline, estimate.labeler), (estimate.labeler_version, estimate.profile)
+        if estimate.metric == LATENCY:
+            labeled[key] += estimate.n
+        elif estimate.metric == COST:
+            judged[key] += estimate.n
+            dollars[key] += estimate.n * (estimate.estimate or 0.0)
+        elif not estimate.metric.startswith(RMSE):
+            scored[key][version] = max(scored[key][version], estimate.n + estimate.n_absent)
     found = []
     for key, count in judged.items():
         of_all = sum(labels for (pipeline, _), labels in labeled.items() if pipeline == key[0])
         # A labeler of a cascade's sample labels nothing alone, and its scores are those of the uniform part.
         uniform = None if key in labeled else min(sum(scored[key].values()), count)
         found.append(PipelineUsage(*key, labeled.get(key, of_all), count, dollars[key], uniform))
-    return sorted(found, key=lambda one: (-one.usd, -one.judged, one.pipeline))[:ROWS]
+    return sorted(found, key=lambda usage: (-usage.usd, -usage.judged, usage.pipeline))[:ROWS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,34 +326,34 @@ def agreement_rows(estimates: Iterable[Estimate]) -> list[AgreementRow]:
     """Return the prediction-powered means of whole pipelines, by pipeline and metric."""
     found = [
         AgreementRow(
-            one.pipeline,
-            one.metric_name,
-            one.labeler,
-            one.proxy or "",
-            one.n,
-            one.n_effective if one.has_interval else None,
-            one.estimate if one.has_interval else None,
-            one.lower,
-            one.upper,
+            mean.pipeline,
+            mean.metric_name,
+            mean.labeler,
+            mean.proxy or "",
+            mean.n,
+            mean.n_effective if mean.has_interval else None,
+            mean.estimate if mean.has_interval else None,
+            mean.lower,
+            mean.upper,
         )
-        for one in estimates
-        if one.segment is None and one.run is None and one.window == "all" and one.estimator == "prediction_powered"
+        for mean in estimates
+        if mean.segment is None and mean.run is None and mean.window == "all" and mean.estimator == "prediction_powered"
     ]
-    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler, one.proxy))[:ROWS]
+    return sorted(found, key=lambda mean: (mean.pipeline, mean.metric, mean.labeler, mean.proxy))[:ROWS]
 
 
 def self_consistency_rows(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return how often a judge agrees with itself, by whole pipeline: the means of `judge.self_consistency`."""
     found = [
-        one
-        for one in estimates
-        if one.metric == SELF_CONSISTENCY.name
-        and one.n
-        and one.segment is None
-        and one.run is None
-        and one.window == "all"
+        estimate
+        for estimate in estimates
+        if estimate.metric == SELF_CONSISTENCY.name
+        and estimate.n
+        and estimate.segment is None
+        and estimate.run is None
+        and estimate.window == "all"
     ]
-    return sorted(found, key=lambda one: (one.pipeline, one.labeler, one.labeler_version))[:ROWS]
+    return sorted(found, key=lambda estimate: (estimate.pipeline, estimate.labeler, estimate.labeler_version))[:ROWS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,20 +382,20 @@ def gold_error_rows(estimates: Iterable[Estimate]) -> list[GoldErrorRow]:
     """Return the errors against gold scores of whole pipelines, by pipeline and metric."""
     found = [
         GoldErrorRow(
-            one.pipeline,
-            one.metric.removeprefix(RMSE),
-            one.labeler,
-            one.n,
-            one.estimate,
-            one.lower,
-            one.upper,
-            one.baseline,
+            error.pipeline,
+            error.metric.removeprefix(RMSE),
+            error.labeler,
+            error.n,
+            error.estimate,
+            error.lower,
+            error.upper,
+            error.baseline,
         )
-        for one in estimates
-        if one.metric.startswith(RMSE)
-        and one.estimate is not None
-        and one.segment is None
-        and one.run is None
-        and one.window == "all"
+        for error in estimates
+        if error.metric.startswith(RMSE)
+        and error.estimate is not None
+        and error.segment is None
+        and error.run is None
+        and error.window == "all"
     ]
-    return sorted(found, key=lambda one: (one.pipeline, one.metric, one.labeler))[:ROWS]
+    return sorted(found, key=lambda error: (error.pipeline, error.metric, error.labeler))[:ROWS]

@@ -56,7 +56,7 @@ class LabelChoice(NamedTuple):
         """The choices as fields of an address."""
         found = [("pipeline", self.pipeline)] if self.pipeline else []
         found += [("from", source.value) for source in self.sources] if len(self.sources) < len(ItemSource) else []
-        return found + [("rate", one) for one in self.rated]
+        return found + [("rate", metric) for metric in self.rated]
 
 
 async def _choice(
@@ -66,8 +66,8 @@ async def _choice(
     ] = None,
     rate: Annotated[list[str] | None, Query(max_length=10, description="Ratings that are asked for, too.")] = None,
 ) -> LabelChoice:
-    sources = tuple(one for one in ItemSource if one.value in (source or ()))
-    return LabelChoice(pipeline, sources or tuple(ItemSource), tuple(one for one in RATINGS if one in (rate or ())))
+    sources = tuple(name for name in ItemSource if name.value in (source or ()))
+    return LabelChoice(pipeline, sources or tuple(ItemSource), tuple(name for name in RATINGS if name in (rate or ())))
 
 
 Chosen = Annotated[LabelChoice, Depends(_choice)]
@@ -191,23 +191,23 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
 
 
 def _of_form(items: Sequence[ItemToAnnotate], fields: Mapping[str, str]) -> ItemToAnnotate:
-    for one in items:
-        interaction = one.specimen.interaction
+    for item in items:
+        interaction = item.specimen.interaction
         # A form has its texts without spaces at their ends.
         if (interaction.pipeline.strip(), interaction.interaction_id.strip()) == (
             fields.get("pipeline"),
             fields.get("interaction_id"),
         ):
-            return one
+            return item
     raise HttpProblem(409, "the item is no longer in your queue: you have answered it, or it is no longer kept")
 
 
 def _missing(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> list[str]:
-    return [one.name for one in asked if fields.get(ANSWER + one.name) not in one.keys]
+    return [question.name for question in asked if fields.get(ANSWER + question.name) not in question.keys]
 
 
 def _answers(asked: Sequence[ItemQuestion], fields: Mapping[str, str]) -> dict[str, str]:
-    return {one.name: fields[ANSWER + one.name] for one in asked}
+    return {question.name: fields[ANSWER + question.name] for question in asked}
 
 
 async def _stored(
@@ -232,8 +232,8 @@ async def _stored(
         details={"pipeline": interaction.pipeline, "skipped": annotation.skipped},
     )
 
-    async def publish(one: Feedback) -> None:
-        await run_scripts(shared.redis, [FeedbackRoute(shared.settings.layout).command(one).script])
+    async def publish(feedback: Feedback) -> None:
+        await run_scripts(shared.redis, [FeedbackRoute(shared.settings.layout).command(feedback).script])
 
     try:
         return await store(stored, annotation, item, publish)

@@ -125,23 +125,23 @@ class LiveHub:
             topic: name of numbers that several pages share; None without them.
             draw: coroutine function that returns the shape and the patches of the topic.
         """
-        one = Subscriber(frozenset(follows) & frozenset(SOURCES), topic)
+        page = Subscriber(frozenset(follows) & frozenset(SOURCES), topic)
         if topic is not None and draw is not None:
             self._topics[topic] = draw
             known = self._drawn.get(topic)
             # A new page gets everything once: the page may be older than the newest numbers.
-            one.notify(patches=None if known is None else known[1])
+            page.notify(patches=None if known is None else known[1])
         # The page was rendered before it connected: it fetches again if a source changed about that time.
         now = asyncio.get_running_loop().time()
-        one.notify(changed={name for name in one.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
-        self._subscribers.add(one)
+        page.notify(changed={name for name in page.follows if now - self._changed_at.get(name, -LOADING_S) < LOADING_S})
+        self._subscribers.add(page)
         self._wake.set()
         if self._away:
-            one.notify(status="away")
+            page.notify(status="away")
         try:
-            yield one
+            yield page
         finally:
-            self._subscribers.discard(one)
+            self._subscribers.discard(page)
             if topic is not None and all(other.topic != topic for other in self._subscribers):
                 self._topics.pop(topic, None)
                 self._drawn.pop(topic, None)
@@ -242,30 +242,30 @@ def _ids(replies: Sequence[Any]) -> list[Any]:
     return [reply[0][0] if reply else None for reply in replies]
 
 
-async def events(one: Subscriber, may_still: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes]:
+async def events(page: Subscriber, may_still: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes]:
     """Yield the server-sent events of a page until its connection, its login or the service ends.
 
     Args:
-        one: the page.
+        page: the subscriber of an open page.
         may_still: returns whether the user may still see the same; asked every few seconds.
     """
     yield b"retry: 1000\n\n"
     loop = asyncio.get_running_loop()
     checked = loop.time()
-    while not one.closed:
+    while not page.closed:
         if loop.time() - checked >= CHECK_S:
             if not await may_still():
                 return
             checked = loop.time()
         try:
             async with asyncio.timeout(min(HEARTBEAT_S, CHECK_S)):
-                await one.news.wait()
+                await page.news.wait()
         except TimeoutError:
             yield b": still here\n\n"
             continue
-        one.news.clear()
-        patches, changed, status = one.patches, one.changed, one.status
-        one.patches, one.changed, one.status = None, set(), ""
+        page.news.clear()
+        patches, changed, status = page.patches, page.changed, page.status
+        page.patches, page.changed, page.status = None, set(), ""
         if status:
             yield _event("status", status)
         if patches is not None:

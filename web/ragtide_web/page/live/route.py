@@ -24,8 +24,10 @@ async def get_live(
     shared: Shared,
     viewer: Reader,
     chosen: FleetFilter,
-    follow: Annotated[str, Query(max_length=200)] = "",
-    view: Annotated[str, Query(max_length=40)] = "",
+    follow: Annotated[
+        str, Query(max_length=200, description="Sources whose changes are sent, with commas, such as `alerts,system`.")
+    ] = "",
+    view: Annotated[str, Query(max_length=40, description="`fleet` for the numbers of the fleet.")] = "",
 ) -> StreamingResponse:
     """Stream changes of the sources in `follow`, and with `view=fleet` the numbers of the fleet."""
     follows = [name for name in follow.split(",") if name in SOURCES]

@@ -50,8 +50,8 @@ class ChosenRange:
     @property
     def covers(self) -> tuple[datetime, datetime] | None:
         """The earliest start and the latest end of the panes in the numbers; None without a number."""
-        points = [one.point for one in self.whole.values()]
-        return (min(one.start for one in points), max(one.end for one in points)) if points else None
+        points = [number.point for number in self.whole.values()]
+        return (min(point.start for point in points), max(point.end for point in points)) if points else None
 
 
 def range_number(history: History) -> RangeNumber | None:
@@ -90,7 +90,7 @@ def chosen_range(
         segments: histories of one point by the name of each segment that the history keeps.
         kept: metrics of the whole pipeline that have a history.
     """
-    numbers = [found for one in whole if (found := range_number(one)) is not None]
+    numbers = [found for history in whole if (found := range_number(history)) is not None]
     numbers.sort(key=lambda number: (importance(number.key.metric), number.key.labeler, number.key.labeler_version))
     return ChosenRange(
         {number.key: number for number in numbers},
@@ -112,8 +112,8 @@ def _rows(histories: Iterable[History]) -> list[SegmentRow]:
     rows = [
         SegmentRow(
             value,
-            max(one.point.n for one in of.values()),
-            {name: one.cell for name, one in of.items() if one.cell is not None},
+            max(number.point.n for number in of.values()),
+            {name: number.cell for name, number in of.items() if number.cell is not None},
         )
         for value, of in by_value.items()
     ]

@@ -186,7 +186,7 @@ async def _deploys(shared: Context, pipeline: str, metrics: Sequence[str], span:
         found = await shared.deployment.history(
             pipeline, metrics[0], segment=segment, start=span.start, end=span.end, points_max=POINTS_MAX
         )
-        starts = [one.points[0].start for one in found if one.points]
+        starts = [history.points[0].start for history in found if history.points]
         if starts:
             first_seen[segment.removeprefix(VERSION)] = min(starts)
     return deploy_marks(first_seen, span)
@@ -213,4 +213,4 @@ async def _compared(shared: Context, viewer: Viewer, pipeline: str, versus: str)
         return []
     sides = (PipelineSide(shared.deployment, pipeline), PipelineSide(shared.deployment, versus))
     found = await read_comparison(shared.redis, sides, window="all")
-    return [one for one in found if one.segment is None]
+    return [comparison for comparison in found if comparison.segment is None]

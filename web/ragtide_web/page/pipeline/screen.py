@@ -122,7 +122,7 @@ def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Sur
         known: range, alerts, rules and versions.
     """
     found = [_panel(row.cells[name], histories.get(name, ()), known) for name in sorted(row.cells, key=importance)]
-    return [one for one in found if one.bands is not None or one.chart.points]
+    return [panel for panel in found if panel.bands is not None or panel.chart.points]
 
 
 def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
@@ -211,17 +211,22 @@ def segment_rows(found: Iterable[Estimate], cell_of: CellOf, metrics: Sequence[s
         metrics: that have a column.
     """
     by_value: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
-    for one in found:
-        if one.segment is None or one.run is not None or one.estimator != "mean" or one.metric not in metrics:
+    for estimate in found:
+        if (
+            estimate.segment is None
+            or estimate.run is not None
+            or estimate.estimator != "mean"
+            or estimate.metric not in metrics
+        ):
             continue
-        known = by_value[one.segment].get(one.metric)
-        if known is None or newness(one) > newness(known):
-            by_value[one.segment][one.metric] = one
+        known = by_value[estimate.segment].get(estimate.metric)
+        if known is None or newness(estimate) > newness(known):
+            by_value[estimate.segment][estimate.metric] = estimate
     rows = [
         SegmentRow(
             value,
-            max(one.n for one in of.values()),
-            {name: cell for name, one in of.items() if (cell := cell_of(one)) is not None},
+            max(estimate.n for estimate in of.values()),
+            {name: cell for name, estimate in of.items() if (cell := cell_of(estimate)) is not None},
         )
         for value, of in by_value.items()
     ]

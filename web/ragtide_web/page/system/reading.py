@@ -53,7 +53,7 @@ async def read_outboxes(redis: Redis, partitions: Sequence[Streams]) -> tuple[li
         for streams in partitions:
             pipe.hlen(streams.outbox)
         sizes: list[int] = await pipe.execute()
-    small = [one for one, size in zip(partitions, sizes, strict=True) if 0 < size <= OUTBOX_FIELDS]
+    small = [streams for streams, size in zip(partitions, sizes, strict=True) if 0 < size <= OUTBOX_FIELDS]
     async with redis.pipeline(transaction=False) as pipe:
         for streams in small:
             pipe.hgetall(streams.outbox)

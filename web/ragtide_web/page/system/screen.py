@@ -87,7 +87,7 @@ def system_view(facts: SystemFacts, settings: Settings) -> SystemView:
         events_oldest_s=max((backlog.events_oldest_s for backlog in backlogs), default=0.0),
         present=sum(worker.is_present for worker in facts.workers),
         workers=facts.workers[:WORKERS_SHOWN],
-        partitions=sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda one: one.partition),
+        partitions=sorted(oldest_first[:PARTITIONS_SHOWN], key=lambda owners: owners.partition),
         owned=sum(partition.aggregator is not None for partition in facts.partitions),
         fills=_fills(facts, settings),
         dropped=sorted(dropped.items(), key=lambda item: (-item[1], item[0])),

@@ -42,8 +42,8 @@ def _of(model: BaseModel, prefix: str) -> Iterator[ShownSetting]:
         default = field.get_default(call_default_factory=True)
         changed = default is PydanticUndefined or value != default
         if name not in SECRET_TABLES and _has_models(value):
-            for key, one in _members(value):
-                yield ShownSetting(f"{prefix}{name}.{key}", _text(_changed_fields(one)), changed)
+            for key, member in _members(value):
+                yield ShownSetting(f"{prefix}{name}.{key}", _text(_changed_fields(member)), changed)
             continue
         shown = HIDDEN_VALUE if name in SECRET_TABLES and value else _text(without_secrets(value))
         yield ShownSetting(prefix + name, shown, changed)
@@ -56,9 +56,9 @@ def _has_models(value: object) -> bool:
 
 def _members(value: Any) -> Iterator[tuple[str, BaseModel]]:
     if isinstance(value, Mapping):
-        yield from ((str(key), one) for key, one in value.items())
+        yield from ((str(key), member) for key, member in value.items())
     else:
-        yield from ((_without_user(str(getattr(one, "name", place))), one) for place, one in enumerate(value))
+        yield from ((_without_user(str(getattr(member, "name", place))), member) for place, member in enumerate(value))
 
 
 def _changed_fields(model: BaseModel) -> dict[str, Any]:
@@ -80,9 +80,11 @@ def without_secrets(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return _changed_fields(value)
     if isinstance(value, Mapping):
-        return {str(key): HIDDEN_VALUE if key in SECRET_TABLES else without_secrets(one) for key, one in value.items()}
+        return {
+            str(key): HIDDEN_VALUE if key in SECRET_TABLES else without_secrets(member) for key, member in value.items()
+        }
     if isinstance(value, tuple | list | set | frozenset):
-        return [without_secrets(one) for one in value]
+        return [without_secrets(member) for member in value]
     return value if value is None or isinstance(value, bool | int | float) else _without_user(str(value))
 
 
