@@ -17,8 +17,8 @@ demo: .venv/.service ## run the demo: everything on an embedded Redis, until an 
 test: .venv/.dev ## run the tests: under ten minutes on two cores
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "not heavy" $(ARGS)
 
-test-heavy: .venv/.dev ## run the heavy tests, which test leaves out; CI runs both
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m heavy $(ARGS)
+test-heavy: .venv/.dev ## run the heavy tests, which test leaves out, and every property with eight times the examples; CI runs both
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal -m "heavy or hypothesis" --hypothesis-profile thorough $(ARGS)
 
 instrumentations: .venv/.dev ## trace applications of LangChain, LlamaIndex, Haystack, ... into ragtide; CI runs it
 	$(BIN)/python -m tests.instrumentations.environments

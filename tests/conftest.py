@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 import structlog
-from hypothesis import settings as hypothesis_settings
+from hypothesis import HealthCheck, settings
 from tests.support.other_server import use_the_wanted_server
 
 from ragtide.testing import embedded_redis
@@ -29,13 +28,12 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 use_the_wanted_server()
-# An example may take as long as it takes on a busy machine.
-hypothesis_settings.register_profile("patient", deadline=None)
-hypothesis_settings.load_profile("patient")
-
-# No property says how fast it holds: beside other load an example may take a second.
-hypothesis.settings.register_profile("ragtide", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("ragtide")
+# No property says how fast it holds: beside other load an example may take a second. `make test-heavy` is thorough.
+for profile, examples in (("quick", 25), ("thorough", 200)):
+    settings.register_profile(
+        profile, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile("quick")
 
 
 STARTING = {"end_to_end", "chaos", "examples"}

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.support.modules import ROOT, modules
 
 
@@ -36,6 +37,7 @@ LOCKS = {"Lock", "RLock", "Condition", "Event", "Semaphore", "BoundedSemaphore",
 LOCKED = LOCKS | {"cached_property"}  # its lock belongs to the class on Python 3.11
 
 
+@pytest.mark.processes
 def test_no_forked_child_of_an_application_inherits_a_lock_of_a_module_or_class() -> None:
     done = subprocess.run([sys.executable, "-c", APPLICATION], capture_output=True, text=True, timeout=300, check=True)
     files = [Path(line) for line in done.stdout.splitlines()]

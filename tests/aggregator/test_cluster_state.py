@@ -220,7 +220,7 @@ def test_blocks_are_as_long_as_the_dependence_reaches_wherever_events_are_cut() 
 
 def test_dependence_without_clusters_is_shown_and_named_in_alerts() -> None:
     rng = np.random.default_rng(6)
-    luck = np.repeat(rng.random(600) < 0.85, 10)
+    luck = np.repeat(rng.random(400) < 0.85, 10)
     fall = np.repeat(rng.random(40) < 0.3, 10)
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.75, run_length=1e6)
     events = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate([*luck, *fall])]
@@ -234,7 +234,7 @@ def test_dependence_without_clusters_is_shown_and_named_in_alerts() -> None:
     assert (found.pipeline, found.metric) == ("shop", ADHERENCE)
     assert of(state).design_effect == pytest.approx(found.design_effect)
     assert of(state).n_effective == pytest.approx(len(events) / found.design_effect)
-    independent = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate(rng.random(6_000) < 0.85)]
+    independent = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate(rng.random(3_000) < 0.85)]
     assert dependent_pipelines(applied(independent)) == []
 
 

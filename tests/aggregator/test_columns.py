@@ -135,9 +135,9 @@ def drawn(
 
 
 def test_many_events_fire_and_resolve_the_same_alerts_to_the_bit() -> None:
-    events = drawn(7, 6_000, judged=0.02, absent=0.05, disorder_s=30.0, wrong=0.002)
+    events = drawn(7, 3_000, judged=0.02, absent=0.05, disorder_s=30.0, wrong=0.002)
     rows, alerts, _, refused = expected = outcome(OPTIONS, one_by_one(events))
-    assert outcome(OPTIONS, in_columns(events, [2_500, 2_501])) == expected
+    assert outcome(OPTIONS, in_columns(events, [1_250, 1_251])) == expected
     decoded = [Alert.model_validate_json(alert) for alert in alerts]
     assert {alert.rule for alert in decoded} == {rule.name for rule in RULES}
     assert {alert.status for alert in decoded} == {"firing", "explained", "resolved"}

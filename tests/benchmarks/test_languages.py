@@ -25,7 +25,7 @@ def program() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("language", ["ar", "de", "hi", "ja", "th", "zh"])
+@pytest.mark.parametrize("language", ["ar", "zh"])
 def test_a_language_passes_the_bar_on_real_paragraphs(program: ModuleType, language: str) -> None:
     rows = program.rows_of(program.SAMPLES / f"{language}.json")
     assert len(rows) == program.ROWS

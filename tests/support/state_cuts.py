@@ -55,6 +55,8 @@ class Traffic:
     """Events that get gold scores later."""
     sampled: float = 0.0
     sessions: float = 0.0
+    open_sessions: int = 5
+    """Sessions at the same time."""
     users: int = 4
     """Values of the segment `user`."""
 
@@ -144,7 +146,7 @@ def _event(
     if rng.random() < traffic.sampled:
         changes["sampling_probability"] = float(rng.choice([0.1, 0.25, 1e-6]))
     if rng.random() < traffic.sessions:
-        changes["session_id"] = f"s-{number // 40}-{rng.integers(5)}"
+        changes["session_id"] = f"s-{number // 40}-{rng.integers(traffic.open_sessions)}"
     if rng.random() < traffic.judged:
         changes["judged"] = JudgedScores(
             labeler="judge", labeler_version="1", profile="ragbench",

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tests.support.cases import for_each
-from tests.support.modules import modules
+from tests.support.modules import product_files
 
 from ragtide_runtime.redis.keys import CheckpointField, OutboxField, ReplayField, TraceField
 from ragtide_runtime.redis.scripts import FOLDER, NAMES, Lua
@@ -26,8 +26,9 @@ def test_every_script_has_exactly_one_typed_call() -> None:
     """Each is named by one `Lua("name")` in the product."""
     named = [
         str(node.args[0].value)
-        for tree in modules().values()
-        for node in ast.walk(tree)
+        for path in product_files()
+        if "Lua(" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Lua"
         if isinstance(node.args[0], ast.Constant)
     ]
