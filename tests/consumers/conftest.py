@@ -4,7 +4,7 @@ import pytest
 
 from ragtide.testing import ScriptedJudge
 from ragtide_consumers.labelers.remote import endpoint as endpoint_module
-from ragtide_consumers.worker import patience as patience_module
+from ragtide_consumers.worker import waiting
 
 
 @pytest.fixture
@@ -17,4 +17,4 @@ def server() -> Iterator[ScriptedJudge]:
 @pytest.fixture(autouse=True)
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_module, "FIRST_WAIT_S", 0.01)
-    monkeypatch.setattr(patience_module, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(waiting, "LONGEST_WAIT_S", 0.05)

@@ -11,8 +11,8 @@ from tests.support.conditions import until
 
 from ragtide import LocalLabeler
 from ragtide_consumers.worker.app import create_group, run_workers
-from ragtide_consumers.worker.entries import StreamEntry
-from ragtide_consumers.worker.reclaim import Reclaimer
+from ragtide_consumers.worker.claims import Reclaimer
+from ragtide_consumers.worker.results import StreamEntry
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_runtime.redis import log
 from ragtide_runtime.redis.keys import LABEL_GROUP

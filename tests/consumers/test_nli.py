@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.nli import MOST_PAIRS
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable, OverBudget
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings

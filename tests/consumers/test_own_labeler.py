@@ -14,7 +14,7 @@ from tests.support.conditions import until
 from ragtide.testing import Reply, ScriptedServer, Status
 from ragtide.testing.sentence_labels import shared_words
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 from ragtide_runtime.settings.model import Settings
 
 pytestmark = pytest.mark.processes

@@ -20,7 +20,7 @@ from ragtide_aggregator.service.trimming import StreamCaps, trim_streams
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.labelers.cascade import CascadeLabeler, draw, draw_middle
 from ragtide_consumers.labelers.registry import labeler_of
-from ragtide_consumers.worker import patience
+from ragtide_consumers.worker import waiting
 from ragtide_consumers.worker.app import create_group
 from ragtide_consumers.worker.worker import LabelWorker
 from ragtide_runtime.processes.waiting import end
@@ -174,7 +174,7 @@ async def test_a_sample_that_waits_is_left_alone_until_its_labeler_said_and_hold
     async_redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The labeler says that it is away for 30 seconds. Its sample is idle for longer than a worker's entry may be."""
-    monkeypatch.setattr(patience, "LONGEST_WAIT_S", 300.0)
+    monkeypatch.setattr(waiting, "LONGEST_WAIT_S", 300.0)
     published = [interaction(number) for number in range(80)]
     quick, judge = three()[0], Retried("judge", 0.0, 0.02)
     others = [one for one in published if not sampled(one, quick, HALF)]

@@ -17,7 +17,7 @@ from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.with_metrics import WithMetrics
 from ragtide_consumers.worker.app import create_group
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.keys import LABEL_GROUP
 from ragtide_runtime.settings.labelers import CascadeSettings

@@ -14,14 +14,11 @@ from tests.support.redis_processes import RedisProcess
 from ragtide import Labeler, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.registry import Bounded
 from ragtide_consumers.worker.app import create_group, run_workers
-from ragtide_consumers.worker.claims import ClaimRenewer
-from ragtide_consumers.worker.entries import StreamEntry
-from ragtide_consumers.worker.patience import Patience
-from ragtide_consumers.worker.quarantine import EXCLUSIVE_ATTEMPTS, RetryBudget
-from ragtide_consumers.worker.reclaim import Reclaimer
-from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, ResultCommitter
+from ragtide_consumers.worker.claims import ClaimRenewer, Reclaimer
+from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, ResultCommitter, StreamEntry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
-from ragtide_consumers.worker.worker import LabelWorker
+from ragtide_consumers.worker.waiting import EXCLUSIVE_ATTEMPTS, Patience, RetryBudget
+from ragtide_consumers.worker.worker import LabelWorker, WorkerParts
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
@@ -92,16 +89,16 @@ async def working(
     settings = Settings(**options)
     url = f"unix://{redis.connection_pool.connection_kwargs['path']}"
     claims = ClaimRenewer(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
-    worker = LabelWorker(
-        redis,
-        STREAMS,
-        Patience(labeler),
-        settings,
+    parts = WorkerParts(
+        redis=redis,
+        settings=settings,
+        patience=Patience(labeler),
         consumer=consumer,
         claims=claims,
         telemetry=telemetry or WorkerTelemetry(),
         outage=redis_outage(redis),
     )
+    worker = LabelWorker(parts, STREAMS)
     worker.start()
     claims.start()
     try:

@@ -88,7 +88,7 @@ async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monke
         logged.append(dict(event))
         raise structlog.DropEvent
 
-    for module in ("committing", "worker"):
+    for module in ("results", "worker"):
         logger = structlog.wrap_logger(None, processors=[merge_contextvars, keep])
         monkeypatch.setattr(f"ragtide_consumers.worker.{module}.log", logger)
     await publish(async_redis, "fine", "fail")

@@ -22,11 +22,11 @@ from ragtide_runtime.telemetry.outages import Outage
 from ..labelers.protocol import Labeler
 from ..specimens.keeping import SpecimenKeeper
 from .claims import ClaimRenewer
-from .patience import Patience
-from .result_export import ResultExport, exporting_results
+from .result_export import exporting_results
 from .subscriber import StreamApplication
 from .telemetry import ROLE, WorkerTelemetry
-from .worker import LabelWorker
+from .waiting import Patience
+from .worker import LabelWorker, WorkerHooks, WorkerParts
 
 GRACE_S = 10.0
 """Seconds that stopping waits for entries in flight."""
@@ -55,27 +55,22 @@ class WorkerApplication(StreamApplication):
         *,
         telemetry: WorkerTelemetry,
         outage: Outage,
-        export: ResultExport | None = None,
-        specimens: SpecimenKeeper | None = None,
+        hooks: WorkerHooks,
     ) -> None:
         redis = connect_async(url, connections=CONNECTIONS + settings.partitions)
         consumer = consumer_name()
         claims = ClaimRenewer(url, consumer=consumer, min_idle_s=settings.worker_min_idle_s, outage=outage)
-        self.workers = [
-            LabelWorker(
-                redis,
-                streams,
-                patience,
-                settings,
-                consumer=consumer,
-                claims=claims,
-                telemetry=telemetry,
-                outage=outage,
-                export=export,
-                specimens=specimens,
-            )
-            for streams in settings.layout.all()
-        ]
+        parts = WorkerParts(
+            redis=redis,
+            settings=settings,
+            patience=patience,
+            consumer=consumer,
+            claims=claims,
+            telemetry=telemetry,
+            outage=outage,
+            hooks=hooks,
+        )
+        self.workers = [LabelWorker(parts, streams) for streams in settings.layout.all()]
         interactions = [streams.interactions for streams in settings.layout.all()]
         super().__init__(
             url,
@@ -107,7 +102,7 @@ class WorkerApplication(StreamApplication):
 
     def health_checks(self) -> list[HealthCheck]:
         """Return the health check of reading, and the heartbeat of every loop."""
-        reason = "FastStream has stopped reading: the consumer group is gone, or the worker stops"
+        reason = "FastStream has stopped reading: the consumer group was removed, or the worker stops"
         reading = ConditionCheck("reading", lambda: self.reading, reason)
         return [reading, *(heartbeat for worker in self.workers for heartbeat in worker.heartbeats.values())]
 
@@ -121,9 +116,9 @@ async def run_workers(
     telemetry: WorkerTelemetry | None = None,
     rules: RulesWatch | None = None,
 ) -> None:
-    """Label until told to stop; then finish entries in flight, for at most the grace time.
+    """Label until `stop` is set; then finish entries in flight, for at most the grace time.
 
-    FastStream stops when the consumer group is gone, for example after a flush of Redis. Then a new application is
+    FastStream stops when the consumer group was removed, for example after a flush of Redis. Then a new application is
     started, which creates the group again. A new application is also started if Redis fails during the start.
 
     Raises:
@@ -135,9 +130,8 @@ async def run_workers(
     try:
         async with exporting_results(settings.otel, telemetry) as export:
             with nullcontext() if specimens is None or rules is None else rules.giving(specimens.take_rules):
-                await _run_workers(
-                    settings, url, labeler, stop, telemetry=telemetry, export=export, specimens=specimens
-                )
+                hooks = WorkerHooks(specimens, export)
+                await _run_workers(settings, url, labeler, stop, telemetry=telemetry, hooks=hooks)
     finally:
         if specimens is not None:
             await asyncio.to_thread(specimens.close)
@@ -150,17 +144,14 @@ async def _run_workers(
     stop: asyncio.Event,
     *,
     telemetry: WorkerTelemetry,
-    export: ResultExport | None,
-    specimens: SpecimenKeeper | None,
+    hooks: WorkerHooks,
 ) -> None:
     patience = Patience(labeler)
     outage = Outage("Redis")
     starting = outage.attempt("starting")
     backoff = Backoff()
     while not stop.is_set():
-        app = WorkerApplication(
-            settings, url, patience, telemetry=telemetry, outage=outage, export=export, specimens=specimens
-        )
+        app = WorkerApplication(settings, url, patience, telemetry=telemetry, outage=outage, hooks=hooks)
         try:
             await app.start()
         except (RedisError, OSError, TimeoutError) as error:
@@ -182,4 +173,4 @@ async def _run_workers(
         for loop in failed:  # a bug in ragtide: raise its error; entries in flight stay pending for the next worker
             loop.result()
         if app.given_up.is_set():
-            log.warning("the consumer group is gone (a flush of Redis removes it): the worker creates it again")
+            log.warning("the consumer group was removed, as a flush of Redis does: the worker creates it again")

@@ -2,7 +2,8 @@
 
 FastStream reads in a consumer group, and starts and stops the application. Three of its parts are replaced:
 
-- The client is ragtide's, which follows failovers; FastStream's client of a cluster stays connected to a dead node.
+- The client is ragtide's, which follows failovers; FastStream's client of a cluster stays connected to a dead node. It
+  is given as a `ConnectionState` in the public configuration of the broker.
 - A read takes fewer entries if they are large; FastStream takes a fixed number.
 - Entries are passed on undecoded and unacknowledged. FastStream would decode a batch as a whole, and fail on bytes that
   are not JSON; the worker decodes entry by entry, and acknowledges by script (`results.py`).
@@ -27,7 +28,7 @@ from ragtide_runtime.redis.failures import is_missing
 from ragtide_runtime.redis.log import ReadSize
 from ragtide_runtime.telemetry.outages import Attempt, Outage
 
-from .entries import StreamEntry
+from .results import StreamEntry
 
 POLL_MS: Final = 200
 """Milliseconds that a read waits for entries."""
@@ -79,22 +80,25 @@ class _Connection(ConnectionState[Any]):
     def __init__(self, url: str, group: str, streams: int, reading: Attempt) -> None:
         super().__init__()
         self._url, self._group, self._connections, self._reading = url, group, CONNECTIONS + streams, reading
+        self._reader: _Reader | None = None
+
+    @property
+    def client(self) -> Any:
+        return self._reader
+
+    def __bool__(self) -> bool:
+        return self._reader is not None
 
     async def connect(self) -> Any:
-        if self._client is None:
+        if self._reader is None:
             redis = connect_async(self._url, connections=self._connections)
-            self._client = _Reader(redis, self._group, self._reading)
-        self._connected = True
-        return self._client
+            self._reader = _Reader(redis, self._group, self._reading)
+        return self._reader
 
-
-class _Broker(RedisBroker):
-    def __init__(self, connection: _Connection, **options: Any) -> None:
-        self._ragtide_connection = connection
-        super().__init__(**options)
-
-    def _make_connection_state(self, connection_options: dict[str, Any], kwargs: dict[str, Any]) -> _Connection:
-        return self._ragtide_connection
+    async def disconnect(self) -> None:
+        if self._reader is not None:
+            await self._reader.aclose()
+        self._reader = None
 
 
 async def _undecoded(raw: Any) -> RedisBatchStreamMessage:
@@ -132,16 +136,18 @@ class StreamApplication(FastStream):
         grace_s: float,
         outage: Outage,
     ) -> None:
-        self._broker = _Broker(
-            _Connection(url, group, len(handlers), outage.attempt("reading entries")),
+        self._broker = RedisBroker(
             apply_types=False,
             logger=LIBRARY_LOG,
             log_level=logging.DEBUG,  # FastStream would log every read twice at INFO; its errors keep their level
             graceful_timeout=grace_s,
         )
+        self._broker.config.broker_config.connection = _Connection(
+            url, group, len(handlers), outage.attempt("reading entries")
+        )
         super().__init__(self._broker, logger=LIBRARY_LOG)
         self.given_up = asyncio.Event()
-        """Set when FastStream stops by itself, for example because the consumer group is gone."""
+        """Set when FastStream stops by itself, for example because the consumer group was removed."""
         for stream, handler in handlers.items():
             source = StreamSub(
                 stream, group=group, consumer=consumer, batch=True, max_records=most, polling_interval=POLL_MS

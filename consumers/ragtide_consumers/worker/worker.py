@@ -1,8 +1,9 @@
 """The label worker of a partition: it turns each entry into exactly one metric event or dead letter."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -21,23 +22,18 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_runtime.telemetry.tracing import attributes_of, traced, traceparent_of
+from ragtide_runtime.telemetry.tracing import TracedSpan, attributes_of, traced, traceparent_of
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 
 from ..labelers.event import labeler_id, metric_event
 from ..labelers.protocol import Labeling, SampleUnavailable
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
-from .backpressure import Backpressure
-from .claims import ClaimRenewer
-from .committing import FAILED, CommitLoop
-from .entries import StreamEntry
-from .patience import Patience
-from .quarantine import EXCLUSIVE_ATTEMPTS, ExclusiveExecution, RetryBudget
-from .reclaim import Reclaimer
+from .claims import ClaimRenewer, Reclaimer
 from .result_export import ResultExport, target_of
-from .results import LabeledEntry, Result, ResultCommitter
+from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
 from .telemetry import WorkerTelemetry
+from .waiting import EXCLUSIVE_ATTEMPTS, Backpressure, ExclusiveExecution, Patience, RetryBudget
 
 log = structlog.get_logger("ragtide.worker")
 
@@ -46,51 +42,91 @@ AHEAD: Final = timedelta(seconds=60)
 """Time by which an entry's id may be ahead of this machine's clock before its time counts as wrong."""
 
 
-def _timed(interaction: RagInteraction, entry_id: str) -> RagInteraction:
-    """Return an interaction that happens now, if its time was taken from an id ahead of the clock."""
-    now = utc_now()
-    if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(order(entry_id)[0]):
-        # The clock of Redis was ahead and has been set back: the windows of that time would count it.
-        return interaction.model_copy(update={"occurred_at": now})
-    return interaction
+class _RejectedError(Exception):
+    """An entry becomes a dead letter."""
+
+    def __init__(self, reason: Reason, detail: str, interaction_id: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason, self.detail, self.interaction_id = reason, detail, interaction_id
+
+
+class _DeliverAgainError(Exception):
+    """An entry is delivered again when it has been idle for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHooks:
+    """What happens beside the life of an entry, if the settings ask for it. It raises no error, changes no result."""
+
+    specimens: SpecimenKeeper | None = None
+    export: ResultExport | None = None
+
+    def span(self, interaction: RagInteraction, labeler: str, parent: str) -> AbstractContextManager[TracedSpan]:
+        """Return the span of labeling an interaction."""
+        return traced(
+            "ragtide label", "CONSUMER", {**attributes_of(interaction), "ragtide.labeler": labeler}, parent=parent
+        )
+
+    def target(self, interaction: RagInteraction, parent: str) -> str:
+        """Return the traceparent of the span that the result is about; empty if none is exported or known."""
+        return target_of(interaction, parent) if self.export is not None else ""
+
+    async def specimen(
+        self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, parent: str
+    ) -> ProposedSpecimen | None:
+        """Return the specimen to keep of an interaction; None for most interactions."""
+        if self.specimens is None:
+            return None
+        trace = target_of(interaction, parent) or parent
+        trace_id = trace.split("-")[1] if trace else None
+        return await self.specimens.proposed(interaction, labeling, event, trace_id=trace_id)
+
+    def emitted(self, labeled: LabeledEntry) -> None:
+        """Export a result that was committed."""
+        if self.export is not None:
+            self.export.emit(labeled.event, labeled.target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerParts:
+    """What the label workers of a process share."""
+
+    redis: Redis
+    settings: Settings
+    patience: Patience
+    """Calls the labeler."""
+    consumer: str
+    """Name in the consumer group."""
+    claims: ClaimRenewer
+    telemetry: WorkerTelemetry
+    outage: Outage
+    """Of Redis."""
+    hooks: WorkerHooks = WorkerHooks()
 
 
 class LabelWorker:
     """Labels the entries of one partition with bounded concurrency.
 
     `take` waits for a free slot for each entry and returns when the work on all has started, so that a slow entry does
-    not delay the next read. A slot is free again when the result has been committed.
+    not delay the next read. A slot is free again when the result has been committed. `_work` is the life of an entry.
     """
 
-    def __init__(
-        self,
-        redis: Redis,
-        streams: Streams,
-        patience: Patience,
-        settings: Settings,
-        *,
-        consumer: str,
-        claims: ClaimRenewer,
-        telemetry: WorkerTelemetry,
-        outage: Outage,
-        export: ResultExport | None = None,
-        specimens: SpecimenKeeper | None = None,
-    ) -> None:
+    def __init__(self, parts: WorkerParts, streams: Streams) -> None:
+        redis, self._settings, telemetry = parts.redis, parts.settings, parts.telemetry
+        settings = parts.settings
         self._streams = streams
-        self._specimens = specimens
-        self._exports = export is not None
-        self._patience = patience
-        self._labeler = labeler = patience.labeler
-        self._settings = settings
+        self._hooks = parts.hooks
+        self._patience = parts.patience
+        self._labeler = parts.patience.labeler
         self._user_ids = UserIds.of(settings)
-        self._claims = claims
+        self._claims = parts.claims
         self._telemetry = telemetry
         committing, counting, self._reclaiming = (
-            outage.attempt(f"{doing} of partition {streams.partition}")
+            parts.outage.attempt(f"{doing} of partition {streams.partition}")
             for doing in ("committing results", "counting metric events", "taking over abandoned entries")
         )
         self._log_limit = LogLimit()
-        self._labeling_seconds = self._telemetry.labeling_seconds.labels(labeler.name)
+        self._labeling_seconds = telemetry.labeling_seconds.labels(self._labeler.name)
         self.heartbeats = {
             loop: Heartbeat(f"partition {streams.partition}, {loop}")
             for loop in ("committing", "backpressure", "reclaiming", "claims")
@@ -99,7 +135,7 @@ class LabelWorker:
         self._committer = ResultCommitter(
             redis,
             streams,
-            consumer=consumer,
+            consumer=parts.consumer,
             dedupe_window_s=settings.dedupe_window_s,
             feedback_window_s=settings.feedback_window_s,
             specimen_outcome=telemetry.specimen,
@@ -108,12 +144,12 @@ class LabelWorker:
             self._committer,
             release=self._release,
             attempt=committing,
-            telemetry=self._telemetry,
-            labeler=labeler.name,
+            telemetry=telemetry,
+            labeler=self._labeler.name,
             heartbeat=self.heartbeats["committing"],
-            export=export,
+            emitted=parts.hooks.emitted,
         )
-        self._reclaimer = Reclaimer(redis, streams, consumer=consumer, min_idle_s=settings.worker_min_idle_s)
+        self._reclaimer = Reclaimer(redis, streams, consumer=parts.consumer, min_idle_s=settings.worker_min_idle_s)
         self._pause_s = min(settings.worker_min_idle_s / 3, 5.0)
         self._execution = ExclusiveExecution()
         self._retry_budget = RetryBudget(redis, streams)
@@ -212,53 +248,72 @@ class LabelWorker:
             await self._uncount(*untried)
 
     async def _work(self, entry: StreamEntry) -> None:
+        """The life of an entry, from its slot to its result.
+
+        1. It waits for its turn: beside other entries, or alone if it may have crashed workers.
+        2. It is read. What cannot be read becomes a dead letter.
+        3. The labeler scores it, as long as that takes: an unavailable labeler is waited for.
+        4. The scores become a metric event; a failure is delivered again, and after the last delivery a dead letter.
+        5. A specimen is made of the few interactions that are kept.
+        6. The result waits to be committed. The commit loop frees the slot, and reports an event that was added.
+        """
         # The task has its own context, so every log line of the work on this entry has the entry id.
         bind_contextvars(entry_id=entry.entry_id)
+        result: Result | None = None
         try:
-            result = await self._label(entry)
+            async with self._turn(entry):  # 1.
+                interaction = self._read(entry)  # 2.
+                parent = traceparent_of(entry.fields)
+                with self._hooks.span(interaction, self._labeler.name, parent) as span:
+                    labeling, event = await self._score(entry, interaction, span)  # 3., 4.
+                    specimen = await self._hooks.specimen(interaction, labeling, event, parent)  # 5.
+                    target = self._hooks.target(interaction, parent)
+                    result = LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+        except _RejectedError as rejected:
+            result = self._committer.rejected(entry, rejected.reason, rejected.detail, rejected.interaction_id)
+        except _DeliverAgainError:
+            pass
         except asyncio.CancelledError:
             self._release(entry)
             raise
         except Exception:
             # A bug in ragtide: the entry stays pending, and becomes a dead letter after its last delivery.
             log.exception("working on an entry failed; it will be delivered again", entry_id=entry.entry_id)
-            result = None
         if result is None:
             self._release(entry)
         else:
-            self._results.add(entry, result)
+            self._results.add(entry, result)  # 6.
 
     def _release(self, entry: StreamEntry) -> None:
         if self._working.pop(entry.entry_id, None) is not None:
             self._slots.release()
             self._telemetry.in_flight.dec()
 
-    async def _label(self, entry: StreamEntry) -> Result | None:
-        """Return the entry's result; None if the entry is to be delivered again when it has been idle long enough."""
+    @asynccontextmanager
+    async def _turn(self, entry: StreamEntry) -> AsyncIterator[None]:
         if entry.deliveries <= self._settings.max_deliveries:
             async with self._execution.shared():
-                return await self._score(entry)
+                yield
+            return
         async with self._execution.exclusive():
             # Commit finished results first: this entry may crash the worker.
             await self._results.wait_empty()
-            if await self._retry_budget.spend(entry.entry_id):
-                log.warning(
-                    "labeling an entry alone: it may have crashed workers",
-                    entry_id=entry.entry_id,
-                    deliveries=entry.deliveries,
+            if not await self._retry_budget.spend(entry.entry_id):
+                raise _RejectedError(
+                    Reason.TOO_MANY_DELIVERIES,
+                    f"the entry was delivered {entry.deliveries} times and labeled alone {EXCLUSIVE_ATTEMPTS} times, "
+                    "and no worker finished it: look for worker crashes at these times, then retry it",
                 )
-                return await self._score(entry)
-        return self._committer.rejected(
-            entry,
-            Reason.TOO_MANY_DELIVERIES,
-            f"the entry was delivered {entry.deliveries} times and labeled alone {EXCLUSIVE_ATTEMPTS} times, and no "
-            "worker finished it: look for worker crashes at these times, then retry it",
-        )
+            log.warning(
+                "labeling an entry alone: it may have crashed workers",
+                entry_id=entry.entry_id,
+                deliveries=entry.deliveries,
+            )
+            yield
 
-    async def _score(self, entry: StreamEntry) -> Result | None:
+    def _read(self, entry: StreamEntry) -> RagInteraction:
         if not entry.fields:
-            return self._committer.rejected(
-                entry,
+            raise _RejectedError(
                 Reason.DELETED,
                 "the entry was deleted from the stream before it was labeled: trim only labeled entries",
             )
@@ -266,64 +321,58 @@ class LabelWorker:
             # A plain XADD may hold the id of a user as it is.
             interaction = self._user_ids.replaced(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
-            return self._committer.rejected(entry, error.reason, error.detail)
-        interaction = _timed(interaction, entry.entry_id)
+            raise _RejectedError(error.reason, error.detail) from None
+        now = utc_now()
+        if interaction.occurred_at > now + AHEAD and interaction.occurred_at == from_milliseconds(
+            order(entry.entry_id)[0]
+        ):
+            # The clock of Redis was ahead and has been set back: the windows of that time would count it.
+            interaction = interaction.model_copy(update={"occurred_at": now})
         bind_contextvars(interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
-        parent = traceparent_of(entry.fields)
-        attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
-        with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
-            try:
-                timed = await self._patience.label(interaction, before_waiting=partial(self._uncount_waiting, entry))
-                event = metric_event(
-                    interaction,
-                    labeler_id(self._labeler),
-                    timed.labeling,
-                    labeled_at=utc_now(),
-                    latency_s=timed.latency_s,
-                    entry_id=entry.entry_id,
-                    covariates=self._settings.covariates,
-                )
-            except SampleUnavailable as error:
-                self._sample_due = monotonic() + self._patience.wait_s(error)
-                await self._uncount_waiting(entry, to=AWAITING)
-                return None
-            except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
-                span.failed(type(error).__name__)
-                self._results.labeling_failed()
-                detail = described(error)
-                self._log_limit.warning(
-                    log,
-                    (FAILED, type(error)),
-                    "labeling failed: the interaction is delivered again, until its last delivery",
-                    deliveries=entry.deliveries,
-                    error=detail,
-                )
-                if entry.deliveries < self._settings.max_deliveries:
-                    return None
-                return self._committer.rejected(
-                    entry,
-                    Reason.LABELING_FAILED,
-                    f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
-                    "correct the cause, then retry it",
-                    interaction.interaction_id,
-                )
-            if entry.awaiting:
-                self._sample_due = None
-            self._labeling_seconds.observe(timed.latency_s)
-            log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
-            target = target_of(interaction, parent) if self._exports else ""
-            specimen = await self._specimen(interaction, timed.labeling, event, parent)
-            return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+        return interaction
 
-    async def _specimen(
-        self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, parent: str
-    ) -> ProposedSpecimen | None:
-        """Return the specimen to keep of an interaction; None for most interactions."""
-        if self._specimens is None:
-            return None
-        trace = target_of(interaction, parent) or parent
-        trace_id = trace.split("-")[1] if trace else None
-        return await self._specimens.proposed(interaction, labeling, event, trace_id=trace_id)
+    async def _score(
+        self, entry: StreamEntry, interaction: RagInteraction, span: TracedSpan
+    ) -> tuple[Labeling, MetricEvent]:
+        try:
+            timed = await self._patience.label(interaction, before_waiting=partial(self._uncount_waiting, entry))
+            event = metric_event(
+                interaction,
+                labeler_id(self._labeler),
+                timed.labeling,
+                labeled_at=utc_now(),
+                latency_s=timed.latency_s,
+                entry_id=entry.entry_id,
+                covariates=self._settings.covariates,
+            )
+        except SampleUnavailable as error:
+            self._sample_due = monotonic() + self._patience.wait_s(error)
+            await self._uncount_waiting(entry, to=AWAITING)
+            raise _DeliverAgainError from None
+        except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
+            span.failed(type(error).__name__)
+            self._results.labeling_failed()
+            detail = described(error)
+            self._log_limit.warning(
+                log,
+                (FAILED, type(error)),
+                "labeling failed: the interaction is delivered again, until its last delivery",
+                deliveries=entry.deliveries,
+                error=detail,
+            )
+            if entry.deliveries < self._settings.max_deliveries:
+                raise _DeliverAgainError from None
+            raise _RejectedError(
+                Reason.LABELING_FAILED,
+                f"labeler {self._labeler.name} failed at all {entry.deliveries} deliveries, last with {detail}: "
+                "correct the cause, then retry it",
+                interaction.interaction_id,
+            ) from None
+        if entry.awaiting:
+            self._sample_due = None
+        self._labeling_seconds.observe(timed.latency_s)
+        log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
+        return timed.labeling, event
 
     async def _uncount_waiting(self, entry: StreamEntry, *, to: str = "") -> None:
         """Uncount the delivery of an entry before it waits for its labeler, at another consumer if one is given."""

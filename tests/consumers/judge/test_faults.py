@@ -11,7 +11,7 @@ from tests.support.conditions import wait_until
 from ragtide import RagInteraction
 from ragtide.testing import Drops, Hangs, JudgePrompt, Labels, Says, ScriptedJudge, Slow, Status
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, EndpointUnavailable
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 
 pytestmark = pytest.mark.processes
 

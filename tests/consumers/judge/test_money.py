@@ -16,7 +16,7 @@ from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.errors import OverBudget
 from ragtide_consumers.labelers.remote.spend import FileSpend, LimitReached, RedisSpend, Reservation
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 from ragtide_runtime.calls.endpoint_states import read_spend
 from ragtide_runtime.redis.keys import Streams, workspace_prefix
 from ragtide_runtime.settings.labelers import JudgeSettings

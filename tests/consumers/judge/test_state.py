@@ -14,7 +14,7 @@ from ragtide.testing import Says, ScriptedJudge, Status
 from ragtide_consumers.labelers.protocol import SampleUnavailable
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
-from ragtide_consumers.worker.patience import Patience
+from ragtide_consumers.worker.waiting import Patience
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.calls.endpoint_states import read_endpoint_states

@@ -15,7 +15,7 @@ from ragtide import RagInteraction
 from ragtide_consumers.labelers.models.tokens import windows_apart
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.redaction.redaction import Redaction
-from ragtide_consumers.specimens.building import specimen
+from ragtide_consumers.specimens.keeping import specimen
 from ragtide_consumers.specimens.marks import marked
 from ragtide_consumers.text.sentences import placed
 from ragtide_runtime.errors import ConfigurationError

@@ -10,7 +10,7 @@ from ragtide.testing import interaction
 from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.protocol import LabelerId, ReferenceLabeling
 from ragtide_consumers.redaction.redaction import Redaction
-from ragtide_consumers.specimens.building import specimen
+from ragtide_consumers.specimens.keeping import specimen
 from ragtide_consumers.text.sentences import cut
 from ragtide_schemas import ClaimLabels, InvalidEntryError, Labels, SentenceLabels, Specimen
 from ragtide_schemas.specimen import STORED_MAX_BYTES

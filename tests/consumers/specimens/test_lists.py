@@ -8,8 +8,7 @@ from tests.support.metric_events import event
 
 from ragtide import AlertRule
 from ragtide_consumers.labelers.cascade import position
-from ragtide_consumers.specimens.lists import BEYOND_PER_MINUTE, ListPlace, SpecimenLists
-from ragtide_consumers.specimens.proposals import WorstLately
+from ragtide_consumers.specimens.lists import BEYOND_PER_MINUTE, ListPlace, SpecimenLists, WorstLately
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import JudgedScores
 

@@ -11,7 +11,7 @@ from tests.support.metric_events import event
 
 from ragtide.testing import interaction
 from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
-from ragtide_consumers.worker.reclaim import uncount_deliveries
+from ragtide_consumers.worker.claims import uncount_deliveries
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
 from ragtide_producers.publishing.retrying import retry_dead_letter
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute
