@@ -10,7 +10,7 @@ from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule, MetricEvent
-from ragtide_aggregator.alerts.kappa_state import line_of
+from ragtide_aggregator.alerts.kappa_baseline import line_of
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repartitioned_fields import pipeline_of, repartitioned
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

@@ -11,6 +11,7 @@ from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.rule_state import RuleState
+from ragtide_aggregator.alerts.seasonal_baseline import SeasonalBaseline
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
@@ -89,8 +90,8 @@ def learned(events: Sequence[MetricEvent], **options: Any) -> Any:
     state = AggregatorState(StateOptions(rules=(rule(),), **options))
     state.apply_columns(columns_of(events))
     (at,) = (row for row, key in enumerate(state.keys) if key.metric == METRIC)
-    season = state._applied.rules.of(at)[0].season
-    assert season is not None
+    season = state._applied.rules.of(at)[0].baseline
+    assert isinstance(season, SeasonalBaseline)
     return season.table.values(np.array([season.row]))[0], state.take_changes().alerts
 
 

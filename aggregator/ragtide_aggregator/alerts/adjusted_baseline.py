@@ -17,8 +17,6 @@ Assumes: the segment value of an interaction is known before its score, and is c
 of its cluster.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any, Final
@@ -29,13 +27,11 @@ from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import ADJUSTED_MAX
 
 from ..statistics.drift.adjusted_drift import CommonScale
+from ..statistics.drift.drift import Alarm
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import BASELINE_CONFIDENCE, Reference
-from .rule_values import WAITS, Inputs, SegmentsWithin
-from .statistic import Statistic
-
-VERSION: Final = 1
-"""Version of the bytes of the baselines of a rule."""
+from .baseline import BASELINE_CONFIDENCE, AdjustedMean, AlarmFacts, Place, Reference, RuleBaseline
+from .rule_values import WAITS, Inputs, RuleValues, SegmentsWithin
+from .statistic import RuleDetector, Statistic, statistic_of
 
 OTHER: Final = "other"
 """The segment value in which further values share a baseline."""
@@ -91,21 +87,31 @@ _NO_ROWS: Final = np.zeros(0, dtype=np.intp)
 _NOTHING: Final = _Stretch(_NO_ROWS, np.zeros((2, 0)), _NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS, _NO_ROWS)
 
 
-class AdjustedBaseline:
+class AdjustedBaseline(RuleBaseline):
     """The baselines of all segment values of one rule on one key.
+
+    A rule looks for a change from the beginning, without the values of segment values of which too little is known.
 
     Attributes:
         segment: name of the segment.
     """
 
-    def __init__(self, rule: AlertRule, statistic: Statistic, movements: tuple[Movement, ...]) -> None:
+    transforms = True
+
+    def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
         self.segment = rule.adjust or ""
-        self._rule, self._statistic, self._movements = rule, statistic, movements
+        self._rule, self._movements = rule, movements
+        self._statistic = statistic = statistic_of(rule, value_range)
         self._baselines: dict[str, SegmentBaseline] = {}
         for value, mean in (rule.baselines or {}).items():
             scaled = statistic.scaled(mean)
             self._baselines[value] = SegmentBaseline(ends=(scaled, scaled))
         self._stretch = _NOTHING
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """The statistic that is compared."""
+        return [self._statistic]
 
     def take(self, positions: Rows, totals: Rows, values: list[str], which: Rows, within: SegmentsWithin) -> bool:
         """Count values, learn from them, and set the baselines of each; return whether a baseline became known.
@@ -234,15 +240,9 @@ class AdjustedBaseline:
         found = np.concatenate([[[np.nan], [np.nan]], np.stack([lowest, highest])], axis=1)
         return np.asarray(found[:, known])
 
-    def inputs(self, movement: Movement, values: Floats, positions: Rows, *, watching: bool) -> Inputs:
-        """Return values as a detector takes them, on one scale for all segment values.
-
-        Args:
-            movement: that the rule looks for.
-            values: in [0, 1].
-            positions: of the values in the batch that was taken last.
-            watching: whether a change is looked for, and not its end.
-        """
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return values of the batch that was taken last, on one scale for all segment values."""
+        values, movement = batch.values[positions], detector.movement
         references = self.references(movement, positions)
         own = self.limits(movement, references, watching=watching)
         lowest, highest = self.scales(movement, positions, watching=watching)
@@ -253,32 +253,30 @@ class AdjustedBaseline:
         # An alarm has distances from the baselines.
         return Inputs(on_scale, np.where(usable, scale.limit, WAITS), on_scale - (values - references))
 
-    def beyond(self, movements: Sequence[Movement], positions: Rows, *, watching: bool) -> tuple[Floats, Floats]:
-        """Return the limits below and above which values are remembered; nan for no such limit."""
-        low, high = np.full((2, positions.size), np.nan)
-        for movement in movements:
-            limits = self.limits(movement, self.references(movement, positions), watching=watching)
-            limits = np.where(limits > 0, limits, np.nan)
-            low, high = (limits, high) if movement == "fall" else (low, limits)
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return the limits of values, nan for none; or the least lenient limits of all segment values."""
+        low, high = (-1.0, 2.0) if positions is None else np.full((2, positions.size), np.nan)
+        for movement in (detector.movement for detector in detectors if detector.active):
+            if positions is None:
+                side = 0 if movement == "fall" else 1
+                ends = np.array([one.ends[side] for one in self._baselines.values() if one.ends is not None])
+                known = self.limits(movement, ends, watching=True)
+                known = known[known != WAITS]
+                limits: Any = (known.max() if movement == "fall" else known.min()) if known.size else None
+            else:
+                limits = self.limits(movement, self.references(movement, positions), watching=True)
+                limits = np.where(limits > 0, limits, np.nan)
+            if limits is not None:
+                low, high = (limits, high) if movement == "fall" else (low, limits)
         return low, high
 
-    def outermost(self, movements: Sequence[Movement]) -> tuple[float, float]:
-        """Return scaled values below and above which lie all values that are beyond the limit of a segment value.
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm, whose mean is the distance from the references."""
+        adjusted = self.summary(detector.movement, at.position)
+        mean = alarm.change_mean + adjusted.reference
+        return AlarmFacts(adjusted.reference, adjusted.learned_n, mean, adjusted=adjusted)
 
-        Args:
-            movements: that the rule looks for.
-        """
-        low, high = -1.0, 2.0
-        for movement in movements:
-            side = 0 if movement == "fall" else 1
-            ends = np.array([one.ends[side] for one in self._baselines.values() if one.ends is not None])
-            limits = self.limits(movement, ends, watching=True)
-            limits = limits[limits != WAITS]
-            if limits.size:
-                low, high = (float(limits.max()), high) if movement == "fall" else (low, float(limits.min()))
-        return low, high
-
-    def summary(self, movement: Movement, position: int) -> "AdjustedMean":
+    def summary(self, movement: Movement, position: int) -> AdjustedMean:
         """Return the mean of the baselines as of a value of the batch that was taken last."""
         stretch, side = self._stretch, 0 if movement == "fall" else 1
         at = int(np.searchsorted(stretch.positions, position))
@@ -296,35 +294,10 @@ class AdjustedBaseline:
             sum(one.learned.n for one, _ in known),
         )
 
-    def to_bytes(self) -> bytes:
-        """Return the baselines as bytes, exactly."""
-        state = {value: one.dump() for value, one in self._baselines.items()}
-        return bytes([VERSION]) + json.dumps(state, ensure_ascii=False, allow_nan=False).encode()
+    def dump(self) -> dict[str, Any]:
+        """Return the baselines as JSON can hold them."""
+        return {"adjusted": {value: one.dump() for value, one in self._baselines.items()}}
 
-    def load(self, data: bytes) -> None:
-        """Set the baselines to what `to_bytes` returned.
-
-        Raises: ValueError if another version wrote them, or a number is not finite.
-        """
-        if data[:1] != bytes([VERSION]):
-            raise ValueError(f"the baselines of segment values have version {data[:1].hex() or 'none'}")
-        state = json.loads(data[1:], parse_constant=_not_finite)
-        self._baselines = {value: SegmentBaseline.read(one) for value, one in state.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class AdjustedMean:
-    """The mean of the baselines of all segment values with one, by their shares of the values so far."""
-
-    segment: str
-    """Name of the segment."""
-    reference: float
-    """Scaled mean."""
-    values: int
-    """Number of segment values."""
-    learned_n: int
-    """Number of values that the baselines were learned from; 0 if they are given."""
-
-
-def _not_finite(constant: str) -> float:
-    raise ValueError(f"the baselines of segment values hold the number {constant}, which is not finite")
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the baselines to what `dump` returned."""
+        self._baselines = {value: SegmentBaseline.read(one) for value, one in dumped["adjusted"].items()}

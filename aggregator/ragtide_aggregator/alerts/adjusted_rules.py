@@ -55,7 +55,7 @@ class AdjustedRules:
         if key.metric in self._metrics and (key.segment is None or name in self.names):
             self._rows.group[row] = self._groups.setdefault(key._replace(segment=None), len(self._groups))
             self._rows.name[row] = -1 if key.segment is None else self.names.index(name)
-        adjusted = [state.adjusted for state in states if state.adjusted is not None]
+        adjusted = [state.baseline for state in states if isinstance(state.baseline, AdjustedBaseline)]
         if adjusted:
             self._states[row], self._rows.holds[row] = adjusted, True
 

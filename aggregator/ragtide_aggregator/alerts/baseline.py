@@ -1,24 +1,155 @@
-"""Learns the baseline of a rule from the first values of a key or from a past window. No clock, no I/O."""
+"""The baselines that a rule compares values with, and the plain one: one number for all values. No clock, no I/O.
+
+It is given by the rule, or learned from the first values of a key, or from a past window.
+"""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
+from ragtide_schemas import AlertRule, Movement
+from ragtide_schemas.alert_rule import duration_ms
+
+from ..statistics.drift.drift import Alarm
+from ..statistics.drift.kappa import Couple
+from ..statistics.drift.seasons import Season
 from ..statistics.intervals.running import FIRST_GUESS, running_interval
 from ..statistics.means.clustered_interval import clustered_interval
 from ..statistics.means.clusters import ClusterSums
+from ..statistics.tables.batches import Rows
+from .rule_values import Inputs, LearnedValues, RuleValues
+from .statistic import RuleDetector, Statistic, statistic_of
 
 BASELINE_CONFIDENCE: Final = 0.95
 """Confidence that the true mean lies within the baseline."""
 
+ANY_LIMIT: Final = 0.5
+"""Limit of a detector whose values all come with their own."""
 
-class LearnedValues(NamedTuple):
-    """A value in [0, 1], or a closed cluster of values."""
 
+class Place(NamedTuple):
+    """The value that decides an alarm."""
+
+    number: int
+    """Number of the value among the values of its key."""
+    hour: int
+    """Since 1970, in which it counts."""
+    position: int
+    """Among the values that the rules took last."""
+
+
+class SeasonalHours(NamedTuple):
+    """The hours of a change that a seasonal baseline speaks of."""
+
+    season: Season
+    cycles: int
+    """Most days or weeks from which an hour was learned."""
+    first: int
+    """First hour since 1970."""
+    last: int
+
+
+class AdjustedMean(NamedTuple):
+    """The mean of the baselines of all segment values with one, by their shares of the values so far."""
+
+    segment: str
+    """Name of the segment."""
+    reference: float
+    """Scaled mean."""
+    values: int
+    """Number of segment values."""
+    learned_n: int
+    """Number of values that the baselines were learned from; 0 if they are given."""
+
+
+class AlarmFacts(NamedTuple):
+    """What a baseline says about an alarm."""
+
+    reference: float
+    """The normal mean, scaled: the lenient end of the baseline; or the normal kappa."""
+    learned_n: int
+    """Number of values from which it was learned; 0 for a given one."""
     mean: float
-    mean_square: float
-    size: int = 1
+    """Mean of the values since the change."""
+    hours: SeasonalHours | None = None
+    """Of a seasonal baseline."""
+    adjusted: AdjustedMean | None = None
+    """Of a rule that holds a mix fixed."""
+    couple: Couple | None = None
+    """Means of the disagreements since the change, of a rule on kappa."""
+
+
+class RuleBaseline(Protocol):
+    """The baseline of one rule on one key: what is normal, and the limit of each value.
+
+    Attributes:
+        is_known: whether the rule has something to compare values with.
+        statistics: that are compared.
+        transforms: whether detectors take other values than those of a batch.
+        mirrored: whether the values of a detector rise when its statistic falls.
+    """
+
+    is_known: bool = True
+    transforms: bool = False
+    mirrored: bool = False
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """The statistics that are compared."""
+        ...
+
+    @property
+    def learns(self) -> bool:
+        """Whether values are to be given to `learn`, one by one."""
+        return False
+
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
+        return False
+
+    def next_window(self, *, followed: bool) -> bool:
+        """Begin a window; return whether the baseline is that of the window before now.
+
+        Args:
+            followed: whether the next window follows at once; after a gap the old baseline stays.
+        """
+        return False
+
+    def limit(self, detector: RuleDetector, *, watching: bool) -> float:
+        """Return the limit of values that have none of their own; outside of (0, 1) no mean can move beyond it.
+
+        Args:
+            detector: of the rule.
+            watching: whether a change is looked for, and not its end.
+        """
+        return ANY_LIMIT
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return the scaled values below and above which interactions are remembered while a change is looked for.
+
+        Args:
+            detectors: of the rule.
+            positions: of values in the batch that was taken last, for limits of their own, nan for none; all values
+                unless given.
+        """
+        ...
+
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return values of a batch as a detector takes them."""
+        return Inputs(batch.values[positions])
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm."""
+        ...
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as JSON can hold it."""
+        ...
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the state to what `dump` returned, with the phase of the rule."""
+        ...
 
 
 @dataclass(slots=True)
@@ -157,3 +288,116 @@ class Baseline:
         """Return the baseline that `dump` returned."""
         mean, center, spread, n = dumped
         return cls(tuple(mean), center, None if spread is None else tuple(spread), n)
+
+
+class FixedBaseline(RuleBaseline):
+    """One baseline for all values: of the rule, of the first values, or of the last window.
+
+    Attributes:
+        is_known: whether a baseline is given or learned.
+        window_ms: length of the past window from which it is taken; None without such a window.
+    """
+
+    def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
+        self._rule, self._range, self._movements = rule, value_range, movements
+        self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
+        self._learner = self._fresh_learner()
+        given = self._given()
+        self.is_known, self._value = given is not None, given or Baseline((0.0, 1.0))
+        self.transforms = rule.kind == "distribution"
+
+    def _fresh_learner(self) -> Learner:
+        return Learner(self._rule.learn_n, spread=self._rule.kind == "distribution")
+
+    def _given(self) -> Baseline | None:
+        rule = self._rule
+        reference = rule.given_baseline if rule.target is None else rule.target
+        if reference is None:
+            return None
+        mean = statistic_of(rule, self._range).scaled(reference)
+        if rule.baseline_spread is None:
+            return Baseline((mean, mean))
+        spread = statistic_of(rule, self._range, center=mean).scaled(rule.baseline_spread)
+        return Baseline((mean, mean), mean, (spread, spread))
+
+    @property
+    def learns(self) -> bool:
+        """Whether single values are to be given to `learn`."""
+        return not self.is_known or self.window_ms is not None
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """The mean, and the spread about the centre for a rule on the distribution."""
+        return self._statistics(self._value)
+
+    def _statistics(self, baseline: Baseline) -> list[Statistic]:
+        mean = statistic_of(self._rule, self._range)
+        if self._rule.kind != "distribution":
+            return [mean]
+        return [mean, statistic_of(self._rule, self._range, center=baseline.center or 0.0)]
+
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
+        self._learner.add(values)
+        if self.is_known or self.window_ms is not None or not self._learner.enough:
+            return False
+        found = self._learner.found()
+        # No mean can move beyond an end of the range. While the interval still reaches it, learning continues, because
+        # the interval is valid at every n.
+        self.is_known = any(
+            0 < self._limit(RuleDetector(0, movement, statistic), found, watching=True) < 1
+            for statistic in self._statistics(found)
+            for movement in self._movements
+        )
+        if self.is_known:
+            self._value = found
+        return self.is_known
+
+    def next_window(self, *, followed: bool) -> bool:
+        """Take the baseline from the window that ends, if it had enough values, and begin the next window."""
+        learner, self._learner = self._learner, self._fresh_learner()
+        if not (followed and learner.enough):
+            return False
+        self._value, self.is_known = learner.found(), True
+        return True
+
+    @staticmethod
+    def _reference(detector: RuleDetector, baseline: Baseline) -> float:
+        of_mean = detector.statistic.name != "spread" or baseline.spread is None
+        ends = baseline.mean if of_mean else baseline.spread
+        return ends[0] if detector.movement == "fall" else ends[1]  # type: ignore[index]
+
+    def _limit(self, detector: RuleDetector, baseline: Baseline, *, watching: bool) -> float:
+        return detector.limit(self._rule, self._reference(detector, baseline), watching=watching)
+
+    def limit(self, detector: RuleDetector, *, watching: bool) -> float:
+        """Return the limit of all values."""
+        return self._limit(detector, self._value, watching=watching)
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return the limits of the mean."""
+        low, high = -1.0, 2.0
+        for detector in detectors:
+            if detector.active and detector.statistic.name != "spread":
+                limit = self.limit(detector, watching=True)
+                low, high = (limit, high) if detector.movement == "fall" else (low, limit)
+        return low, high
+
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return values, or their squared distances from the centre."""
+        squares = None if batch.mean_squares is None else batch.mean_squares[positions]
+        return Inputs(detector.statistic.transformed(batch.values[positions], squares))
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm."""
+        return AlarmFacts(self._reference(detector, self._value), self._value.n, alarm.change_mean)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the baseline, and what was learned for the next one, as JSON can hold it."""
+        return {"baseline": self._value.dump(), "learner": self._learner.dump() if self.learns else None}
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the state to what `dump` returned, with the phase of the rule."""
+        self._value, self.is_known = Baseline.read(dumped["baseline"]), dumped["phase"] != "learning"
+        if dumped["learner"] is not None:
+            self._learner.load(dumped["learner"])

@@ -18,9 +18,9 @@ from ..statistics.drift.drift import Alarm, DetectorTable
 from ..statistics.tables.batches import Floats, Rows, by_row
 from ..statistics.tables.row_table import RowColumn, RowTable
 from .adjusted_rules import AdjustedRules
-from .contributors import Contributor, contenders
+from .baseline import Place
 from .levels import OwnLevel
-from .rule_state import Place, RuleState, matches
+from .rule_state import RuleState, matches
 from .rule_values import WAITS, Arrived, Inputs, RuleValues, in_order
 from .seasonal_rules import SeasonalRules
 
@@ -61,7 +61,7 @@ class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
     active = RowColumn(np.bool_)
     """Whether it takes values."""
     transforms = RowColumn(np.bool_)
-    """Whether its rule state makes its inputs from values."""
+    """Whether its baseline makes its inputs from values."""
     share = RowColumn(np.float64)
     """Number of detectors that share the cost of a value; 0 for a rule with a run length of its own, and while the rule
     is firing."""
@@ -98,14 +98,11 @@ class RuleEvaluator:
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
 
-    def add_row(self, key: EstimateKey) -> None:
-        """Add the rules on the key of the next row."""
+    def add_row(self, key: EstimateKey, rules: Sequence[AlertRule] | None = None) -> int:
+        """Add the rules on the key of the next row, those that match it unless given; return the row."""
         row, rows = self._rows.add_row(), self._rows
-        states = [
-            RuleState(rule, key, self._table, self._origin, self._seasonal.tables)
-            for rule in self._rules
-            if matches(rule, key)
-        ]
+        rules = [rule for rule in self._rules if matches(rule, key)] if rules is None else rules
+        states = [RuleState(rule, key, self._table, self._origin, self._seasonal.tables) for rule in rules]
         self._states.append(states)
         self._seasonal.add_row(states)
         self.adjusted.add_row(key, states)
@@ -115,13 +112,14 @@ class RuleEvaluator:
             for number, detector in enumerate(state.detectors):
                 index = self._numbers.add_row()
                 self._numbers.place[index] = detector.row
-                self._numbers.transforms[index] = state.adjusted is not None or detector.statistic.name == "spread"
+                self._numbers.transforms[index] = state.baseline.transforms
                 self._numbers.hours[index] = self._seasonal.add_detector(state)
                 self._detectors.append((state, number))
             self._detectors_of[state] = slice(first, len(self._detectors))
         rows.count[row] = len(self._detectors) - rows.first[row]
         rows.sharing[row] = sum(state.rule.run_length is None for state in states)
         self.refresh(row)
+        return row
 
     def of(self, row: int) -> list[RuleState]:
         """Return the states of the rules on a row."""
@@ -135,7 +133,7 @@ class RuleEvaluator:
         """Copy the changes of the rule states of a row into the arrays."""
         states, numbers = self._states[row], self._numbers
         self._rows.learning[row] = any(state.learns for state in states)
-        limits = [state.limits() for state in states if state.looks_for_change]
+        limits = [state.baseline.beyond(state.detectors) for state in states if state.looks_for_change]
         self._rows.low[row] = max((low for low, _ in limits), default=-1.0)
         self._rows.high[row] = min((high for _, high in limits), default=2.0)
         for index in range(self._rows.first[row], self._rows.first[row] + self._rows.count[row]):
@@ -322,7 +320,9 @@ class RuleEvaluator:
         for detector, places in by_row(detector_of[transformed]):
             mine = transformed[places]
             state, number = self._detectors[detector]
-            found = state.inputs(number, batch, value_of[mine])
+            found = state.baseline.inputs(
+                state.detectors[number], batch, value_of[mine], watching=state.looks_for_change
+            )
             values[mine] = found.values
             if found.limits is not None:
                 limits = np.full(values.size, np.nan) if limits is None else limits
@@ -349,18 +349,9 @@ class RuleEvaluator:
                 detector = self._detectors_of[state].start
                 begin, end = after[detector], until[detector]
                 if state.looks_for_change and begin < end:
-                    self._remember_one(batch, state, beyond[places[(begin < beyond[places]) & (beyond[places] <= end)]])
-
-    def _remember_one(self, batch: RuleValues, state: RuleState, places: Rows) -> None:
-        low, high = state.beyond(places)
-        lowest, highest = batch.lowest[places], batch.highest[places]
-        excess = np.fmax(low - lowest, highest - high)
-        outside = (lowest < low) | (highest > high)
-        places, excess, below = places[outside], excess[outside], (excess == low - lowest)[outside]
-        for one in contenders(excess).tolist():
-            place = int(places[one])
-            of = batch.interaction_id(place, low=bool(below[one]))
-            state.contributors.add(Contributor(int(batch.numbers[place]), float(excess[one]), of))
+                    mine = beyond[places[(begin < beyond[places]) & (beyond[places] <= end)]]
+                    for contributor in batch.remembered(mine, *state.baseline.beyond(state.detectors, mine)):
+                        state.contributors.add(contributor)
 
     def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
         state, number = self._detectors[detector]

@@ -1,6 +1,6 @@
 """Evaluates the rules on Cohen's kappa on pairs of a score and a gold score. No clock, no I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -9,11 +9,12 @@ from ragtide_schemas import Alert, AlertRule
 
 from ..events.batch import EventBatch
 from ..events.keys import GOLD_LABELER, PairKey
-from ..statistics.drift.drift import DetectorTable
 from ..statistics.tables.batches import by_row
-from .evaluator import Raised
-from .kappa_items import JoinedPairs
-from .kappa_state import KappaState
+from .evaluator import Raised, RuleEvaluator
+from .kappa_baseline import JoinedPairs, KappaBaseline
+from .messages import MIXED_GOLD_SENTENCE
+from .rule_state import RuleState
+from .rule_values import Arrived
 
 
 class KappaRules:
@@ -27,63 +28,92 @@ class KappaRules:
 
     def __init__(self, rules: Sequence[AlertRule], origin: str = "", *, sessions: bool = False) -> None:
         self._rules = [rule for rule in rules if rule.compares_verdicts]
-        self._origin, self._sessions = origin, sessions
-        self._table = DetectorTable()
-        # By row of pairs: the row of the score in the state, and the states of rules.
-        self._states: dict[int, tuple[int, list[KappaState]]] = {}
-        self._ruled = np.zeros(16, dtype=bool)
-        self._changed: dict[str, KappaState] = {}
+        self._sessions = sessions
+        # Rules on the same pairs have couples of their own, so each has a row.
+        self._evaluator = RuleEvaluator((), origin=origin)
+        # By row of pairs: the row of the score in the state, and the rows of the rules.
+        self._rows: dict[int, tuple[int, list[int]]] = {}
+        self._fields: dict[str, int] = {}
+        self._changed: set[str] = set()
 
     def add_row(self, row: int, key: PairKey, proxy_row: int) -> None:
         """Add a row of pairs, with the row of its score in the state."""
-        states = [KappaState(rule, key, self._table, self._origin) for rule in self._rules if _matches(rule, key)]
-        if not states:
-            return
-        self._states[row] = proxy_row, states
-        if row >= self._ruled.size:
-            self._ruled = np.concatenate([self._ruled, np.zeros(max(self._ruled.size, row), dtype=bool)])
-        self._ruled[row] = True
+        rows = [self._evaluator.add_row(key.proxy, [rule]) for rule in self._rules if _matches(rule, key)]
+        self._fields |= {self._state(own).field: own for own in rows}
+        if rows:
+            self._rows[row] = proxy_row, rows
 
-    def states(self) -> dict[str, KappaState]:
-        """Return all states by the names of their fields in a checkpoint."""
-        return {state.field: state for _, states in self._states.values() for state in states}
+    def _state(self, row: int) -> RuleState:
+        return self._evaluator.of(row)[0]
+
+    def load(self, field: str, data: bytes) -> bool:
+        """Set the state with the name of a field in a checkpoint; return False if there is none."""
+        row = self._fields.get(field)
+        if row is None:
+            return False
+        self._state(row).load(data)
+        self._evaluator.refresh(row)
+        return True
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return [state.firing for state in self.states().values() if state.firing is not None]
+        return self._evaluator.firing()
 
     def take(self, batch: EventBatch) -> list[Raised]:
         """Take the pairs of a batch in their order; return the alerts with the parts that decided them."""
-        if not self._states or not batch.pairs.size:
+        if not self._rows or not batch.pairs.size:
             return []
-        known = batch.pairs < self._ruled.size
-        ruled = np.flatnonzero(known & self._ruled[np.where(known, batch.pairs, 0)])
         raised = []
-        for row, found in by_row(batch.pairs[ruled]):
-            places = ruled[found]
+        for pair_row, places in by_row(batch.pairs):
+            if pair_row not in self._rows:
+                continue
             parts = batch.pairs_of[places]
-            sessions = self._sessions and batch.clusters is not None
+            clusters = np.zeros(places.size, dtype=np.int64)
+            if self._sessions and batch.clusters is not None:
+                clusters = batch.clusters[parts]
             pairs = JoinedPairs(
                 scores=batch.scores[1, places],
                 gold=batch.scores[0, places],
                 probabilities=batch.scores[2, places],
                 times_ms=batch.times_ms[parts],
-                clusters=batch.clusters[parts] if sessions else np.zeros(places.size, dtype=np.int64),  # type: ignore[index]
+                clusters=clusters,
                 places=batch.places[parts],
                 source=batch.source,
             )
-            proxy_row, states = self._states[row]
-            for state in states:
-                self._changed[state.field] = state
-                raised += [(int(places[one.position]), proxy_row, one) for one in state.take(pairs)]
+            proxy_row, rows = self._rows[pair_row]
+            for row in rows:
+                raised += [(int(places[position]), proxy_row, alert) for position, alert in self._take(row, pairs)]
         # In the order of the pairs, whatever the numbers of their rows.
         raised.sort(key=lambda one: one[0])
-        return [Raised(int(batch.pairs_of[place]), row, one.alert) for place, row, one in raised]
+        return [Raised(int(batch.pairs_of[place]), row, alert) for place, row, alert in raised]
+
+    def _take(self, row: int, pairs: JoinedPairs) -> Iterator[tuple[int, Alert]]:
+        """Give pairs to a rule; yield the positions of the pairs that decided alerts, and these."""
+        state = self._state(row)
+        self._changed.add(state.field)
+        items = _baseline(state).items(pairs)
+        couples = items.couples(row)
+        for found in self._evaluator.evaluate([Arrived(couples, couples.positions)]):
+            alert = found.alert
+            if alert.status == "firing":
+                sentence = MIXED_GOLD_SENTENCE if items.mixed(found.position) else ""
+                # A rule on kappa has a run length, which the alert states exactly.
+                stated = {"run_length": state.rule.run_length, "message": alert.message + sentence}
+                alert = alert.model_copy(update=stated)
+                state.fired_as(alert)
+            yield found.position, alert
 
     def take_changes(self) -> dict[str, bytes]:
         """Return the states that changed since the last call, by the names of their fields."""
-        changed, self._changed = self._changed, {}
-        return {field: changed[field].to_bytes() for field in sorted(changed)}
+        changed, self._changed = sorted(self._changed), set()
+        states = {field: self._state(self._fields[field]) for field in changed}
+        # The item that waits has a number, and no detector has taken it.
+        return {field: state.to_bytes(_baseline(state).n - 1) for field, state in states.items()}
+
+
+def _baseline(state: RuleState) -> KappaBaseline:
+    assert isinstance(state.baseline, KappaBaseline)  # noqa: S101 - for the type checker: all rules here are on kappa
+    return state.baseline
 
 
 def _matches(rule: AlertRule, key: PairKey) -> bool:

@@ -1,6 +1,6 @@
 """The values, or the closed clusters of values, that alert rules take, in the order of their arrival. No state."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -8,10 +8,18 @@ import numpy as np
 
 from ..events.batch import EventSource
 from ..statistics.tables.batches import Floats, Rows
-from .baseline import LearnedValues
+from .contributors import Contributor, contenders
 
 WAITS: Final = 0.0
 """Limit of a value that a detector does not take, because too little is known."""
+
+
+class LearnedValues(NamedTuple):
+    """A value in [0, 1], or a closed cluster of values."""
+
+    mean: float
+    mean_square: float
+    size: int = 1
 
 
 class Inputs(NamedTuple):
@@ -118,6 +126,23 @@ class RuleValues:
         if self.extremes is not None:
             known = (self.extremes.lowest_ids if low else self.extremes.highest_ids)[place]
         return self.source.interaction_id(int(self.event_of[place])) if known is None else known
+
+    def remembered(self, places: Rows, low: Any, high: Any) -> Iterator[Contributor]:
+        """Yield the interactions beyond limits that are to be remembered.
+
+        Args:
+            places: of values, rising.
+            low: scaled values below which they are remembered: a number, or one for each place, nan for none.
+            high: above which they are.
+        """
+        lowest, highest = self.lowest[places], self.highest[places]
+        excess = np.fmax(low - lowest, highest - high)
+        outside = (lowest < low) | (highest > high)
+        places, excess, below = places[outside], excess[outside], (excess == low - lowest)[outside]
+        for one in contenders(excess).tolist():
+            place = int(places[one])
+            name = self.interaction_id(place, low=bool(below[one]))
+            yield Contributor(int(self.numbers[place]), float(excess[one]), name)
 
     def learned(self, position: int) -> LearnedValues:
         """Return a value or a cluster as a learner takes it."""

@@ -11,17 +11,22 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import Movement
+from ragtide_schemas import AlertRule, Movement
 
+from ..statistics.drift.drift import Alarm
 from ..statistics.drift.seasons import HOUR_MS, SLOTS, Season, SeasonTable
-from ..statistics.tables.batches import Floats
+from ..statistics.tables.batches import Floats, Rows
+from .baseline import AlarmFacts, Place, RuleBaseline, SeasonalHours
+from .statistic import RuleDetector, Statistic, statistic_of
 
 NO_CYCLE: Final = np.iinfo(np.int64).min // 2
 """Cycle of a baseline that no value has begun."""
 
 
-class SeasonalBaseline:
+class SeasonalBaseline(RuleBaseline):
     """The lenient ends of each slot, with the row of a table that learns them.
+
+    A rule looks for a change from the beginning, but an hour of which too little is known takes no values.
 
     Attributes:
         season: whether days or weeks repeat.
@@ -33,12 +38,19 @@ class SeasonalBaseline:
             (3, slots). An unknown slot has the whole range.
     """
 
-    def __init__(self, season: Season, table: SeasonTable) -> None:
-        self.season: Season = season
+    def __init__(self, rule: AlertRule, value_range: tuple[float, float], table: SeasonTable) -> None:
+        self._rule = rule
+        self._statistic = statistic_of(rule, value_range)
+        self.season: Season = rule.season or "day"
         self.table, self.row = table, table.add_row()
         self.cycle, self.cycles = NO_CYCLE, 0
         self.ends = np.zeros((3, self.slots))
         self.ends[1] = 1.0
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """The statistic that is compared."""
+        return [self._statistic]
 
     @property
     def slots(self) -> int:
@@ -69,23 +81,54 @@ class SeasonalBaseline:
         weights = np.where(np.isnan(ends), 0.0, self.ends[2][slots])
         return float(np.add.reduce(weights * np.where(np.isnan(ends), 0.0, ends)) / np.add.reduce(weights))
 
+    def limits(self, detector: RuleDetector, *, watching: bool) -> Floats:
+        """Return the limits of a detector by slot; 0 for a slot for which it is to wait.
+
+        Args:
+            detector: of the rule.
+            watching: whether a change is looked for, and not its end.
+        """
+        found = np.zeros(self.slots)
+        for slot, reference in enumerate(self.references(detector.movement).tolist()):
+            if not np.isnan(reference) and 0 < detector.limit(self._rule, reference, watching=True) < 1:
+                found[slot] = detector.limit(self._rule, reference, watching=watching)
+        return found
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return the least lenient limits of all hours: the worst interactions of a change lie far beyond any."""
+        low, high = -1.0, 2.0
+        for detector in detectors:
+            limits = self.limits(detector, watching=True)
+            limits = limits[limits > 0]
+            if detector.active and limits.size:
+                low, high = (float(limits.max()), high) if detector.movement == "fall" else (low, float(limits.min()))
+        return low, high
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm, for the hours of its change."""
+        between = hours_between(alarm.change_tag, at.hour)
+        hours = SeasonalHours(self.season, self.cycles, int(between[-self.slots :][0]), at.hour)
+        return AlarmFacts(self.reference(detector.movement, between), self.n, alarm.change_mean, hours=hours)
+
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it."""
         learned, ends = self.table.to_bytes(self.row), self.ends.astype("<f8").tobytes()
-        return {"cycle": self.cycle, "cycles": self.cycles} | {
+        season = {"cycle": self.cycle, "cycles": self.cycles} | {
             name: base64.b64encode(data).decode() for name, data in (("learned", learned), ("ends", ends))
         }
+        return {"season": season}
 
     def load(self, dumped: dict[str, Any]) -> None:
         """Set the state to what `dump` returned.
 
         Raises: ValueError if another version wrote it, or a number is not finite.
         """
-        self.table.load(self.row, base64.b64decode(dumped["learned"]))
-        ends = np.frombuffer(base64.b64decode(dumped["ends"]), "<f8").reshape(3, self.slots).copy()
-        if not (np.isfinite(ends).all() and isfinite(dumped["cycle"])):
+        season = dumped["season"]
+        self.table.load(self.row, base64.b64decode(season["learned"]))
+        ends = np.frombuffer(base64.b64decode(season["ends"]), "<f8").reshape(3, self.slots).copy()
+        if not (np.isfinite(ends).all() and isfinite(season["cycle"])):
             raise ValueError("a seasonal baseline holds a number that is not finite")
-        self.begin(dumped["cycle"], dumped["cycles"], ends)
+        self.begin(season["cycle"], season["cycles"], ends)
 
 
 class SeasonTables:
@@ -94,9 +137,10 @@ class SeasonTables:
     def __init__(self) -> None:
         self._tables: dict[Season, SeasonTable] = {}
 
-    def baseline(self, season: Season) -> SeasonalBaseline:
+    def baseline(self, rule: AlertRule, value_range: tuple[float, float]) -> SeasonalBaseline:
         """Return a new baseline, which has learned nothing."""
-        return SeasonalBaseline(season, self._tables.setdefault(season, SeasonTable(season)))
+        season: Season = rule.season or "day"
+        return SeasonalBaseline(rule, value_range, self._tables.setdefault(season, SeasonTable(season)))
 
 
 def hours_between(first_ms: int, hour: int) -> NDArray[np.int64]:

@@ -63,19 +63,20 @@ class SeasonalRules:
         row = self._rows.add_row()
         self._rows.first[row] = len(self._states)
         for state in states:
-            if state.season is not None:
+            if isinstance(state.baseline, SeasonalBaseline):
                 self._numbers.add_row()
-                self._states.append((state, state.season))
+                self._states.append((state, state.baseline))
         self._rows.count[row] = len(self._states) - self._rows.first[row]
 
     def add_detector(self, state: RuleState) -> int:
         """Add a detector of a state; return the row of its limits, -1 without a seasonal baseline."""
-        return -1 if state.season is None else self._limits.add_row()
+        return self._limits.add_row() if isinstance(state.baseline, SeasonalBaseline) else -1
 
     def set_limits(self, place: int, state: RuleState, number: int) -> None:
         """Copy the limits of a state's detector to their row."""
-        if place >= 0:
-            self._limits.of_hour[place] = np.resize(state.slot_limits(state.detectors[number]), _WIDTH)
+        if isinstance(state.baseline, SeasonalBaseline):
+            limits = state.baseline.limits(state.detectors[number], watching=state.looks_for_change)
+            self._limits.of_hour[place] = np.resize(limits, _WIDTH)
 
     def refresh(self, row: int) -> None:
         """Copy whether the states of a row look for a change."""

@@ -1,21 +1,23 @@
-"""The statistic that a rule compares: mean, spread or error of a metric, with its scaling to [0, 1] and back."""
+"""The statistic that a rule compares: mean, spread or error of a metric, or kappa, with its scaling and its limit."""
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
-from ragtide_schemas import AlertRule
+from ragtide_schemas import AlertRule, Movement
 
 from ..statistics.tables.batches import Floats
 
-StatisticName = Literal["mean", "spread", "rmse"]
+StatisticName = Literal["mean", "spread", "rmse", "kappa"]
+
+_LINEAR: Final = ("mean", "kappa")
 
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A statistic whose scaled form is the mean of values in [0, 1]."""
+    """A statistic whose scaled form is the mean of values in [0, 1]; kappa stays as it is."""
 
     name: StatisticName
     lowest: float
@@ -45,14 +47,14 @@ class Statistic:
 
     def scaled(self, value: float) -> float:
         """Return the mean in [0, 1] of a value in the statistic's unit."""
-        if self.name == "mean":
+        if self.name in _LINEAR:
             return (value - self.lowest) / self.width
         size = (value / self.width) ** 2
         return size / self._reach if self.name == "spread" else size
 
     def unscaled(self, mean: float) -> float:
         """Return the value in the statistic's unit of a mean in [0, 1]."""
-        if self.name == "mean":
+        if self.name in _LINEAR:
             return self.lowest + self.width * mean
         size = max(mean, 0.0) * (self._reach if self.name == "spread" else 1.0)
         return self.width * sqrt(size)
@@ -60,7 +62,7 @@ class Statistic:
     def moved(self, mean: float, step: float) -> float:
         """Return a mean in [0, 1] moved by a step in the statistic's unit; a spread or an error is at least 0."""
         value = self.unscaled(mean) + step
-        return self.scaled(value) if self.name == "mean" else self.scaled(max(value, 0.0))
+        return self.scaled(value) if self.name in _LINEAR else self.scaled(max(value, 0.0))
 
 
 def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: float | None = None) -> Statistic:
@@ -68,3 +70,26 @@ def statistic_of(rule: AlertRule, value_range: tuple[float, float], *, center: f
     lowest, highest = value_range
     name: StatisticName = "rmse" if rule.compares_errors else "mean" if center is None else "spread"
     return Statistic(name, lowest, highest - lowest, center or 0.0)
+
+
+@dataclass(slots=True)
+class RuleDetector:
+    """One detector of a rule: its row in the table, direction and statistic, and whether it takes values."""
+
+    row: int
+    movement: Movement
+    statistic: Statistic
+    active: bool = False
+
+    def limit(self, rule: AlertRule, reference: float, *, watching: bool) -> float:
+        """Return the limit of the scaled mean: `min_effect` beyond a reference, while a change is looked for.
+
+        While its end is looked for, it is back from there by `hysteresis`. It stays inside the range then, so that a
+        mean can lie beyond it.
+        """
+        back = 1 if self.movement == "fall" else -1
+        limit = self.statistic.moved(reference, -back * rule.min_effect)
+        if watching:
+            return limit
+        moved = self.statistic.moved(limit, back * rule.hysteresis)
+        return min(moved, (limit + 1) / 2) if self.movement == "fall" else max(moved, limit / 2)

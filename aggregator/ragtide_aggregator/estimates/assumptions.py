@@ -9,7 +9,7 @@ import numpy as np
 from ragtide_schemas import AlertRule, Movement
 from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 
-from ..alerts.dependence import CERTAIN_EFFECT
+from ..alerts.messages import CERTAIN_EFFECT
 from ..alerts.rule_state import matches
 from ..events.keys import HIDDEN
 from ..state.state import AggregatorState

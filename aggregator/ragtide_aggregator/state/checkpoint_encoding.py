@@ -197,13 +197,12 @@ def _load_history(table: StateTable, by_kind: Mapping[str, list[tuple[str, bytes
 def _load_rule_states(table: StateTable, stored: list[tuple[str, bytes]]) -> list[str]:
     """Set the rule states; return the fields of removed rules, whose alerts are withdrawn."""
     states = {state.field: (row, state) for row in range(len(table.rows)) for state in table.rules.of(row)}
-    on_pairs = table.kappa.states()
     gone = []
     for name, data in stored:
         with reading(CheckpointField.RULE_STATE + name):
-            if name in on_pairs:
-                on_pairs[name].load(data)
-            elif name in states:
+            if table.kappa.load(name, data):
+                continue
+            if name in states:
                 row, state = states[name]
                 state.load(data)
                 table.rules.refresh(row)

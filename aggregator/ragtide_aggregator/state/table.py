@@ -11,12 +11,11 @@ from ragtide_runtime.alert_book import AlertBook
 from ragtide_schemas import Alert, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
 
-from ..alerts.dependence import CERTAIN_EFFECT, dependent_sentence, unsettled_sentence
 from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
+from ..alerts.messages import CERTAIN_EFFECT, MIXED_SENTENCE, dependent_sentence, unsettled_sentence
 from ..alerts.rule_values import Arrived, RuleValues
-from ..alerts.sampling import MIXED_SENTENCE
 from ..events.batch import BLOCKS, EventBatch, Scope
 from ..events.keys import HIDDEN, EstimateKey, PairKey, absent_name
 from ..events.values import EventPart, ScorePair, estimate_key, pair_key, scopes_of, usage_keys

@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_aggregator.alerts.baseline import LearnedValues
 from ragtide_aggregator.alerts.rule_state import DEFAULT_RUN_LENGTH, RuleState
+from ragtide_aggregator.alerts.rule_values import LearnedValues
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_schemas import AlertRule

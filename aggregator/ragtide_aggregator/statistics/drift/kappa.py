@@ -96,6 +96,16 @@ def packed(own: Floats, crossed: Floats) -> Floats:
     return own + _PACK * crossed
 
 
+def couple_of(number: Any) -> tuple[Any, Any]:
+    """Return own and crossed disagreements of `packed` numbers, each of one couple; numbers or arrays.
+
+    >>> couple_of(packed(np.array([0.5, 1.0]), np.array([1.0, 0.5])))
+    (array([0.5, 1. ]), array([1. , 0.5]))
+    """
+    crossed, own = np.divmod(2 * number, _PACK)
+    return own / 2, crossed / 2
+
+
 def unpacked(mean: float, n: int) -> Couple:
     """Return the means of the disagreements of n couples, from the mean of their `packed` numbers; exact.
 

@@ -1,0 +1,289 @@
+"""The normal kappa of a rule on the pairs of one key, and the items of a batch that it takes. No clock, no I/O.
+
+Pairs of a score and a gold score come in the order in which they were joined. Two in a row are a couple, and each
+couple is one bet of the e-detector that counts as two values (`statistics.kappa`, `statistics.drift`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_schemas import METRICS, AlertRule, Direction
+
+from ..events.batch import EventSource
+from ..events.keys import EstimateKey
+from ..statistics.drift.drift import Alarm
+from ..statistics.drift.kappa import Couple, CoupleSums, couple_of, disagreements, limit_of, packed, scaled, unpacked
+from ..statistics.tables.batches import Floats, Rows
+from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
+from .contributors import Contributor, contenders
+from .rule_values import Inputs, LearnedValues, RuleValues
+from .statistic import RuleDetector, Statistic
+
+Bools = NDArray[np.bool_]
+
+
+class JoinedPairs(NamedTuple):
+    """Scores and gold scores of the same interactions, both scaled to [0, 1], in the order of joining; shape (n,)."""
+
+    scores: Floats
+    gold: Floats
+    probabilities: Floats
+    """Probability with which each was drawn for a gold score, of all traffic."""
+    times_ms: Rows
+    clusters: NDArray[np.int64]
+    """Code of the session of each; 0 for an interaction by itself."""
+    places: Rows
+    """Place of each one's event in the source."""
+    source: EventSource
+
+
+class WaitingItem(NamedTuple):
+    """The first item of a couple whose second has not come."""
+
+    judge: bool
+    people: bool
+    time_ms: int
+    excess: float
+    interaction_id: str
+
+
+class GradedItems:
+    """The items of a batch that count, after the item that waited. Items 2 i and 2 i + 1 are couple i.
+
+    Of items of one session in a row the first counts, because the two of a couple must be independent.
+
+    Args:
+        pairs: of the batch, at least one.
+        are_good: returns the verdicts of scaled scores.
+        before: number of items before, without the one that waited.
+        waiting: the item that waited; None without one.
+        cluster: code of the session of the last pair before the batch.
+        probabilities: the lowest and the highest probability of a gold score before the batch.
+    """
+
+    def __init__(
+        self,
+        pairs: JoinedPairs,
+        are_good: Callable[[Floats], Bools],
+        *,
+        before: int,
+        waiting: WaitingItem | None,
+        cluster: int,
+        probabilities: tuple[float, float],
+    ) -> None:
+        earlier = np.concatenate([[cluster], pairs.clusters[:-1]])
+        positions = np.flatnonzero((pairs.clusters == 0) | (pairs.clusters != earlier))
+        drawn = pairs.probabilities[positions]
+        # The first number is that before the batch.
+        self._lowest = np.minimum.accumulate(np.concatenate([[probabilities[0]], drawn]))
+        self._highest = np.maximum.accumulate(np.concatenate([[probabilities[1]], drawn]))
+        self._judge, self._people = are_good(pairs.scores[positions]), are_good(pairs.gold[positions])
+        self._times_ms = pairs.times_ms[positions]
+        self._excess = np.abs(pairs.scores - pairs.gold)[positions]
+        self._pairs, self._positions, self._first, self._before = pairs, positions, waiting, before
+        if waiting is not None:
+            self._judge = np.concatenate([[waiting.judge], self._judge])
+            self._people = np.concatenate([[waiting.people], self._people])
+            self._times_ms = np.concatenate([[waiting.time_ms], self._times_ms])
+            self._excess = np.concatenate([[waiting.excess], self._excess])
+
+    def __len__(self) -> int:
+        return self._judge.size
+
+    @property
+    def _waited(self) -> int:
+        return 0 if self._first is None else 1
+
+    @property
+    def probabilities(self) -> tuple[float, float]:
+        """The lowest and the highest probability of a gold score so far."""
+        return float(self._lowest[-1]), float(self._highest[-1])
+
+    def mixed(self, position: int) -> bool:
+        """Return whether gold scores up to a pair of the batch were drawn with different probabilities."""
+        at = int(np.searchsorted(self._positions, position)) + 1
+        return bool(self._lowest[at] < self._highest[at])
+
+    def position(self, item: int) -> int:
+        """Return the position of an item of the batch among its pairs."""
+        return int(self._positions[item - self._waited])
+
+    def interaction_id(self, item: int) -> str:
+        """Return the id of an item's interaction."""
+        if self._first is not None and item == 0:
+            return self._first.interaction_id
+        return self._pairs.source.interaction_id(int(self._pairs.places[self.position(item)]))
+
+    def couples(self, row: int) -> "Couples":
+        """Return the couples of the items, as values of a row; the last of an odd number is left out."""
+        own, crossed = disagreements(self._judge, self._people)
+        n, pairs = own.size, self._pairs
+        seconds = self._positions[2 * np.arange(n) + 1 - self._waited]
+        numbers = self._before + 2 * np.arange(1, n + 1)
+        return Couples(
+            np.full(n, row), packed(own, crossed), self._times_ms[: 2 * n : 2], numbers, pairs.places[seconds],
+            pairs.source, np.zeros(n, dtype=np.intp), sizes=np.full(n, 2), items=self, positions=seconds,
+        )  # fmt: skip
+
+    def waiting(self) -> WaitingItem | None:
+        """Return the item that waits for the second of its couple; None without one."""
+        if len(self) % 2 == 0:
+            return None
+        last = len(self) - 1
+        judge, people = bool(self._judge[last]), bool(self._people[last])
+        time_ms, excess = int(self._times_ms[last]), float(self._excess[last])
+        return WaitingItem(judge, people, time_ms, excess, self.interaction_id(last))
+
+    def remembered(self, couples: Rows) -> Iterator[Contributor]:
+        """Yield the items of couples whose verdicts differ, those with the largest difference of scores."""
+        items = (2 * couples[:, None] + np.arange(2)).ravel()
+        items = items[self._judge[items] != self._people[items]]
+        for place in contenders(self._excess[items]).tolist():
+            item = int(items[place])
+            yield Contributor(self._before + item + 1, float(self._excess[item]), self.interaction_id(item))
+
+
+@dataclass(frozen=True, slots=True)
+class Couples(RuleValues):
+    """Couples as values: both disagreements in one number. Each is a cluster of two, with the time of its first."""
+
+    items: GradedItems = field(kw_only=True)
+    positions: Rows = field(kw_only=True)
+    """Of the second item of each, among the pairs."""
+
+    def remembered(self, places: Rows, low: Any, high: Any) -> Iterator[Contributor]:
+        """Yield the items of couples whose verdicts differ."""
+        return self.items.remembered(places)
+
+
+class KappaBaseline(RuleBaseline):
+    """The normal kappa, and what the next pairs need to know of those before.
+
+    A value is a couple: both disagreements packed in one number.
+
+    Attributes:
+        is_known: whether it is given or learned.
+        n: number of items so far, with the one that waits.
+    """
+
+    transforms = True
+    mirrored = True
+
+    def __init__(self, rule: AlertRule, key: EstimateKey) -> None:
+        self._rule = rule
+        lower, upper = key.value_range
+        line = line_of(rule, (lower, upper))
+        self._scaled_line = (line - lower) / (upper - lower)
+        self._good_above = direction_of(key) is not Direction.LOWER
+        given = rule.given_baseline if rule.target is None else rule.target
+        self.is_known, self._reference = given is not None, given or 0.0
+        self._learned_n, self._sums = 0, CoupleSums()
+        self._waiting: WaitingItem | None = None
+        self._cluster, self.n = 0, 0
+        # The lowest and the highest probability of a gold score.
+        self._probabilities = (1.0, 0.0)
+
+    @property
+    def statistics(self) -> list[Statistic]:
+        """Kappa itself."""
+        return [Statistic("kappa", 0.0, 1.0)]
+
+    @property
+    def learns(self) -> bool:
+        """Whether couples are to be given to `learn`, one by one."""
+        return not self.is_known
+
+    def items(self, pairs: JoinedPairs) -> GradedItems:
+        """Return the items of pairs, at least one, that count; an odd last one waits from now on."""
+        before = self.n - (self._waiting is not None)
+        items = GradedItems(
+            pairs,
+            self._are_good,
+            before=before,
+            waiting=self._waiting,
+            cluster=self._cluster,
+            probabilities=self._probabilities,
+        )
+        self.n = before + len(items)
+        self._cluster, self._probabilities = int(pairs.clusters[-1]), items.probabilities
+        self._waiting = items.waiting()
+        return items
+
+    def _are_good(self, scores: Floats) -> Bools:
+        return scores >= self._scaled_line if self._good_above else scores <= self._scaled_line
+
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a couple; return whether kappa is known from the next couple on."""
+        self._sums.add(Couple(*(float(one) for one in couple_of(values.mean))))
+        if 2 * self._sums.n < self._rule.learn_n:
+            return False
+        lowest = self._sums.lowest(BASELINE_CONFIDENCE)
+        # No kappa is below -1. While the limit is there, learning continues.
+        if lowest - self._rule.min_effect > -1:
+            self.is_known, self._reference, self._learned_n = True, lowest, 2 * self._sums.n
+        return self.is_known
+
+    def limit(self, detector: RuleDetector, *, watching: bool) -> float:
+        """Return the limit of couples, whose values rise when kappa falls."""
+        return limit_of(detector.limit(self._rule, self._reference, watching=watching))
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return limits that every couple is beyond: its items are remembered if their verdicts differ."""
+        return inf, -inf
+
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return couples, whose packed disagreements are the values of the batch, as a detector takes them."""
+        values = batch.values[positions]
+        own, crossed = couple_of(values)
+        taken = scaled(own, crossed, detector.limit(self._rule, self._reference, watching=watching))
+        # The mean of an alarm then has both disagreements.
+        return Inputs(taken, centers=taken - values)
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm."""
+        couple = unpacked(alarm.change_mean, alarm.change_n // 2)
+        return AlarmFacts(self._reference, self._learned_n, alarm.change_mean, couple=couple)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state as JSON can hold it."""
+        return {
+            "reference": self._reference,
+            "learned_n": self._learned_n,
+            "sums": self._sums.dump(),
+            "waiting": self._waiting,
+            "cluster": self._cluster,
+            "n": self.n,
+            "probabilities": self._probabilities,
+        }
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the state to what `dump` returned, with the phase of the rule."""
+        self.is_known, self._reference = dumped["phase"] != "learning", float(dumped["reference"])
+        self._learned_n, self._sums = dumped["learned_n"], CoupleSums.read(dumped["sums"])
+        waiting = dumped["waiting"]
+        self._waiting = None if waiting is None else WaitingItem(*waiting)
+        self._cluster, self.n = dumped["cluster"], dumped["n"]
+        self._probabilities = (dumped["probabilities"][0], dumped["probabilities"][1])
+
+
+def line_of(rule: AlertRule, value_range: tuple[float, float]) -> float:
+    """Return the score that separates good from bad: of the rule, or the band of the metric, or half of its range."""
+    definition = METRICS.get(rule.metric)
+    if rule.threshold is not None:
+        return rule.threshold
+    if definition is not None and definition.bands is not None:
+        return definition.bands.good
+    return sum(value_range) / 2
+
+
+def direction_of(key: EstimateKey) -> Direction:
+    """Return the direction in which the metric of a key gets better."""
+    if key.measure is not None:
+        return key.measure.direction
+    definition = METRICS.get(key.metric)
+    return Direction.NEITHER if definition is None else definition.direction
