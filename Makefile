@@ -77,7 +77,6 @@ wheel: .venv/.dev ## build the wheel, and try it in environments of its own
 	$(BIN)/python tests/wheel.py
 
 schemas: .venv/.dev ## write docs/schemas, docs/asyncapi.yaml, and the pages and files that are made from the code
-	$(BIN)/python -m ragtide.cli.declarations ragtide/ragtide/cli/declarations.json
 	$(BIN)/python -m tools.pages docs
 
 recorded-day: .venv/.dev ## replay a recorded day and write its estimates and alerts: two commits must write the same bytes

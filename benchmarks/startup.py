@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from ragtide.cli.command_list import COMMANDS
+from ragtide.cli.app import COMMANDS
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import RagInteraction
 

@@ -17,7 +17,7 @@ from tools.pages.settings import settings_table, table_of
 
 import ragtide
 from ragtide import RagInteraction
-from ragtide.cli.command_list import COMMANDS
+from ragtide.cli.app import COMMANDS
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_offline.experiments.drafts import Draft, draft_of, plan_of
 from ragtide_producers import items_of

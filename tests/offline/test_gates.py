@@ -12,12 +12,11 @@ from tests.support.cases import for_each
 from tests.support.metric_events import event
 
 from ragtide_offline.gates.baselines import baseline_gaps
-from ragtide_offline.gates.conditions import OPERATORS, Condition, parse_condition, split_name
+from ragtide_offline.gates.conditions import OPERATORS, Condition, UndecidedPolicy, parse_condition, split_name
 from ragtide_offline.gates.deciding import (
     EXIT_CODES,
     GateOutcome,
     GateResult,
-    UndecidedPolicy,
     decide_gate,
 )
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary

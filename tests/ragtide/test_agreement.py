@@ -17,7 +17,7 @@ ROWS = DATA / "ragbench" / "ragbench_sample.jsonl"
 
 @pytest.fixture(autouse=True)
 def _logging_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+    monkeypatch.setattr("ragtide_runtime.telemetry.logs.configure_logging", lambda level: None)
 
 
 def run(*arguments: object, exit_code: int = 0) -> Result:
@@ -29,7 +29,7 @@ def run(*arguments: object, exit_code: int = 0) -> Result:
 @pytest.fixture(scope="module")
 def scored() -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+        patch.setattr("ragtide_runtime.telemetry.logs.configure_logging", lambda level: None)
         return run("score", ROWS, "--json").stdout
 
 

@@ -1,7 +1,7 @@
 """The pages of the commands: every command has an example that the program accepts, and its exit codes."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
@@ -9,45 +9,70 @@ import typer
 from tests.support.cases import for_each
 from tools.pages.commands import COMMAND_PAGES
 
-from ragtide.cli.app import cli
-from ragtide.cli.command_examples import EXAMPLES, EXITS
-from ragtide.cli.command_list import COMMANDS
-from ragtide.cli.declarations import declarations, load_command
+from ragtide.cli.app import COMMANDS, cli
+from ragtide_aggregator.estimates.estimates import ESTIMATORS, LIVE, RECOMMENDED, STRATEGIES
+from ragtide_aggregator.statistics.means.strategies import AUTO
+from ragtide_aggregator.statistics.tables.windows import ALL_TIME
+from ragtide_offline.report.experiment import ITEMS
+from ragtide_offline.report.mlflow_export import EXPERIMENT
+from ragtide_producers import FORMATS
 
 pytestmark = pytest.mark.pure
 
 
-def paths() -> Iterator[str]:
-    """Every command that does something, and each command of a group."""
-    for name, declaration in declarations().items():
-        children = declaration.get("commands", {})
-        if not children or declaration.get("invoke_without_command"):
-            yield name
-        yield from (f"{name} {child}" for child in children)
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command that does something, and each command of a group, by its words."""
+    for name, command in typer.main.get_command(cli).commands.items():  # type: ignore[attr-defined]
+        if not getattr(command, "commands", {}) or command.invoke_without_command:
+            yield name, command
+        yield from ((f"{name} {child}", found) for child, found in getattr(command, "commands", {}).items())
 
 
-def test_every_command_has_an_example_and_no_example_is_of_another() -> None:
-    assert sorted(EXAMPLES) == sorted(paths())
-    assert EXITS.keys() <= EXAMPLES.keys()
+LINES = [line for _, command in commands() for line in command.callback.examples]
 
 
-@for_each("line", [line for lines in EXAMPLES.values() for line in lines])
+@for_each("path, command", list(commands()))
+def test_every_command_has_an_example_of_its_own(path: str, command: Any) -> None:
+    assert [line for line in command.callback.examples if f" {path}" in line] == list(command.callback.examples) != []
+
+
+@for_each("line", LINES)
 def test_the_program_accepts_an_example(line: str) -> None:
     """Parse the arguments as the program does, and begin nothing."""
     words = shlex.split(line.partition(" > ")[0])
     words = words[next(place for place, word in enumerate(words) if word == "ragtide") + 1 :]
     group: Any = typer.main.get_command(cli)
     context = group.make_context("ragtide", words)
-    path = []
     while True:
         name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
-        path.append(name)
-        loaded = load_command(name) if len(path) == 1 else command
-        context = loaded.make_context(name, rest, parent=context)
-        if not getattr(loaded, "commands", {}) or not [*context._protected_args, *context.args]:
+        context = command.make_context(name, rest, parent=context)
+        if not getattr(command, "commands", {}) or not [*context._protected_args, *context.args]:
             break
-        group = loaded
-    assert line in EXAMPLES[" ".join(path)]
+        group = command
+    assert line in command.callback.examples
+
+
+@for_each(
+    "path, option, names, default",
+    [
+        ("score", "strategy", STRATEGIES, "normal"),
+        ("score", "file_format", FORMATS, None),
+        ("fit", "file_format", FORMATS, None),
+        ("estimates", "strategy", LIVE, AUTO),
+        ("estimates", "estimator", (*ESTIMATORS, RECOMMENDED), None),
+        ("estimates", "window", (ALL_TIME,), ALL_TIME),
+        ("compare", "window", (ALL_TIME,), ALL_TIME),
+        ("report", "items", (), ITEMS),
+        ("report", "mlflow_experiment", (), EXPERIMENT),
+    ],
+)
+def test_help_and_default_of_an_option_are_those_of_the_program(
+    path: str, option: str, names: Collection[str], default: object
+) -> None:
+    """They are written down again, because a help imports nothing of the program."""
+    (found,) = [one for one in dict(commands())[path].params if one.name == option]
+    assert ", ".join(name for name in names if name != RECOMMENDED) in found.help
+    assert found.default == default
 
 
 def test_a_page_has_options_defaults_variables_and_exit_codes() -> None:

@@ -10,8 +10,7 @@ from rich.console import Console
 from tests.support.cases import for_each
 from tests.support.in_process import run_command
 
-from ragtide.cli.doc_pages import for_terminal, page_name, pages, title_of
-from ragtide.cli.docs import DocumentationPage
+from ragtide.cli.doc_pages import DocumentationPage, for_terminal, page_name, pages, title_of
 
 pytestmark = pytest.mark.pure
 
@@ -103,7 +102,11 @@ def test_messages_name_pages_as_a_user_of_the_wheel_can_read_them() -> None:
     every = (path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.name not in WRITERS)
     modules = [path for path in every if re.search(r"docs|\.md", path.read_text(encoding="utf-8"))]
     found = {path: text for path in modules for text in texts(path) if re.search(r"\bdocs/|\b[\w-]+\.md\b", text)}
-    allowed = {"report.py", "prompts.py"}  # a report and a prompt that are files of Markdown themselves
+    allowed = {
+        "report.py",
+        "experiments.py",
+        "prompts.py",
+    }  # a report and a prompt that are files of Markdown themselves
     assert {path: text for path, text in found.items() if path.name not in allowed} == {}
     named = [name for path in modules for text in texts(path) for name in re.findall(r"ragtide docs ([a-z-]+)", text)]
     assert {"clusters", "seasons", "settings", "interaction"} <= set(named)

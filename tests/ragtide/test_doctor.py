@@ -10,7 +10,7 @@ from tests.support.metric_events import event as metric_event
 from tests.support.owners import owners
 
 from ragtide import AlertRule, ConfigurationError, Deployment
-from ragtide.cli.common import Given
+from ragtide.cli.options import Given
 from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

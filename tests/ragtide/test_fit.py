@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ragtide import LocalLabeler
 from ragtide.cli.app import cli
-from ragtide.cli.fit_tables import decisions, scores_table
+from ragtide.cli.local_fit import decisions, scores_table
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
 from ragtide_offline.local_fit.loss_difference import LossDifference
@@ -47,7 +47,7 @@ def test_a_fit_is_written_and_the_labeler_that_loads_it_is_nearer_to_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+    monkeypatch.setattr("ragtide_runtime.telemetry.logs.configure_logging", lambda level: None)
     rows = written(tmp_path / "rows.jsonl", lenient)
     dry = run("fit", rows, "--dry-run")
     assert "Dry run: nothing was written." in dry.stdout

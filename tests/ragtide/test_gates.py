@@ -24,7 +24,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 @pytest.fixture(autouse=True)
 def _no_step_summary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SUMMARY, raising=False)
-    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+    monkeypatch.setattr("ragtide_runtime.telemetry.logs.configure_logging", lambda level: None)
 
 
 @pytest.fixture

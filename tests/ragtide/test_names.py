@@ -13,13 +13,13 @@ from tests.support.cases import for_each
 from tests.support.screens import drawn
 
 from ragtide.cli.alert_views import alerts_view
-from ragtide.cli.comparison_tables import compared_table
-from ragtide.cli.doctor import findings_table
+from ragtide.cli.comparisons import compared_table
+from ragtide.cli.doctor_views import findings_table
 from ragtide.cli.explanation_tables import segments_table
 from ragtide.cli.fitting import Column, fitted
-from ragtide.cli.inspecting import contents_table
-from ragtide.cli.items import lists_view
-from ragtide.cli.replay import rules_table
+from ragtide.cli.item_lists import lists_view
+from ragtide.cli.recording_contents import contents_table
+from ragtide.cli.replay_views import rules_table
 from ragtide.cli.tables import estimates_table, labeling_table
 from ragtide.cli.watch_view import WatchView
 from ragtide_offline.replay.result import RuleAlerts

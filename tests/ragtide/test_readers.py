@@ -18,7 +18,7 @@ from tests.support.roles import environment
 
 from ragtide.cli.console import SafeConsole
 from ragtide.cli.screen import Screen
-from ragtide.cli.watch import LiveWatch
+from ragtide.cli.watch_screen import LiveWatch
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async

@@ -24,7 +24,7 @@ OUTPUTS = DATA / "ragchecker-example" / "checking_outputs.json"
 @pytest.fixture(autouse=True)
 def _logging_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     # The command runs in this process, and its standard error is closed when it ends.
-    monkeypatch.setattr("ragtide.cli.score.configure_logging", lambda level: None)
+    monkeypatch.setattr("ragtide_runtime.telemetry.logs.configure_logging", lambda level: None)
 
 
 def score(*arguments: object, exit_code: int = 0) -> Result:

@@ -7,7 +7,7 @@ from tests.support.cases import for_each
 from tests.support.metric_events import START
 from tests.support.screens import WIDTHS, drawn
 
-from ragtide.cli.score_tables import reference_table, summary_table
+from ragtide.cli.scoring import reference_table, summary_table
 from ragtide.cli.tables import estimates_note, estimates_table, labeling_table
 from ragtide_aggregator.estimates.estimates import chosen
 from ragtide_offline.score.summary import Summary, diagnoses

@@ -11,16 +11,15 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.screens import WIDTHS, drawn
 
-from ragtide.cli.agreement import agreement_table
-from ragtide.cli.comparison_tables import compared_table
+from ragtide.cli.agreement_table import agreement_table
+from ragtide.cli.comparisons import compared_table
 from ragtide.cli.console import SafeConsole
-from ragtide.cli.dead_letters import letters_table
 from ragtide.cli.experiment_tables import board_view
 from ragtide.cli.explanation_tables import differences_table, segments_table
 from ragtide.cli.fitting import Column, fitted, shortened
-from ragtide.cli.inspecting import contents_table
-from ragtide.cli.replay import rules_table
-from ragtide.cli.workspaces import workspaces_table
+from ragtide.cli.listings import letters_table, workspaces_table
+from ragtide.cli.recording_contents import contents_table
+from ragtide.cli.replay_views import rules_table
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_aggregator.statistics.comparisons.comparing import Difference

@@ -15,8 +15,7 @@ from tests.support.cases import for_each
 from tests.support.conditions import until
 from tests.support.metric_events import event
 
-from ragtide.cli.watch import LiveWatch
-from ragtide.cli.watch_screen import watch_screen
+from ragtide.cli.watch_screen import LiveWatch, watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions

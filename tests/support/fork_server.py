@@ -10,6 +10,7 @@ process id and, at the end, the exit code as `subprocess` counts it. The server 
 import gc
 import json
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -26,13 +27,13 @@ IMPORTED = (
 
 def main() -> None:
     """Serve until the socket is closed."""
-    from ragtide.cli.command_list import COMMANDS
+    import ragtide.cli
 
     os.environ.pop(
         "COLUMNS", None
     )  # a console keeps the width that is stated when it is made: each process has its own
-    for listed in COMMANDS.values():
-        import_module(f"ragtide.cli.{listed.target.partition(':')[0]}")
+    for module in pkgutil.walk_packages(ragtide.cli.__path__, "ragtide.cli."):
+        import_module(module.name)
     for name in IMPORTED:
         import_module(name)
     gc.freeze()  # a collection in a forked process would copy every page

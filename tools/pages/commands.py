@@ -9,8 +9,6 @@ from typing import Any, Final
 import typer
 
 from ragtide.cli.app import cli
-from ragtide.cli.command_examples import EXAMPLES, EXITS
-from ragtide.cli.command_list import GROUPS
 from ragtide.cli.help_page import argument_name, joined, option_name
 
 _FIRST: Final = "commands.md"
@@ -54,14 +52,17 @@ def commands_page(page: str) -> str:
     """Return a page with every command of its groups."""
     root: Any = typer.main.get_command(cli)
     context = root.make_context("ragtide", [], resilient_parsing=True)
+    groups: dict[str, list[str]] = {}
+    for name in root.list_commands(context):
+        groups.setdefault(root.commands[name].rich_help_panel, []).append(name)
     if page == _FIRST:
-        parts = ["# Commands", _INTRODUCTION, _overview(), _EXIT_CODES]
+        parts = ["# Commands", _INTRODUCTION, _overview(root.commands, groups), _EXIT_CODES]
         parts += ["## Options before the command", _options(root, context)]
     else:
         parts = [f"# {_TITLES[page]}", f"{_INTRODUCTION} [{_FIRST}]({_FIRST}) lists all commands."]
     for group in _PAGES[page]:
-        for name in GROUPS[group]:
-            parts += _command(root.get_command(context, name), name, context)
+        for name in groups[group]:
+            parts += _command(root.commands[name], name, context)
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,13 +70,13 @@ COMMAND_PAGES: Final[Mapping[str, Callable[[], str]]] = {page: partial(commands_
 """Every page of commands."""
 
 
-def _overview() -> str:
+def _overview(commands: Mapping[str, Any], groups: Mapping[str, list[str]]) -> str:
     """Return a table of all commands with links."""
     rows = ["| command | |", "|---|---|"]
     pages = {group: "" if page == _FIRST else page for page, groups in _PAGES.items() for group in groups}
-    for group, listed in GROUPS.items():
+    for group, names in groups.items():
         rows.append(f"| **{group}** | |")
-        rows += [f"| [`{name}`]({pages[group]}#ragtide-{name}) | {one.help} |" for name, one in listed.items()]
+        rows += [f"| [`{name}`]({pages[group]}#ragtide-{name}) | {commands[name].short_help} |" for name in names]
     return "\n".join(rows)
 
 
@@ -83,19 +84,19 @@ def _command(command: Any, name: str, parent: Any, depth: int = 2) -> Iterator[s
     """Yield the parts about a command, and about the commands below it."""
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
     path = context.command_path
-    called = path.removeprefix("ragtide ")
+    examples, own_exits = (getattr(command.callback, name, "") for name in ("examples", "exits"))
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     yield f"{'#' * depth} {path}"
     yield from (_cell(joined(paragraph)) for paragraph in (command.help or "").split("\n\n"))
-    if called in EXAMPLES:
-        yield "\n".join(f"    {line}" for line in EXAMPLES[called])
+    if examples:
+        yield "\n".join(f"    {line}" for line in examples)
     if arguments:
         rows = [f"| `{_argument(one)}` | {_meaning(one)[0]} |" for one in arguments]
         yield "\n".join(["| argument | |", "|---|---|", *rows])
     options = _options(command, context)
     if options:
         yield options
-    exits = [EXITS.get(called, ""), _GATE if any(one.name == "fail_if" for one in command.params) else ""]
+    exits = [own_exits, _GATE if any(one.name == "fail_if" for one in command.params) else ""]
     if any(exits):
         yield f"Exit code: {', '.join(filter(None, exits))}."
     for child_name, child in getattr(command, "commands", {}).items():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from math import isfinite
 from operator import ge, gt, le, lt
 from typing import Final
@@ -31,6 +32,14 @@ FIELDS: Final = (*WITH_INTERVAL, *ENDS, *(f"{DIFFERENCE}.{end}" for end in ENDS)
 
 MOST_CHARS: Final = 300
 """Most characters of a condition."""
+
+
+class UndecidedPolicy(StrEnum):
+    """How a gate counts a condition that the data do not decide."""
+
+    KEEP = "undecided"
+    PASSED = "pass"
+    FAILED = "fail"
 
 
 @dataclass(frozen=True, slots=True)

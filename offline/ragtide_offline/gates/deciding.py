@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from .conditions import COUNTS, DIFFERENCE, ESTIMATE, OPERATORS, WITH_INTERVAL, Condition, split_name
+from .conditions import COUNTS, DIFFERENCE, ESTIMATE, OPERATORS, WITH_INTERVAL, Condition, UndecidedPolicy, split_name
 from .measurements import Measurement, Quantity
 
 
@@ -15,14 +15,6 @@ class GateOutcome(StrEnum):
     PASSED = "pass"
     FAILED = "fail"
     UNDECIDED = "undecided"
-
-
-class UndecidedPolicy(StrEnum):
-    """How a gate counts a condition that the data do not decide."""
-
-    KEEP = "undecided"
-    PASSED = "pass"
-    FAILED = "fail"
 
 
 EXIT_CODES: Final = {GateOutcome.PASSED: 0, GateOutcome.FAILED: 4, GateOutcome.UNDECIDED: 5}

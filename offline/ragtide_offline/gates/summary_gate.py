@@ -5,8 +5,8 @@ from ragtide_schemas.suggestions import unknown
 
 from ..score.summary import Summary
 from .baselines import baseline_gaps
-from .conditions import parse_condition
-from .deciding import GateResult, UndecidedPolicy, decide_gate
+from .conditions import UndecidedPolicy, parse_condition
+from .deciding import GateResult, decide_gate
 from .measurements import of_estimates
 
 CONFIDENCE = 0.95

@@ -1,76 +1,64 @@
-"""The list of commands, and the options before a command. A command is imported when it is used."""
+"""The list of commands, and the options before a command."""
 
 import errno
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from ragtide_runtime import __version__, redis, telemetry
 from ragtide_runtime.errors import RagtideError
 
-from .command_groups import SETTINGS, CommandGroup, write_help
-from .command_list import COMMANDS, GROUPS
-from .common import Given
+from .command import CliCommand, CommandGroup, before_command, line_in_list
+from .commands.estimates import compare, estimates, explain_drift
+from .commands.experiments import experiment, report
+from .commands.fit import fit
+from .commands.items import dataset, item, items
+from .commands.judge import agreement, batch, benchmark, judge
+from .commands.look import alerts, dead_letters, explain, trace, watch
+from .commands.notify import ack, notify, silence
+from .commands.operate import aggregator, recorder, repartition, serve, up, worker
+from .commands.publish import annotate, feedback, ingest, publish
+from .commands.replay import inspect, replay, rules, workspaces
+from .commands.score import score
+from .commands.start import demo, docs, doctor
 from .console import err
-from .declarations import declared, load_command
-from .help_page import Rows
+from .options import Given
 
+GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
+    "Start": (demo, up, doctor, docs),
+    "Publish": (publish, feedback, annotate, ingest),
+    "Look (live)": (watch, estimates, compare, explain, explain_drift, alerts, items, item, trace, dead_letters),
+    "Offline (files, without Redis)": (score, fit, batch, benchmark, judge, agreement),
+    "Record and replay": (recorder, inspect, replay, workspaces),
+    "Experiments": (dataset, experiment, report),
+    "Notify": (notify, ack, silence),
+    "Operate": (worker, aggregator, serve, rules, repartition),
+}
+"""The commands of each group, in the order of the help."""
 
-class Commands(CommandGroup):
-    """The commands; each is imported when it runs, and none for its help or the list of them."""
-
-    before_command: Callable[[], None] | None = None
-    """Called before a command is imported."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options before a command."""
-        found = super().get_params(ctx)
-        for option in found:
-            if not isinstance(option.process_value, partial):
-                option.process_value = partial(_unless_absent, option.process_value)  # type: ignore[method-assign]
-        return found
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands."""
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name; None if there is no such command."""
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        load = partial(self._load, cmd_name)
-        return declared(cmd_name, load) or load()
-
-    def _load(self, name: str) -> Any:
-        if self.before_command is not None:
-            self.before_command()
-        return load_command(name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands in groups, from their lines in the list."""
-        groups: dict[str, Rows] = {
-            group: [(name, one.help) for name, one in listed.items()] for group, listed in GROUPS.items()
-        }
-        write_help(self, ctx, formatter, groups)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return completions of a name, from the list; completions of an option, from Typer."""
-        if incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        stubs: Any = {name: TyperCommand(name, short_help=listed.help) for name, listed in COMMANDS.items()}
-        group = TyperGroup(name=self.name, commands=stubs)
-        return group.shell_complete(type(ctx)(group, resilient_parsing=True), incomplete)
+COMMANDS: Final = [
+    str(added.info.name) if isinstance(added, typer.Typer) else added.__name__.replace("_", "-")
+    for listed in GROUPS.values()
+    for added in listed
+]
+"""The name of every command."""
 
 
 UNWRITABLE: Final = {errno.EACCES, errno.EDQUOT, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 """Reasons for which nothing can be written, or read, at a place."""
+
+
+class Commands(CommandGroup):
+    """The commands in the order of `GROUPS`; Typer alone would list groups of commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands."""
+        del ctx
+        return COMMANDS
+
 
 cli = typer.Typer(
     cls=Commands,
@@ -78,17 +66,16 @@ cli = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,  # Rich takes long to import for a mistake, and breaks its line in a box
     pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 def main() -> None:
     """Run the command line."""
-    program: Any = typer.main.get_command(cli)
     # To standard error; a command may configure it again.
-    program.before_command = lambda: telemetry.configure_logging("warning")
+    before_command[:] = [lambda: telemetry.configure_logging("warning")]
     try:
-        program()
+        cli()
     except SystemExit:
         raise
     except BrokenPipeError:  # the reader of the output, such as head, has ended
@@ -112,14 +99,6 @@ def main() -> None:
         sentence = str(error) if isinstance(error, RagtideError) else redis.explained(error)
         err.print(f"ragtide: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
-
-
-def _unless_absent(process: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return the value of an option; None at once if it is not given, because Typer imports pydantic to convert None.
-
-    No callback of an option before the command does anything without a value.
-    """
-    return None if value is None else process(context, value)
 
 
 def _version(wanted: bool) -> None:
@@ -148,3 +127,11 @@ def common(
     """Store the options before the command."""
     del version
     context.obj = Given(redis_url, prefix, data_dir, partitions)
+
+
+for title, listed in GROUPS.items():
+    for added in listed:
+        if isinstance(added, typer.Typer):
+            cli.add_typer(added, short_help=line_in_list(added), rich_help_panel=title)
+        else:
+            cli.command(cls=CliCommand, short_help=line_in_list(added), rich_help_panel=title)(added)

@@ -1,18 +1,21 @@
-"""The figures of a benchmark as tables and sentences. Renderables only."""
+"""The figures of a benchmark and of an agreement as tables and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
+from ragtide_offline.benchmark.batching import BatchRun
 from ragtide_offline.benchmark.figures import FEWEST, MetricFigures
 from ragtide_offline.benchmark.preferences import PreferenceFigures
 from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
 from ragtide_offline.benchmark.spans import SpanFigures
 from ragtide_schemas.fitness import Stated, fitness_of, sees_of
 
+from .console import out, print_json
 from .fitting import Column, Notes, fitted, heading
+from .progress import Shown
 
 
 def figures_table(found: MetricFigures, width: int) -> RenderableType:
@@ -147,3 +150,50 @@ def value_text(measured: Measured) -> str:
 def interval_text(measured: Measured) -> str:
     """Return the ends of the interval of a figure; nothing without one."""
     return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
+
+
+def show_plan(plan: CostPlan, *, as_json: bool = False) -> None:
+    """Print the cost of a run."""
+    if as_json:
+        print_json(plan.as_dict())
+    else:
+        out.print(planned(plan), markup=False, highlight=False)
+
+
+async def label_rows(steps: AsyncIterator[None], advance: Shown) -> None:
+    """Label rows with a progress bar."""
+    async for _ in steps:
+        advance(1)
+
+
+def show_figures(
+    run: BenchmarkRun,
+    figures: list[MetricFigures],
+    preferences: list[PreferenceFigures],
+    spans: SpanFigures | None,
+    fit_for: Stated,
+) -> None:
+    """Print the figures of a benchmark."""
+    for one in figures:
+        out.print(figures_table(one, out.width))
+    if figures:
+        out.print(subsets_table(figures, out.width))
+    if spans is not None:
+        out.print(spans_table(spans, out.width))
+    if preferences:
+        out.print(preferences_table(preferences, out.width))
+    for sentence in notes(run, figures, preferences, spans, fit_for):
+        out.print(sentence, style="bright_black", markup=False, highlight=False)
+
+
+def batch_summary(found: BatchRun) -> str:
+    """Return the outcome of batches in sentences."""
+    lines = [f"{found.stored:,} answers stored, ${found.cost_usd:,.4f}."]
+    if found.waiting is not None:
+        lines.append(f"Batch {found.waiting.id} has not ended ({found.waiting.status}): give the same command again.")
+    elif found.failed:
+        reason = max(found.failed.values(), key=[*found.failed.values()].count)
+        lines.append(f"{len(found.failed):,} requests stay for ordinary calls, most often because of: {reason}")
+    if found.waiting is None:
+        lines.append("Now ragtide score or ragtide benchmark with --labeler judge uses the stored answers.")
+    return "\n".join(lines)

@@ -5,11 +5,24 @@ from pathlib import Path, PurePosixPath
 from posixpath import normpath
 from typing import Final
 
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.table import Table
+
+from .fitting import Column, fitted
+
 _INSTALLED: Final = Path(__file__).parents[1] / "docs"
+
+
 _OF_THE_TREE: Final = Path(__file__).parents[3] / "docs"
 
+
 _FENCED: Final = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+
+
 _LINK: Final = re.compile(r"!?\[([^\[\]]{1,300})\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
 _TITLE: Final = re.compile(r"^# (.*)$", re.MULTILINE)
 
 
@@ -65,3 +78,30 @@ def _named(link: re.Match[str], name: str, known: dict[str, Path]) -> str:
     if section:
         return f'{"" if own else f"{words}: "}`{page}`, "{section.replace("-", " ")}"'
     return f"`{page}`" if own else f"{words} (`{page}`)"
+
+
+TEXT_WIDTH: Final = 100
+"""Most columns of a page on a terminal."""
+
+
+class _WholeTable(TableElement):
+    """A table that folds a long word and cuts none."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                for column in part.columns:
+                    column.overflow = "fold"
+            yield part
+
+
+class DocumentationPage(Markdown):
+    """A page in Markdown for a terminal."""
+
+    elements = {**Markdown.elements, "table_open": _WholeTable}  # noqa: RUF012 - a table of Rich's own class
+
+
+def pages_table(found: dict[str, Path], width: int) -> RenderableType:
+    """Return pages with their titles as a table."""
+    columns = [Column("page", list(found)), Column("title", [title_of(path) for path in found.values()])]
+    return fitted(columns, width)

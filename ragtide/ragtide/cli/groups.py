@@ -10,20 +10,25 @@ from rich.text import Text
 
 from ragtide_schemas import METRICS, Estimate
 from ragtide_schemas.fitness import phrase_of
+from ragtide_schemas.suggestions import unknown
 
 from .fitting import shortened
 
 NO_MEASURE: Final = frozenset({"not_accurate_enough", "not_labeled", "language_not_supported"})
 """Reasons of absence that lie in the labeler, not in the interaction."""
 
+
 CONSEQUENCE: Final = "part_absent"
 """The reason of a metric that is computed from an absent metric."""
+
 
 REASONS_SHOWN: Final = 3
 """Most reasons of absence after a number of absences."""
 
+
 REASON_CHARS: Final = 40
 """Most characters of a reason."""
+
 
 ESTIMATOR_NAMES: Final = {"prediction_powered": "prediction-powered", "mean": "mean", "weighted": "weighted"}
 """Names of estimators on screens, in the order of rows: the recommended estimator first."""
@@ -204,3 +209,20 @@ def absent_text(estimate: Estimate) -> str:
     shown = [reason if len(reasons) == 1 else f"{reason} {count:,}" for reason, count in reasons[:REASONS_SHOWN]]
     more = [f"{len(reasons) - REASONS_SHOWN} more reasons"] if len(reasons) > REASONS_SHOWN else []
     return f"{estimate.n_absent:,} absent{': ' if shown else ''}{', '.join([*shown, *more])}"
+
+
+def unmet_option(
+    everything: Sequence[Estimate], *, pipeline: str | None, run: str | None, segment: str | None, metric: str | None
+) -> str | None:
+    """Return a sentence about the option that matches no estimate; None if there are no estimates."""
+    if not everything:
+        return None
+    for kind, name, known in (
+        ("pipeline", pipeline, {one.pipeline for one in everything}),
+        ("run", run, {one.run for one in everything if one.run is not None}),
+        ("segment", segment, {one.segment for one in everything if one.segment is not None}),
+        ("metric", metric, {one.metric for one in everything}),
+    ):
+        if name is not None and name not in known:
+            return unknown(kind, name, known)
+    return "no estimate matches all of these options together: leave one out"

@@ -19,20 +19,21 @@ VALUES: Final = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBE
 """Words of the help for the types of Python."""
 
 
-def help_page(command: Any, context: Any, groups: Mapping[str, Rows] | None = None) -> Group:
+def help_page(command: Any, context: Any) -> Group:
     """Return the help of a command.
 
     Args:
         command: command, or group of commands.
         context: context of the command, with its whole path.
-        groups: commands of a group in sections; by default one section of its commands.
     """
     parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     options = [one for one in parameters if one.param_type_name == "option"]
-    children: Mapping[str, Any] = getattr(command, "commands", {})
-    if groups is None:
-        groups = {"Commands": [(name, joined(child.help)) for name, child in children.items()]}
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        child = command.commands[name]
+        rows = groups.setdefault(child.rich_help_panel or "Commands", [])
+        rows.append((name, joined(child.short_help or child.help)))
     sections = {
         **groups,
         "Arguments": [(argument_name(one), explained(one)) for one in arguments],

@@ -1,14 +1,15 @@
 """Renders a specimen: texts with marks, scores with filled formulas. Reads and prints nothing."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ragtide_consumers.specimens.formulas import filled_formulas
-from ragtide_consumers.specimens.marks import DocumentSentence, Mark, ResponseSentence, marked
+from ragtide_consumers.specimens.marks import DocumentSentence, Mark, ResponseSentence, labeling_to_show, marked
 from ragtide_schemas import Specimen, SpecimenLabeling
 from ragtide_schemas.printable import printable
 
@@ -154,3 +155,16 @@ def _marks(
     for sentences in documents:
         yield from (one.relevant for one in sentences or ())
     yield from (one.supported for one in response or ())
+
+
+def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, Any]:
+    """Return a specimen as values that JSON can hold, with its marked sentences and the formulas of its scores.
+
+    Args:
+        specimen: to show.
+        labeler: whose marks are shown; by default those of the judge, if it labeled.
+    """
+    labeling = labeling_to_show(specimen, labeler)
+    marks = None if labeling is None else {"labeler": labeling.labeler, **asdict(marked(specimen, labeling))}
+    formulas = {one.labeler: filled_formulas(one) for one in specimen.labelings}
+    return {**specimen.model_dump(mode="json"), "marks": marks, "formulas": formulas}

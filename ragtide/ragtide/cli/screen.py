@@ -1,4 +1,4 @@
-"""The screen of `ragtide watch` and of the demo: estimates, trends and alerts, redrawn at an interval."""
+"""The screens of estimates: once, and redrawn with trends and alerts for `ragtide watch` and the demo."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -9,16 +9,19 @@ from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
 from .alert_views import alerts_view
+from .console import err, out
 from .groups import whole_pipelines
-from .tables import TrendKey, estimate_key, estimates_note, estimates_table
+from .tables import TrendKey, estimate_key, estimates_note, estimates_table, labeling_table
 
 TREND_POINTS = 16
 """Most recent means drawn for each row."""
+
 
 ALERTS_SHOWN = 4
 """Most alerts drawn below the table."""
@@ -99,3 +102,16 @@ def _counts(backlogs: Sequence[Backlog]) -> Text:
     text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
     text.append(f"{dead:,}", style="red" if dead else "")
     return text
+
+
+def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool) -> None:
+    """Print estimates as a table with diagnoses, and the number of estimates that are not shown."""
+    if shown and labeling:
+        out.print(labeling_table(shown, out.width))
+    elif shown:
+        out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
+        out.print(estimates_table(shown, out.width))
+        for where, diagnosis in diagnoses(shown):
+            out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
+    if hidden := found - len(shown):
+        err.print(f"{hidden:,} estimates of segment values are not shown: --segments shows them.", highlight=False)

@@ -1,27 +1,37 @@
-"""Draws `ragtide watch`: a list of pipelines, the estimates of the chosen pipeline, its alerts, and the keys."""
+"""The live screen of `ragtide watch`: a list of pipelines, a pipeline's own view, and the loop that redraws it."""
 
+import asyncio
+import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from redis import RedisError
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import Alert, Estimate
 
 from .alert_views import alerts_view
+from .keyboard import keyboard
 from .screen import ALERTS_SHOWN, Screen
 from .tables import estimates_table
-from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_changed, worst_of
+from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_changed, press, worst_of
 
 LISTED = 8
 """Most lines of the list of pipelines; the list follows the cursor."""
 
+
 SEGMENTS_LISTED = 20
 """Most segment values that a pipeline's own view lists above its table, which has them all."""
 
+
 NAME_CHARS = 20
 """Most characters of a pipeline's name in the list."""
+
 
 OTHER_CHARS = 30
 """Columns of the list for cursor, n, the number of alerts and the gaps."""
@@ -159,3 +169,68 @@ def _below(view: WatchView) -> Text:
     if not view.opened:
         parts.append(f"pipelines by {view.sort}")
     return Text("   ".join(parts), style="reverse", no_wrap=True, overflow="ellipsis")
+
+
+class LiveWatch:
+    """Redraws the screen after every key and every reading of Redis, until the user quits.
+
+    Args:
+        console: the terminal.
+        screen: the deployment on the screen.
+        segments: whether the list shows segment values.
+    """
+
+    def __init__(self, console: Console, screen: Screen, *, segments: bool) -> None:
+        self._console = console
+        self._screen = screen
+        self._segments = segments
+        self._view = WatchView()
+        self._problem: str | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self, interval_s: float) -> None:
+        """Draw until the user quits or the task is cancelled; afterwards the terminal is as before."""
+        reading = asyncio.create_task(self._read(interval_s))
+        reading.add_done_callback(lambda _: self._changed.set())
+        try:
+            with (
+                keyboard(sys.stdin, self._press) as keys,
+                Live(console=self._console, auto_refresh=False, screen=True) as live,
+            ):
+                while not self._view.closed:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    if reading.done():
+                        reading.result()
+                    filled = self._filled(keys=keys)
+                    live.update(self._drawn(filled), refresh=True)
+                    # Further presses of a key at the end have no effect that later presses would have to undo.
+                    self._view = replace(self._view, first_line=filled.first)
+        finally:
+            await end(reading)
+
+    async def _read(self, interval_s: float) -> None:
+        """Read Redis at an interval. A slow answer delays neither keys nor drawing."""
+        while True:
+            try:
+                await self._screen.refresh()
+                self._problem = None
+            except RedisError as error:
+                self._problem = f"Redis does not answer ({error}); trying again ..."
+            self._changed.set()
+            await asyncio.sleep(interval_s)
+
+    def _press(self, key: str) -> None:
+        shown = shown_pipelines(self._screen, self._view, segments=self._segments)
+        self._view = press(self._view, key, list(shown))
+        self._changed.set()
+
+    def _filled(self, *, keys: bool) -> Filled:
+        width, height = self._console.size
+        lines = height if self._problem is None else height - 1
+        return watch_screen(self._screen, self._view, width, lines, segments=self._segments, keys=keys)
+
+    def _drawn(self, filled: Filled) -> RenderableType:
+        if self._problem is None:
+            return filled
+        return Group(Text(self._problem, "red", no_wrap=True, overflow="ellipsis"), filled)

@@ -1,9 +1,10 @@
-"""Runs the body of a command with a client of the Redis that the settings name."""
+"""Runs the body of a command with a client of the Redis that the settings name, live or of a workspace."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import typer
 from redis import RedisError
 from redis.asyncio import Redis
 
@@ -13,6 +14,9 @@ from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.workspaces import get_workspace
+
+from .options import given
 
 T = TypeVar("T")
 
@@ -51,3 +55,26 @@ def with_redis(
             return asyncio.run(run(handle))
         except RedisError as error:
             raise RedisUnavailable(f"{redact(handle.url)}: {explained(error)}; try again when Redis works") from error
+
+
+def settings_with(context: typer.Context, workspace: str | None) -> Settings:
+    """Return the settings of the deployment or, with a name, of one of its workspaces.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name.
+    """
+    settings = given(context).settings()
+    if workspace is None:
+        return settings
+    return with_redis(settings, lambda redis, _: settings_of(redis, settings, workspace))
+
+
+async def settings_of(redis: Redis, settings: Settings, workspace: str) -> Settings:
+    """Return the settings of a workspace.
+
+    Raises:
+        ConfigurationError: there is no workspace of that name.
+    """
+    from ragtide_offline.replay.plan import settings_of_replay  # noqa: PLC0415 - imports recordings too
+
+    return settings_of_replay(settings, await get_workspace(redis, settings, workspace))

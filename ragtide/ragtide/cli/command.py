@@ -1,0 +1,121 @@
+"""Commands and groups of commands: their examples, their pages of help, and suggestions for a mistyped name."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ragtide_schemas.suggestions import unknown
+
+from .console import out
+from .help_page import help_page
+
+MOST_COLUMNS: Final = 100
+"""Most columns of a page of help: longer lines are hard to read."""
+
+_NO_CHOICE: Final = re.compile(r"'(.*)' is not one of (.*)\.$", re.DOTALL)
+"""Typer's message about a choice that is not there."""
+
+before_command: list[Callable[[], None]] = []
+"""Called before a command runs, and not for its help or a mistake."""
+
+
+class _WithHelp:
+    """A command whose help is our page, and whose mistakes name the choice that was probably meant."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            if not (parameter.required or getattr(parameter, "multiple", False) or parameter.nargs != 1):
+                parameter.process_value = _unless_absent(parameter)
+        return found
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options."""
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        except typer.BadParameter as error:
+            found = _NO_CHOICE.search(error.message)
+            if found is not None:
+                error.message = unknown("choice", found[1], re.findall(r"'([^']+)'", found[2]))
+            raise
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the page of help, with the colors of the terminal."""
+        with out.capture() as page:
+            out.print(help_page(self, ctx), width=min(out.width, MOST_COLUMNS))
+        formatter.write("\n".join(line.rstrip() for line in page.get().splitlines()) + "\n")
+
+
+class CliCommand(_WithHelp, TyperCommand):
+    """A command."""
+
+
+class CommandGroup(_WithHelp, TyperGroup):
+    """A group that names the command that was probably meant, and shows its help if none is given."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Return the arguments after the options of the group."""
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)  # Typer prints its own help here, and nothing of ours
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """Return name, command and remaining arguments; a mistake if there is no such command."""
+        name = args[0]
+        if not name.startswith("-") and not ctx.resilient_parsing and name not in self.commands:
+            ctx.fail(unknown("command", name, self.list_commands(ctx), listed_by=f"{ctx.command_path} --help"))
+        return super().resolve_command(ctx, args)
+
+
+def _unless_absent(parameter: Any) -> Callable[[Any, Any], Any]:
+    """Return a function that returns the value of an option; None at once if it is not given.
+
+    Typer imports pydantic to convert None. No callback of an option does anything without a value.
+    """
+    process = type(parameter).process_value.__get__(parameter)
+    return lambda context, value: None if value is None else process(context, value)
+
+
+def command_group(name: str, help_text: str, *, no_args_is_help: bool = False) -> typer.Typer:
+    """Return a group of commands, such as `ragtide experiment`."""
+    return typer.Typer(name=name, cls=CommandGroup, help=help_text, no_args_is_help=no_args_is_help)
+
+
+def command(
+    *examples: str, exits: str = "", of: typer.Typer | None = None, name: str | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command.
+
+    Args:
+        examples: command lines, for the pages of commands.
+        exits: exit codes in words that the command has besides those of all commands.
+        of: group of the command; a command of `ragtide` itself stands in the list of `app.py`.
+        name: of a command of a group; by default that of the function.
+    """
+
+    def declare(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def run(**options: Any) -> None:
+            if getattr(options.get("context"), "invoked_subcommand", None) is not None:
+                return  # of a group: one of its commands runs
+            for prepare in before_command:
+                prepare()
+            function(**options)
+
+        vars(run).update(examples=examples, exits=exits)
+        return run if of is None else of.command(name, cls=CliCommand)(run)
+
+    return declare
+
+
+def line_in_list(added: Callable[..., None] | typer.Typer) -> str:
+    """Return the line of a command or a group in the list of commands: the first sentence of its help."""
+    text = str(added.info.help) if isinstance(added, typer.Typer) else inspect.getdoc(added) or ""
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]

@@ -1,0 +1,129 @@
+"""`ragtide fit`: fits the local labeler to scores of a judge or people, and to known corruptions of the traffic."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from ..command import command
+from ..options import JsonOption, MapOption, given
+
+DEFAULT: Final = Path("local-model.json")
+"""File that is written if none is named."""
+
+
+@command(
+    "ragtide fit --recording recording --dry-run",
+    "ragtide fit --kept --reference judge",
+    "ragtide fit --recording recording --corruptions --dry-run",
+    "ragtide fit answers.jsonl --judged judge.jsonl --output local-model.json",
+    exits="4 if no score is better than the shipped labeler's",
+)
+def fit(
+    context: typer.Context,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            help="File of interactions with gold_scores or labels, such as RAGBench rows; or with --judged."
+        ),
+    ] = None,
+    recording: Annotated[
+        str | None, typer.Option(help="Folder or URL of a recording with scores of a judge or feedback.")
+    ] = None,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Items that the deployment keeps: judged ones and annotated ones.")
+    ] = False,
+    run: Annotated[
+        str | None, typer.Option(help="Only interactions of this run; without another source, of the kept items.")
+    ] = None,
+    judged: Annotated[
+        Path | None, typer.Option(help="With FILE: scores of a judge, the output of ragtide score --labeler judge.")
+    ] = None,
+    corruptions: Annotated[
+        bool,
+        typer.Option(
+            "--corruptions", help="Also spoil the interactions in known ways and learn to see that; no scores needed."
+        ),
+    ] = False,
+    reference: Annotated[
+        str | None, typer.Option(help="Labeler whose scores are learned, such as judge; gold for those of people.")
+    ] = None,
+    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
+    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
+    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name."),
+    ] = None,
+    columns: MapOption = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help=f"File to write. Default: {DEFAULT}.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result, and write nothing.")] = False,
+    similarity: Annotated[
+        bool, typer.Option("--similarity", help="Also learn from the sentence encoder of models.similarity.")
+    ] = False,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Level of the intervals.")] = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit the local labeler to a judge, people or known failures.
+
+    It corrects the shipped model for your interactions, score by score. A score keeps the shipped model unless the fit
+    is surely better on questions that it has not seen. Workers load the file with the setting local.model.
+    """
+    from ragtide_offline.local_fit.fitting import fit_correction
+    from ragtide_offline.local_fit.pairs import TrafficSample
+    from ragtide_offline.local_fit.sources import of_recording
+    from ragtide_offline.replay.selection import selection
+    from ragtide_producers import FileOptions
+    from ragtide_producers.files.interactions import name_of
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_runtime.recordings import Recording
+
+    from ..file_rows import columns_of
+    from ..local_fit import (
+        examined_interactions,
+        finish_fit,
+        judged_of_file,
+        judged_of_kept_items,
+        similarity_encoder,
+        spoilt_pairs,
+    )
+    from ..output_files import exists_already
+    from ..progress import interruptible
+
+    sources = [name for name, one in (("FILE", file), ("--recording", recording), ("--kept", kept)) if one]
+    if len(sources) > 1:
+        raise typer.BadParameter(f"{' and '.join(sources)} exclude each other: give one")
+    if not sources and run is None:
+        raise typer.BadParameter("give a FILE of judged interactions, --recording FOLDER, --kept or --run NAME")
+    if file is None and (judged is not None or file_format is not None or columns):
+        raise typer.BadParameter("--judged, --format and --map are for a FILE: give one")
+    path = None if dry_run else output or DEFAULT
+    if path is not None and path.exists() and not force:
+        raise ConfigurationError(exists_already(path))
+    chosen = selection(since, until, pipeline)
+    settings = given(context).settings()
+    traffic = TrafficSample() if corruptions else None
+    with interruptible(lambda: "Nothing was written: give the same command again."):
+        if file is not None:
+            files = FileOptions(None, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
+            source, found = (
+                file,
+                judged_of_file(file, files, chosen, judged=judged, run=run, reference=reference, traffic=traffic),
+            )
+        elif recording is not None:
+            opened = Recording.open(recording, storage_options=settings.recorder.storage_options)
+            source, found = recording, of_recording(opened, chosen, run=run, reference=reference, traffic=traffic)
+        else:
+            source, found = "kept items", judged_of_kept_items(settings, chosen, run, reference, traffic)
+        if corruptions and not found.traffic:
+            raise ConfigurationError(
+                f"{source}: no interaction has documents and a response, so nothing can be spoilt: choose others, or "
+                "leave out --corruptions"
+            )
+        with similarity_encoder(settings) if similarity else nullcontext((None, "")) as (similar, encoder_digest):
+            result = fit_correction(
+                examined_interactions(found, similar), spoilt_pairs(found, similar), confidence=confidence
+            )
+    finish_fit(result, found, source, path, encoder_digest, force=force, as_json=as_json)

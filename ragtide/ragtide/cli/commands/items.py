@@ -1,0 +1,345 @@
+"""`ragtide items`, `item` and `dataset`: kept items, listed, shown, or written as a data set."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from ..command import command, command_group
+from ..console import out, print_json, warn
+from ..options import JsonOption, PipelineOption, WorkspaceOption, given
+
+
+@command(
+    "ragtide items --worst --metric trace.adherence",
+    "ragtide items --sample --pipeline shop --json",
+    "ragtide items --forget i-17",
+    exits="1 if there is no such alert, or no such item to delete",
+)
+def items(
+    context: typer.Context,
+    worst: Annotated[bool, typer.Option("--worst", help="The worst items of each metric.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="The uniform sample, the latest first.")] = False,
+    alert: Annotated[str | None, typer.Option(metavar="ID", help="The items that an alert names.")] = None,
+    rule: Annotated[str | None, typer.Option(metavar="NAME", help="Items beyond the line of an alert rule.")] = None,
+    metric: Annotated[str | None, typer.Option(help="With --worst: only this metric, such as trace.adherence.")] = None,
+    labeler: Annotated[str | None, typer.Option(help="With --worst: only scores of this labeler.")] = None,
+    pipeline: PipelineOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most items of each list.")] = 10,
+    forget: Annotated[str | None, typer.Option(metavar="ID", help="Delete the item with this id.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List kept items: the worst, a sample, or those of an alert.
+
+    Without an option it counts them. With --json each item is one line.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_runtime.redis.url import RedisHandle
+
+    from ..item_lists import (
+        ItemGroup,
+        alert_of_id,
+        forget_item,
+        is_wanted_list,
+        items_of_alert,
+        items_view,
+        lines_of_items,
+        metric_of_list,
+        views_of_items,
+    )
+    from ..with_redis import settings_with, with_redis
+
+    chosen = [name for name, given in views_of_items(worst, sample, alert, rule, forget).items() if given]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other: give one of them")
+    if (metric or labeler) and not worst:
+        raise typer.BadParameter("--metric and --labeler choose among the worst: add --worst")
+    settings = settings_with(context, workspace)
+    if forget is not None:
+        forget_item(settings, forget, pipeline)
+        return
+
+    async def body(redis: Redis, _: RedisHandle) -> list[ItemGroup] | list[dict[str, Any]]:
+        kept = KeptSpecimens(redis, settings.layout)
+        if alert is not None:
+            groups = [await items_of_alert(kept, await alert_of_id(redis, settings, alert))]
+        else:
+            pipelines = await kept.pipelines() if pipeline is None else [pipeline]
+            counts = {name: await kept.lists(name) for name in pipelines}
+            if not chosen:
+                return [
+                    {"pipeline": name, "list": one, "items": n}
+                    for name, found in counts.items()
+                    for one, n in found.items()
+                ]
+            groups = [
+                ItemGroup(
+                    name, one, *metric_of_list(one), [found.specimen for found in await kept.listed(name, one, limit)]
+                )
+                for name, lists in counts.items()
+                for one in lists
+                if is_wanted_list(one, worst=worst, rule=rule, metric=metric, labeler=labeler)
+            ]
+        warn(*filter(None, [kept.unreadable.warning()]))
+        return [group for group in groups if group.specimens]
+
+    found = with_redis(settings, body)
+    if as_json:
+        for one in found:
+            for line in lines_of_items(one) if isinstance(one, ItemGroup) else [one]:
+                print_json(line)
+    else:
+        out.print(items_view(found, out.width))
+
+
+@command(
+    "ragtide item i-17", "ragtide item i-17 --pipeline shop --labeler judge --json", exits="1 if no such item is kept"
+)
+def item(
+    context: typer.Context,
+    interaction_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction.")],
+    pipeline: Annotated[str | None, typer.Option(help="Its pipeline, if several pipelines have this id.")] = None,
+    labeler: Annotated[
+        str | None,
+        typer.Option(help="Labeler whose marks are shown, such as local; default: the judge, if there is one."),
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one kept item: marked sentences and scores.
+
+    Sentences are marked as relevant, used or supported, and each formula is filled in.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_consumers.specimens.marks import labeling_to_show
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Specimen
+    from ragtide_schemas.printable import printable
+
+    from ..item_views import fields_of_item, item_view
+    from ..with_redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Specimen]:
+        kept = KeptSpecimens(redis, settings.layout)
+        found = await kept.find(interaction_id, pipeline)
+        warn(*filter(None, [kept.unreadable.warning()]))
+        return found
+
+    found = with_redis(settings, body)
+    if not found:
+        warn(
+            f"No specimen of {printable(interaction_id)} is kept: workers keep the worst, a sample, and items beyond a "
+            "rule's line, for a limited time; ragtide items lists them"
+        )
+        raise typer.Exit(1)
+    if len(found) > 1:
+        names = ", ".join(sorted(printable(one.interaction.pipeline) for one in found))
+        warn(f"Several pipelines have this id: name one with --pipeline ({names})")
+        raise typer.Exit(1)
+    (specimen,) = found
+    labeling = labeling_to_show(specimen, labeler)
+    if labeling is None:
+        names = ", ".join(one.labeler for one in specimen.labelings)
+        raise typer.BadParameter(f"the item was labeled by {names}", param_hint="--labeler")
+    if as_json:
+        print_json(fields_of_item(specimen, labeler))
+    else:
+        out.print(item_view(specimen, labeling))
+
+
+MOST: Final = 10_000
+"""Most items that are read of each list."""
+
+
+dataset = command_group(
+    "dataset",
+    "Write kept items as a data set, for experiments and tests. Each row has its provenance.",
+    no_args_is_help=True,
+)
+
+
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write, or - for standard output, the default.")
+]
+
+
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+
+
+LimitOption = Annotated[int | None, typer.Option(min=1, max=MOST, help="Most rows.")]
+
+
+@command(
+    "ragtide dataset from-alert adherence-drift-0a1b2c3d4e5f --output failures.jsonl",
+    exits="1 if there is no such alert, or none of its items is kept",
+    of=dataset,
+)
+def from_alert(
+    context: typer.Context,
+    alert_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the alert.")],
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the items that an alert names, in its order."""
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert
+    from ragtide_schemas.printable import printable
+
+    from ..output_files import write_data_set
+    from ..with_redis import settings_with
+
+    settings = settings_with(context, workspace)
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        found = next((one for one in await Deployment(redis, settings).alerts() if one.alert_id == alert_id), None)
+        if found is None:
+            warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
+            raise typer.Exit(1)
+        return await chosen_of_alert(kept, found, limit)
+
+    write_data_set(settings, choose, output, limit=limit, force=force)
+
+
+@command(
+    "ragtide dataset from-worst --metric trace.adherence --limit 50 --output worst.jsonl",
+    exits="1 if no item is kept for this",
+    of=dataset,
+)
+def from_worst(
+    context: typer.Context,
+    metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
+    pipeline: PipelineOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the worst items of each metric, the worst first.
+
+    An item that is among the worst of several metrics is one row.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_worst
+
+    from ..output_files import write_data_set
+    from ..with_redis import settings_with
+
+    settings = settings_with(context, workspace)
+
+    async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        pipelines = await kept.pipelines() if pipeline is None else [pipeline]
+        return await chosen_of_worst(kept, pipelines, limit, metric=metric, labeler=labeler, most=MOST)
+
+    write_data_set(settings, choose, output, limit=limit, force=force)
+
+
+@command(
+    "ragtide dataset from-sample --pipeline shop --output sample.jsonl --force",
+    exits="1 if no item is kept for this",
+    of=dataset,
+)
+def from_sample(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write the uniform sample of the traffic, the latest items first.
+
+    Each row tells the probability with which an interaction of the traffic is in the sample.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_sample
+
+    from ..output_files import write_data_set
+    from ..with_redis import settings_with
+
+    settings = settings_with(context, workspace)
+
+    async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], limit)
+
+    write_data_set(settings, choose, output, limit=limit, force=force)
+
+
+@command(
+    "ragtide dataset from-annotations --output gold.jsonl",
+    "ragtide dataset from-annotations --saw-scores --highest 2 --output bad.jsonl",
+    exits="1 if no annotated item is kept",
+    of=dataset,
+)
+def from_annotations(
+    context: typer.Context,
+    selected: Annotated[
+        bool,
+        typer.Option("--selected", help="Disputed items and the worst, which stand for no traffic; not the sample."),
+    ] = False,
+    saw_scores: Annotated[
+        bool,
+        typer.Option(
+            "--saw-scores", help="Items that people rated who saw the scores, the last rated first; no gold scores."
+        ),
+    ] = False,
+    lowest: Annotated[int | None, typer.Option(min=1, max=5, help="With --saw-scores: lowest rating.")] = None,
+    highest: Annotated[int | None, typer.Option(min=1, max=5, help="With --saw-scores: highest rating.")] = None,
+    annotator: Annotated[str | None, typer.Option(help="Only answers of this person.")] = None,
+    pipeline: PipelineOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    force: ForceOption = False,
+) -> None:
+    """Write items of the sample that people annotated, with their gold scores.
+
+    Of several people who annotated an item, the first counts.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_offline.annotation.annotated import chosen_of_annotations, chosen_of_opinions
+    from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, StoredAnnotations
+    from ragtide_offline.datasets.choosing import ChosenSpecimens
+    from ragtide_runtime.errors import ConfigurationError
+
+    from ..output_files import write_data_set
+
+    settings = given(context).settings()
+    if not saw_scores and (lowest is not None or highest is not None):
+        raise ConfigurationError("--lowest and --highest need --saw-scores: add it")
+    if saw_scores and selected:
+        raise ConfigurationError("--selected and --saw-scores choose different items: give one of them")
+    least, most = lowest or LOWEST, highest or HIGHEST
+    if least > most:
+        raise ConfigurationError(f"--lowest is {least} and --highest is {most}: no rating is between them")
+
+    async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
+        annotations = await StoredAnnotations(redis, settings.prefix).read(saw_scores=saw_scores)
+        if saw_scores:
+            return await chosen_of_opinions(
+                kept, annotations, lowest=least, highest=most, annotator=annotator, pipeline=pipeline, limit=limit
+            )
+        return await chosen_of_annotations(
+            kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=limit
+        )
+
+    write_data_set(settings, choose, output, limit=limit, force=force)
+    if selected:
+        warn("These items were selected because of their scores: means and agreement are about these items alone")

@@ -1,0 +1,279 @@
+"""`ragtide watch`, `explain`, `alerts`, `trace` and `dead-letters`: a look at a deployment."""
+
+from collections import deque
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from ..command import command, command_group
+from ..console import err, out, print_json, warn
+from ..options import JsonOption, PipelineOption, SegmentsOption, WorkspaceOption, given
+
+
+@command("ragtide watch", "ragtide watch --pipeline shop --segments")
+def watch(
+    context: typer.Context,
+    pipeline: PipelineOption = None,
+    segments: SegmentsOption = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of Redis.")] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Print one screen and exit; so does a pipe or a file.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show estimates, trends and alerts live, until Ctrl-C.
+
+    The last line lists the keys: choose and open a pipeline, sort the pipelines, filter, quit. A pipeline's own view
+    has its segment values, too.
+    """
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_roles.running import cancelled_by_signal
+    from ragtide_runtime.redis.url import RedisHandle
+
+    from ..screen import Screen
+    from ..watch_screen import LiveWatch
+    from ..with_redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> None:
+        printed = once or not out.is_terminal
+        # The list of a live screen leaves segment values out itself, because a pipeline's own view has them.
+        screen = Screen(
+            Deployment(redis, settings),
+            pipeline=pipeline,
+            segments=segments or not printed,
+            hint="--segments shows them.",
+        )
+        if printed:
+            await screen.refresh()
+            out.print(screen.render(out.width))
+        else:
+            await cancelled_by_signal(LiveWatch(out, screen, segments=segments).run(interval))
+
+    with_redis(settings, body)
+    if not out.is_terminal and not once:
+        err.print("The output is no terminal, so this is one screen of now: --once says so.", highlight=False)
+
+
+@command("ragtide explain", "ragtide explain trace.adherence", exits="1 if there is no such metric")
+def explain(
+    context: typer.Context,
+    metric: Annotated[
+        str | None, typer.Argument(help="Name of a metric, such as trace.adherence or adherence; default: list all.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain a metric: formula, direction, limits and labelers.
+
+    It also names the conclusions that the metric does not support, and the metrics to read beside it.
+    """
+    from ragtide_consumers.labelers.plugins import custom_metrics
+    from ragtide_consumers.metrics.optional import optional_metrics
+    from ragtide_schemas import METRICS
+    from ragtide_schemas.metric_definitions import definitions_of_errors
+    from ragtide_schemas.suggestions import unknown
+
+    from ..groups import short_name
+    from ..metric_explanations import explanation, fields_of_metric, full_name, given_by, metrics_table
+
+    own = {one.definition.name: one.definition for one in custom_metrics(given(context).settings())}
+    optional = {name: one.definition for name, one in optional_metrics().items()}
+    listed = {**METRICS, **optional, **own}
+    known = {**listed, **definitions_of_errors(METRICS)}
+    if metric is None:
+        if as_json:
+            print_json([fields_of_metric(one, own, optional) for one in listed.values()])
+        else:
+            out.print(metrics_table(listed, out.width))
+            out.print("ragtide explain METRIC explains one of them.", style="bright_black")
+        return
+    name = full_name(metric, known)
+    if name is None:
+        names = known if "." in metric else map(short_name, known)
+        warn(unknown("metric", metric, names))
+        raise typer.Exit(1)
+    if as_json:
+        print_json(fields_of_metric(known[name], own, optional))
+    else:
+        out.print(explanation(known[name], given_by(name, own, optional)))
+
+
+@command("ragtide alerts --firing", "ragtide alerts --follow --json")
+def alerts(
+    context: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new alerts, until Ctrl-C.")] = False,
+    firing: Annotated[bool, typer.Option("--firing", help="Only alerts that are firing now.")] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the alerts, or wait for new ones.
+
+    With --json each alert is one line.
+    """
+    import asyncio
+
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_consumers.alert_subscriber import AlertSubscriber
+    from ragtide_roles.running import cancelled_by_signal
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Alert
+
+    from ..alert_views import alert_panel, alerts_view
+    from ..with_redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    def show(alert: Alert) -> None:
+        if as_json:
+            print_json(alert.model_dump(mode="json"))
+        else:
+            out.print(alert_panel(alert))
+
+    async def tail() -> None:
+        async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
+            async for alert in subscriber:
+                if alert.status != "resolved" or not firing:
+                    show(alert)
+
+    if follow:
+        asyncio.run(cancelled_by_signal(tail()))
+        return
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Alert]:
+        deployment = Deployment(redis, settings)
+        found = await deployment.alerts()
+        warn(*deployment.warnings())
+        return found
+
+    found = [alert for alert in with_redis(settings, body) if alert.status != "resolved" or not firing]
+    if as_json:
+        for alert in found:
+            show(alert)
+    else:
+        out.print(alerts_view(found))
+
+
+@command("ragtide trace i-17", "ragtide trace i-17 --pipeline shop --json", exits="1 if the id is not known")
+def trace(
+    context: typer.Context,
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of the interaction or trace.")],
+    pipeline: Annotated[str | None, typer.Option(help="Its pipeline; faster.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow one interaction: published, taken, labeled, aggregated.
+
+    With --json each fact is one line.
+    """
+    from redis.asyncio import Redis
+    from rich.text import Text
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
+    from ragtide_aggregator.statistics.tables.windows import window
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas.printable import printable
+
+    from ..with_redis import settings_with, with_redis
+
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
+        deployment = Deployment(redis, settings)
+        windows = [window(name) for name in settings.windows]
+        names = {pipeline} if pipeline else {one.pipeline for one in await deployment.estimates(windows=False)}
+        found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
+        backlogs = [] if found else await deployment.backlog()
+        return found, [f"{count:,} {why}" for one in backlogs for why, count in sorted(one.dropped.items())]
+
+    found, dropped = with_redis(settings, body)
+    for one in found:
+        if as_json:
+            print_json({**asdict(one), "at": None if one.at is None else one.at.isoformat()})
+        else:
+            time = "" if one.at is None else f"{one.at:%Y-%m-%d %H:%M:%S} UTC  "
+            where = f"partition {one.partition}" + (f", {printable(one.pipeline)}" if one.pipeline else "")
+            out.print(Text(f"{time}{printable(one.text)} ({where})"))
+    if not found:
+        warn(
+            f"{printable(identity)} is not known. It was never published here; or it was dropped before "
+            f"({', '.join(dropped) or 'no drop is counted'}); or it was scored longer ago than dedupe_window_s; or its "
+            f"pipeline has no estimate yet and it is not among the newest {SCANNED:,} interactions: give --pipeline"
+        )
+        raise typer.Exit(1)
+
+
+dead_letters = command_group(
+    "dead-letters", "Show entries that could not be used, or publish them again. Without a command it shows the newest."
+)
+
+
+@dead_letters.callback(invoke_without_command=True)
+@command("ragtide dead-letters --reason too_large", "ragtide dead-letters --json > letters.jsonl")
+def list_dead_letters(
+    context: typer.Context,
+    reason: Annotated[str | None, typer.Option(help="Only this reason, such as not_json.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest entries that could not be used; with --json all of them with payload, one per line."""
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Reason
+    from ragtide_schemas.suggestions import unknown
+
+    from ..listings import SHOWN, letters_table
+    from ..with_redis import settings_with, with_redis
+
+    known = [one.value for one in Reason]
+    if reason is not None and reason not in known:
+        raise typer.BadParameter(unknown("reason", reason, known), param_hint="--reason")
+    settings = settings_with(context, workspace)
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[int, list[StoredDeadLetter]]:
+        deployment = Deployment(redis, settings)
+        newest: deque[StoredDeadLetter] = deque(maxlen=SHOWN)
+        count = 0
+        async for stored in deployment.dead_letters():
+            letter = stored.letter
+            if reason not in (None, letter.reason):
+                continue
+            count += 1
+            if as_json:
+                print_json({"id": stored.letter_id, "partition": stored.partition, **letter.model_dump(mode="json")})
+            else:
+                newest.append(stored.without_payload())
+        warn(*deployment.warnings())
+        return count, list(newest)
+
+    count, newest = with_redis(settings, body)
+    if as_json:
+        return
+    out.print(letters_table(newest, out.width))
+    if count > len(newest):
+        err.print(f"These are the newest {len(newest):,} of {count:,}; --json prints all.", highlight=False)
+
+
+@command("ragtide dead-letters retry --all", of=dead_letters)
+def retry(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of dead letters.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Publish every dead letter again.")] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Publish dead interactions and feedback again, after you have corrected the cause."""
+    from ..listings import retry_letters
+    from ..with_redis import settings_with, with_redis
+
+    if bool(ids) == every:
+        raise typer.BadParameter("give ids of dead letters, or --all")
+    settings = settings_with(context, workspace)
+    retried = with_redis(settings, lambda redis, _: retry_letters(redis, settings, ids))
+    err.print(f"{retried:,} published again", highlight=False)

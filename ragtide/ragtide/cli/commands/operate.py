@@ -1,0 +1,166 @@
+"""`ragtide up`, `worker`, `aggregator`, `recorder`, `serve` and `repartition`: the roles of a deployment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..command import command
+from ..console import err, out
+from ..options import Role, WorkspaceOption, given
+
+
+@command("ragtide up", "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up")
+def up(context: typer.Context) -> None:
+    """Run all roles in one process, until Ctrl-C.
+
+    The roles are a worker and an aggregator; a recorder if recorder.url is set; the HTTP service if serve.port is set;
+    and a notifier if there are notify.destinations. SIGTERM ends them, too.
+    """
+    from ..roles import run_until_signal
+
+    settings = given(context).settings()
+    recorder = [] if settings.recorder.url is None else [Role.RECORDER]
+    http = [] if settings.serve.port is None else [Role.SERVE]
+    notifier = [Role.NOTIFY] if settings.notify.destinations else []
+    run_until_signal(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier)
+
+
+@command("ragtide worker", "ragtide worker --workspace try")
+def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
+    """Run a worker: it labels interactions.
+
+    Any number of workers may run. SIGTERM or Ctrl-C ends it.
+    """
+    from ragtide_roles.workspaces import check_judge, check_labeler
+
+    from ..roles import run_until_signal
+    from ..with_redis import settings_with
+
+    settings = settings_with(context, workspace)
+    if workspace is not None:
+        local = given(context).settings()
+        check_labeler(settings.labeler, local, workspace)
+        check_judge(settings.judge.model, local, workspace)
+    run_until_signal(settings, Role.WORKER)
+
+
+@command("ragtide aggregator")
+def aggregator(context: typer.Context, workspace: WorkspaceOption = None) -> None:
+    """Run an aggregator: it computes estimates and raises alerts.
+
+    A second aggregator stands by. SIGTERM or Ctrl-C ends it.
+    """
+    from ..roles import run_until_signal
+    from ..with_redis import settings_with
+
+    run_until_signal(settings_with(context, workspace), Role.AGGREGATOR)
+
+
+@command("ragtide recorder --url s3://bucket/recording", "ragtide recorder --forget")
+def recorder(
+    context: typer.Context,
+    url: Annotated[
+        str | None, typer.Option(help="Folder or URL to write to, such as s3://bucket/folder [RAGTIDE_RECORDER_URL].")
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="End recording for good: Redis no longer keeps entries for a recorder.")
+    ] = False,
+) -> None:
+    """Run a recorder: it writes the live streams to files.
+
+    A second recorder stands by. SIGTERM or Ctrl-C ends it. ragtide inspect shows the files, and ragtide replay
+    reads them.
+    """
+    from ..roles import run_until_signal
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    if forget:
+        from ragtide_consumers.recorder.fence import forget_recorder
+
+        with_redis(settings, lambda redis, _: forget_recorder(redis, settings.layout))
+        err.print("Redis no longer keeps entries for a recorder; the recording stays", highlight=False)
+        return
+    if url is not None:
+        changed = settings.recorder.model_copy(update={"url": url})
+        settings = settings.model_copy(update={"recorder": changed})
+    run_until_signal(settings, Role.RECORDER)
+
+
+@command("ragtide serve", "ragtide serve --port 4318")
+def serve(
+    context: typer.Context,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Port; 0 takes a free one; default: 8080 [RAGTIDE_SERVE_PORT]."),
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [RAGTIDE_SERVE_HOST].")] = None,
+    capture: Annotated[
+        Path | None, typer.Option(help="Folder to write the first requests of traces to, for ragtide ingest explain.")
+    ] = None,
+    hash_token: Annotated[
+        bool, typer.Option("--hash-token", help="Read a token, print its SHA-256 for serve.tokens, and end.")
+    ] = False,
+) -> None:
+    """Run the HTTP service, for interactions and traces.
+
+    It takes feedback, too, and gives estimates, alerts and dead letters. Any number of these processes may run. Without
+    serve.tokens it answers to this machine only.
+    """
+    from pydantic import ValidationError
+
+    from ragtide_runtime.settings.serve import ServeSettings
+    from ragtide_schemas.base import describe
+
+    from ..roles import run_until_signal, token_hash
+
+    if hash_token:
+        out.print(token_hash(typer.prompt("token", hide_input=True)), highlight=False)
+        return
+    settings = given(context).settings()
+    changes = {name: value for name, value in (("port", port), ("host", host)) if value is not None}
+    try:
+        # Validated again, because an address may need tokens.
+        http = ServeSettings.model_validate({**dict(settings.serve), **changes})
+    except ValidationError as error:
+        raise typer.BadParameter(describe(error), param_hint="--host") from None
+    run_until_signal(settings.model_copy(update={"serve": http}), Role.SERVE, capture=capture)
+
+
+@command("ragtide repartition 4 --split shop=2")
+def repartition(
+    context: typer.Context,
+    partitions: Annotated[int, typer.Argument(min=1, max=1024, help="The new number of partitions.")],
+    split: Annotated[
+        list[str] | None, typer.Option(help="A split pipeline, such as shop=4; repeat it for every split.")
+    ] = None,
+) -> None:
+    """Change the number of partitions while no role runs.
+
+    Stop every producer, too. Afterwards set RAGTIDE_PARTITIONS everywhere.
+    """
+    from ragtide_aggregator.maintenance.repartition import Repartition
+    from ragtide_runtime.settings.model import Settings
+
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    splits = dict(_split(text) for text in split or [])
+    wanted = settings.model_copy(update={"partitions": partitions, "splits": splits})
+    # Check that they fit together. Fields that were not given are left out: a destination takes those of its kind only.
+    Settings.model_validate(wanted.model_dump(exclude_unset=True))
+    moved = with_redis(settings, lambda redis, _: Repartition(redis, settings, wanted.layout).run(), any_layout=True)
+    err.print(
+        f"{partitions} partitions now, {moved:,} metric events moved: set RAGTIDE_PARTITIONS={partitions}"
+        + (" and RAGTIDE_SPLITS" if splits else "")
+        + " everywhere, then start the roles and the producers",
+        highlight=False,
+    )
+
+
+def _split(text: str) -> tuple[str, int]:
+    pipeline, _, parts = text.rpartition("=")
+    if not pipeline or not parts.isdigit():
+        raise typer.BadParameter(f"{text!r} is not a split: give pipeline=parts, such as shop=4")
+    return pipeline, int(parts)

@@ -1,0 +1,314 @@
+"""`ragtide publish`, `feedback`, `annotate` and `ingest`: interactions and gold scores for a deployment."""
+
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..command import command, command_group
+from ..console import err, out, print_json, warn
+from ..options import JsonOption, MapOption, PipelineOption, given, user_name
+
+
+@command(
+    "ragtide publish answers.jsonl",
+    "ragtide publish answers.csv --pipeline shop --run nightly-7 --rate 20",
+    exits="1 if a row could not be published",
+)
+def publish(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help=(
+                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+                "Hugging Face, as hf:owner/name?split=test."
+            )
+        ),
+    ],
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(help="Name of a run that the rows belong to, such as nightly-7; its size is the number of rows."),
+    ] = None,
+    columns: MapOption = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Interactions per second; by default as fast as possible.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a file of interactions, to be scored live.
+
+    Publishing the file again adds only the interactions that are missing in Redis.
+    """
+    from ragtide_producers import FileOptions, InteractionProducer, count_rows
+    from ragtide_producers.file_publisher import publish_file
+
+    from ..file_rows import Problems, columns_line, columns_of
+    from ..progress import interruptible, progress_bar
+
+    options = FileOptions(pipeline, run, columns=columns_of(columns))
+    taken, counts = dict[str, str](), Counter(published=0, duplicates=0, dropped=0, bad=0)
+    settings = given(context).settings()
+
+    def kept() -> str:
+        return (
+            f"{counts['published']:,} published interactions stay: to go on, give the same command again. It adds only "
+            "the missing interactions."
+        )
+
+    problems = Problems(err, file)
+    with (
+        interruptible(kept),
+        InteractionProducer(settings=settings, sample=1.0) as producer,
+        progress_bar("publishing", count_rows(file, options)) as show,
+    ):
+        done = 0
+        for batch in publish_file(producer, file, options, rate=rate):
+            counts.update(batch.counts())
+            for row in batch.rows:
+                if row.interaction is None:
+                    problems.add(row.line, row.problem or "")
+                taken |= row.columns
+            done += len(batch.rows)
+            show(done)
+    problems.sum_up()
+    warn(*filter(None, [columns_line(taken)]))
+    if as_json:
+        print_json(counts)
+    else:
+        err.print(
+            f"{counts['published']:,} published, {counts['duplicates']:,} published before, "
+            f"{counts['dropped']:,} dropped, {counts['bad']:,} bad rows",
+            highlight=False,
+        )
+    if counts["bad"]:
+        raise typer.Exit(1)
+
+
+@command(
+    "ragtide feedback thumbs.jsonl",
+    "ragtide feedback --pipeline shop --interaction i-17 --gold trace.adherence=1 --annotator ann",
+    exits="1 if a line could not be published",
+)
+def feedback(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(help="JSON Lines, each with pipeline, interaction_id and gold_scores.")
+    ] = None,
+    pipeline: Annotated[str | None, typer.Option(help="Pipeline of the interaction.")] = None,
+    interaction: Annotated[str | None, typer.Option(help="Id of the interaction.")] = None,
+    gold: Annotated[
+        list[str] | None, typer.Option(help="A gold score, such as trace.adherence=1; may be repeated.")
+    ] = None,
+    annotator: Annotated[str | None, typer.Option(help="The person who gave the gold scores.")] = None,
+    probability: Annotated[
+        float | None,
+        typer.Option(help="Probability with which chance chose this interaction for people; leave it out otherwise."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish gold scores of interactions.
+
+    A gold score is the judgment of a person, such as a thumb. It may come before or after the interaction. Of several
+    gold scores of a metric the first counts.
+    """
+    from ragtide_producers import InteractionProducer
+    from ragtide_schemas import Feedback, InvalidEntryError
+
+    from ..file_rows import gold_score, usable_feedback
+
+    counts: Counter[str] = Counter(published=0, bad=0)
+    if file is not None and (pipeline or interaction or gold or probability is not None):
+        raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold; not both")
+    if file is not None:
+        found = list(usable_feedback(file, counts))
+    elif pipeline and interaction and gold:
+        fields: dict[str, Any] = {"pipeline": pipeline, "interaction_id": interaction, "annotator": annotator}
+        fields["inclusion_probability"] = probability
+        try:
+            found = [Feedback.from_fields({**fields, "gold_scores": dict(gold_score(text) for text in gold)})]
+        except InvalidEntryError as error:
+            raise typer.BadParameter(error.detail) from None
+    else:
+        raise typer.BadParameter("give a FILE, or --pipeline, --interaction and --gold")
+    with InteractionProducer(settings=given(context).settings()) as producer:
+        counts["published"] = producer.publish_feedback(found)
+    if as_json:
+        print_json(counts)
+    else:
+        err.print(f"{counts['published']:,} published, {counts['bad']:,} bad lines", highlight=False)
+    if counts["bad"]:
+        raise typer.Exit(1)
+
+
+@command(
+    "ragtide annotate --annotator ann", "ragtide annotate --from sample --share 0.2 --rate context_relevance --limit 30"
+)
+def annotate(
+    context: typer.Context,
+    annotator: Annotated[
+        str | None, typer.Option(help="Your name; default: the user of this machine. You are asked once about an item.")
+    ] = None,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="Source of items: sample, disputed or worst; may be repeated. Default: all. Only the sample counts.",
+        ),
+    ] = None,
+    share: Annotated[
+        float,
+        typer.Option(
+            min=0.001, max=1, help="Share of the sample that you are asked about, chosen by a hash of the id."
+        ),
+    ] = 1.0,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(help="Rate this metric from 1 to 5, too: context_relevance, context_utilization or completeness."),
+    ] = None,
+    pipeline: PipelineOption = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most items of this session.")] = None,
+) -> None:
+    """Annotate kept items: sentence by sentence, blind to the scores.
+
+    Answers about the uniform sample are published as feedback with their probability, so estimates use them. Answers
+    about disputed items and the worst are stored and count in no estimate. Keys: y, n, 1 to 5, s skips an item, b goes
+    back, q quits.
+    """
+    import sys
+
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.specimens import KeptSpecimens
+    from ragtide_offline.annotation.annotations import StoredAnnotations
+    from ragtide_offline.annotation.questions import ADHERENCE
+    from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
+    from ragtide_producers import InteractionProducer
+    from ragtide_runtime.redis.url import RedisHandle, resolve_redis
+
+    from ..annotating import AnnotationSession, check_annotator, item_sources, rated_metric
+    from ..keyboard import typed_keys
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    rated = [rated_metric(name) for name in rate or ()]
+    options = QueueOptions(
+        item_sources(sources or list(ItemSource)), share, (ADHERENCE, *rated), tuple(rated), settings.feedback_window_s
+    )
+    name = annotator or user_name()
+    check_annotator(name)
+
+    async def load(redis: Redis, _: RedisHandle) -> list[ItemToAnnotate]:
+        kept = KeptSpecimens(redis, settings.layout)
+        queue = await queue_of(kept, await kept.pipelines() if pipeline is None else [pipeline], options)
+        warn(*filter(None, [kept.unreadable.warning()]))
+        return left(queue, await StoredAnnotations(redis, settings.prefix).read(), name)
+
+    # An embedded server runs as long as the session.
+    with resolve_redis(settings.redis_address, settings.data_dir):
+        items = with_redis(settings, load)
+        if not items:
+            err.print(
+                "There is no item for you to annotate: you answered them, they came with gold scores, or they are too "
+                "old to count; ragtide items counts those that are kept"
+            )
+            return
+        with InteractionProducer(settings=settings) as producer, typed_keys(sys.stdin) as next_key:
+            session = AnnotationSession(settings, producer, name, rated, next_key)
+            total = len(items) if limit is None else min(limit, len(items))
+            # Ctrl-C quits like the key: finished items are stored.
+            with suppress(KeyboardInterrupt):
+                session.run(items[:total])
+            session.finish()
+    err.print(session.summary(len(items)), markup=False, highlight=False, soft_wrap=True)
+
+
+ingest = command_group("ingest", "Read interactions from captured traces of OpenTelemetry.", no_args_is_help=True)
+
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE...", help="Bodies of OTLP requests: protobuf or JSON, gzip or not.")
+]
+
+
+TraceOption = Annotated[str | None, typer.Option(help="Only the traces whose ids begin so.")]
+
+
+@command(
+    "ragtide ingest explain request.pb",
+    "ragtide ingest explain traces.json --trace 51196e0c",
+    of=ingest,
+    name="explain",
+)
+def ingest_explain(
+    context: typer.Context, files: FilesArgument, trace: TraceOption = None, as_json: JsonOption = False
+) -> None:
+    """Show which span became what, and why not.
+
+    The spans of all files are read together. A file has the body of one request, or a JSON request per line, as the
+    file exporter of the OpenTelemetry Collector writes it. Nothing is published.
+    """
+    from rich.text import Text
+
+    from ..trace_views import (
+        fields_of_trace,
+        interaction_lines,
+        trace_heading,
+        trace_spans_table,
+        traces_of_files,
+        traces_summary,
+    )
+
+    found = traces_of_files(context, files, trace)
+    if as_json:
+        print_json([fields_of_trace(one) for one in found])
+        return
+    for one in found:
+        out.print(Text(trace_heading(one), style="bold"))
+        out.print(trace_spans_table(one.spans, out.width))
+        for number, mapped in enumerate(one.interactions, 1):
+            out.print(*interaction_lines(number, mapped), sep="\n")
+        if one.reason:
+            out.print(Text(f"no interaction: {one.reason}", style="yellow"))
+        out.print()
+    out.print(traces_summary(found), highlight=False)
+
+
+@command("ragtide ingest publish traces.json", exits="1 if an interaction cannot be used", of=ingest, name="publish")
+def ingest_publish(
+    context: typer.Context, files: FilesArgument, trace: TraceOption = None, as_json: JsonOption = False
+) -> None:
+    """Publish the interactions that captured traces hold, to be scored live.
+
+    The id of an interaction comes from its trace, so publishing the files again adds only the interactions that are
+    missing in Redis. The exit code is 1 if an interaction cannot be used.
+    """
+    from ragtide_producers import InteractionProducer
+
+    from ..file_rows import Problems
+    from ..trace_views import traces_of_files
+
+    found = [mapped for one in traces_of_files(context, files, trace) for mapped in one.interactions]
+    good = [mapped.interaction for mapped in found if mapped.interaction is not None]
+    counts = Counter(published=0, duplicates=0, dropped=0, refused=len(found) - len(good))
+    with InteractionProducer(settings=given(context).settings(), sample=1.0) as producer:
+        for one in producer.publish_many(good):
+            counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
+    problems = Problems(err, "traces")
+    for mapped in found:
+        if mapped.interaction is None:
+            problems.add(mapped.interaction_id, f"{mapped.refusal}: {mapped.detail}")
+    problems.sum_up()
+    if as_json:
+        print_json(counts)
+    else:
+        err.print(
+            f"{counts['published']:,} published, {counts['duplicates']:,} published before, "
+            f"{counts['dropped']:,} dropped, {counts['refused']:,} refused",
+            highlight=False,
+        )
+    if counts["refused"]:
+        raise typer.Exit(1)

@@ -1,0 +1,314 @@
+"""`ragtide inspect`, `replay`, `workspaces` and `rules`: recordings, their replays, and rules tested on them."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..command import command, command_group
+from ..console import err, out, print_json, warn
+from ..options import JsonOption, given
+
+
+@command("ragtide inspect recording --verify", exits="1 if --verify finds damage")
+def inspect(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Argument(help="Folder or URL of the recording [RAGTIDE_RECORDER_URL].")] = None,
+    verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare its checksum.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the contents of a recording, or verify its files.
+
+    A recorder has written the files. The table shows their entries by day and pipeline. The exit code is 1 if --verify
+    finds damage.
+    """
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_runtime.recordings import Recording
+    from ragtide_runtime.recordings.recording import counts_by_day, partition_rows
+
+    from ..recording_contents import contents_table, problems_of_files
+
+    settings = given(context).settings().recorder
+    place = url or settings.url
+    if place is None:
+        raise ConfigurationError("no recording is named: give its folder or URL, or set RAGTIDE_RECORDER_URL")
+    recording = Recording.open(place, storage_options=settings.storage_options)
+    rows = counts_by_day(recording)
+    problems = problems_of_files(recording) if verify else []
+    if as_json:
+        found = {"url": place, "partitions": partition_rows(recording), "days": rows}
+        print_json({**found, "problems": problems} if verify else found)
+    else:
+        out.print(contents_table(rows, out.width))
+        for problem in problems:
+            err.print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
+        if verify and not problems:
+            err.print("every file matches its manifest", highlight=False)
+    if problems:
+        raise typer.Exit(1)
+
+
+@command(
+    "ragtide replay recording --rules stricter.toml",
+    "ragtide replay recording --relabel --labeler judge --max-cost-usd 5 --workspace judged",
+    exits="1 if it stopped at --max-cost-usd",
+)
+def replay(
+    context: typer.Context,
+    recording: Annotated[str, typer.Argument(help="Folder or URL of the recording.")],
+    workspace: Annotated[
+        str | None, typer.Option(help="Name of the workspace; give the name of a stopped replay to continue it.")
+    ] = None,
+    relabel: Annotated[
+        bool, typer.Option("--relabel", help="Label the interactions again, instead of using their recorded scores.")
+    ] = False,
+    speed: Annotated[str, typer.Option(help="Speed: original, a multiple of it such as 10x, or max.")] = "max",
+    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
+    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
+    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
+    segment: Annotated[
+        list[str] | None, typer.Option(help="Only this segment value (lang=de); may be repeated.")
+    ] = None,
+    rules: Annotated[
+        Path | None, typer.Option(help="TOML file with the [[alerts]] to test; by default the deployment's rules.")
+    ] = None,
+    labeler: Annotated[str | None, typer.Option(help="With --relabel: another labeler.")] = None,
+    profile: Annotated[str | None, typer.Option(help="With --relabel: another profile of the formulas.")] = None,
+    judge_model: Annotated[str | None, typer.Option(help="With --relabel: another model as the judge.")] = None,
+    max_cost_usd: Annotated[
+        float | None, typer.Option(min=0, help="With --relabel: stop at this cost of the judge.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay a recording with other rules or another labeler.
+
+    The replay writes to a workspace of its own. Live estimates do not change.
+    """
+    import asyncio
+
+    from redis.asyncio import Redis
+
+    from ragtide_offline.replay.plan import ReplayPlan, open_recording, rules_of
+    from ragtide_offline.replay.replay import RecordingReplay
+    from ragtide_offline.replay.result import ReplayResult
+    from ragtide_offline.replay.selection import selection
+    from ragtide_offline.replay.speed import speed as speed_of
+    from ragtide_roles.running import on_signal
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_runtime.telemetry.logs import configure_logging
+    from ragtide_schemas import utc_now
+
+    from ..progress import interrupted, interruptible, progress_bar
+    from ..replay_views import print_replay, shown_replay
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    configure_logging("error")
+    pace, part = speed_of(speed), selection(since, until, pipeline, segment)
+    chosen = {"labeler": labeler, "profile": profile, "judge_model": judge_model}
+    labeling = {name: value for name, value in chosen.items() if value is not None}
+    if not relabel and (labeling or max_cost_usd is not None):
+        raise ConfigurationError("--labeler, --profile, --judge-model and --max-cost-usd need --relabel: add it")
+    plan = ReplayPlan(
+        run=workspace or f"replay-{utc_now():%Y%m%d-%H%M%S}",
+        recording=open_recording(recording, settings),
+        selection=part,
+        relabel=relabel,
+        rules=settings.alerts if rules is None else rules_of(rules),
+        labeling=labeling,
+    )
+    with interruptible(lambda: "Nothing is replayed yet: to begin, give the same command again."):
+        replaying = RecordingReplay(settings, plan, pace, max_cost_usd=max_cost_usd)
+    total = replaying.counted.total
+    err.print(f"workspace {plan.run}: {total:,} {'interactions' if relabel else 'metric events'}", highlight=False)
+
+    async def body(redis: Redis, handle: RedisHandle) -> ReplayResult:
+        stop = asyncio.Event()
+        with on_signal(stop.set), progress_bar("replaying", total) as bar:
+            return await replaying.run(redis, handle.url, stop, shown_replay(bar))
+
+    found = with_redis(settings, body, convert=True)
+    if as_json:
+        print_json({"workspace": plan.run, **found.as_dict()})
+    else:
+        print_replay(plan, found)
+    warn(*found.unfired)
+    if not found.counts["complete"]:
+        go_on = f"to go on, give the same command with --workspace {plan.run}"
+        if not found.counts.get("over_cost"):
+            interrupted(f"{found.counts['n']:,} of {total:,} are kept in the workspace: {go_on}.")
+        warn(f"Stopped at --max-cost-usd: {go_on} and a higher limit.")
+        raise typer.Exit(1)
+
+
+workspaces = command_group(
+    "workspaces", "List or remove the workspaces of replays and experiments. Without a command it lists them."
+)
+
+
+@workspaces.callback(invoke_without_command=True)
+@command("ragtide workspaces")
+def show_workspaces(context: typer.Context, as_json: JsonOption = False) -> None:
+    """Show the workspaces of replays and experiments, the oldest first; with --json as a list."""
+    from redis.asyncio import Redis
+
+    from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_runtime.redis.url import RedisHandle
+    from ragtide_schemas import Workspace
+
+    from ..listings import workspaces_table
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+
+    async def body(redis: Redis, _: RedisHandle) -> list[Workspace]:
+        deployment = Deployment(redis, settings)
+        found = await deployment.workspaces()
+        warn(*deployment.warnings())
+        return found
+
+    found = with_redis(settings, body)
+    if as_json:
+        print_json([workspace.model_dump(mode="json") for workspace in found])
+    elif found:
+        out.print(workspaces_table(found, out.width))
+    else:
+        err.print("No workspaces yet: ragtide replay and ragtide experiment create them.")
+
+
+@command("ragtide workspaces remove judged", of=workspaces, name="remove")
+def remove_workspaces(
+    context: typer.Context,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of workspaces.")],
+) -> None:
+    """Remove workspaces with all their keys. Live estimates do not change."""
+    from ragtide_runtime.workspaces import remove_listed_workspace
+
+    from ..with_redis import with_redis
+
+    settings = given(context).settings()
+    for name in names:
+        gone = with_redis(settings, lambda redis, _, name=name: remove_listed_workspace(redis, settings, name))  # type: ignore[misc]
+        err.print(f"{name} is removed: {gone:,} keys", highlight=False)
+
+
+rules = command_group("rules", "Check alert rules, test them, or begin with a template.", no_args_is_help=True)
+
+
+@command(
+    "ragtide rules check ragtide.toml --strict",
+    exits="1 if a rule is wrong, or with --strict if there is a warning",
+    of=rules,
+    name="check",
+)
+def check_rules(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="TOML file with an [[alerts]] table for each rule.")],
+    strict: Annotated[bool, typer.Option("--strict", help="The exit code is 1 for warnings, too.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check alert rules, without Redis. The exit code is 1 if a rule is wrong.
+
+    A rule is wrong if a field is wrong, or if its metric does not exist. A rule has a warning if the labeler of the
+    settings never publishes its metric, or if no setting declares it.
+    """
+    from rich.text import Text
+
+    from ragtide_aggregator.events.batch import BLOCKS
+    from ragtide_offline.replay.plan import rules_of
+    from ragtide_roles.rule_checks import rule_findings
+    from ragtide_schemas.printable import printable
+
+    found, settings = rules_of(file), given(context).settings()
+    findings = rule_findings(found, settings)
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        marks = {"error": ("✗", "red"), "warning": ("!", "yellow")}
+        for finding in findings:
+            sentence = printable(f" {file}: alert rule {finding.rule}: {finding.message}")
+            out.print(Text.assemble(marks[finding.level], sentence), soft_wrap=True)
+        wrong = {finding.rule for finding in findings}
+        fine = sum(rule.name not in wrong for rule in found)
+        out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
+        if settings.clusters.by not in ("none", BLOCKS):
+            out.print(
+                f"A session counts in rules when it has {settings.clusters.size:,} interactions, or none for "
+                f"{settings.clusters.quiet_s:g} s: no alert comes sooner (clusters.size, clusters.quiet_s).",
+                style="bright_black",
+                highlight=False,
+                soft_wrap=True,
+            )
+    if any(finding.level == "error" or strict for finding in findings):
+        raise typer.Exit(1)
+
+
+@command("ragtide rules template", "ragtide rules template falls --pipeline shop", of=rules)
+def template(
+    name: Annotated[str | None, typer.Argument(help="Name of the template; without it, all are listed.")] = None,
+    pipeline: Annotated[str, typer.Option(help="Name of the pipeline, or a shell-style pattern.")] = "*",
+) -> None:
+    """Print alert rules for a new pipeline, as TOML with comments."""
+    from ragtide_roles.rule_templates import TEMPLATES, about, filled
+    from ragtide_runtime.errors import ConfigurationError
+    from ragtide_schemas.suggestions import unknown
+
+    from ..fitting import Column, fitted
+
+    if name is None:
+        out.print(
+            fitted([Column("template", TEMPLATES), Column("rules", [about(one) for one in TEMPLATES])], out.width)
+        )
+        return
+    if name not in TEMPLATES:
+        raise ConfigurationError(unknown("template", name, TEMPLATES))
+    out.print(filled(name, pipeline), end="", markup=False, highlight=False, soft_wrap=True)
+
+
+@command("ragtide rules test ragtide.toml --recording recording --since 2026-10-01", of=rules, name="test")
+def back_test(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="TOML file with an [[alerts]] table for each rule.")],
+    recording: Annotated[str, typer.Option(help="Folder or URL of the recording.")],
+    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
+    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
+    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which alerts the rules of a file would have raised over a recording.
+
+    The recorded metric events are aggregated again, in memory. The command needs no Redis and changes no estimate.
+    """
+    import asyncio
+
+    from ragtide_offline.replay.plan import open_recording, rules_of
+    from ragtide_offline.replay.result import ReplayResult
+    from ragtide_offline.replay.rule_test import RuleTest
+    from ragtide_offline.replay.selection import selection
+    from ragtide_roles.running import on_signal
+    from ragtide_runtime.telemetry.logs import configure_logging
+
+    from ..progress import interrupted, progress_bar
+    from ..replay_views import print_rule_test, shown_replay
+
+    settings = given(context).settings()
+    configure_logging("error")
+    opened = open_recording(recording, settings)
+    testing = RuleTest(settings, opened, selection(since, until, pipeline, None), rules_of(file))
+    total = testing.counted.total
+
+    async def body() -> ReplayResult:
+        stop = asyncio.Event()
+        with on_signal(stop.set), progress_bar("testing", total) as bar:
+            return await testing.run(stop, shown_replay(bar))
+
+    found = asyncio.run(body())
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_rule_test(opened, found, total)
+    warn(*found.unfired)
+    if not found.counts["complete"]:
+        interrupted(f"Only {found.counts['n']:,} of {total:,} metric events were tested.")

@@ -1,0 +1,175 @@
+"""`ragtide score`: scores a file of interactions without Redis."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragtide_offline.gates.conditions import UndecidedPolicy
+
+from ..command import command
+from ..console import err, out, warn
+from ..options import FailIfOption, JsonOption, JunitOption, MapOption, SummaryOption, UndecidedOption, given
+
+
+def in_a_folder(path: Path | None) -> Path | None:
+    """Return a path that may be written later: the command may score for hours before it writes the file."""
+    if path is not None and not path.parent.is_dir():
+        raise typer.BadParameter(f"there is no folder {path.parent}: create it")
+    return path
+
+
+@command(
+    "ragtide score answers.jsonl",
+    "ragtide score answers.jsonl --labeler judge --model gpt-5-mini --output scores.jsonl",
+    "ragtide score answers.jsonl --fail-if 'trace.adherence < 0.8' --junit gate.xml",
+    exits="1 if a row could not be scored, or if there is none",
+)
+def score(
+    context: typer.Context,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help=(
+                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+                "Hugging Face, as hf:owner/name?split=test."
+            )
+        ),
+    ],
+    labeler: Annotated[
+        str | None,
+        typer.Option(
+            help="local, judge, nli, model, cascade, stored (labels of the file), or your own [RAGTIDE_LABELER]."
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Variant of the TRACe formulas: ragbench, ragbench_raw, capstone [RAGTIDE_PROFILE]."),
+    ] = None,
+    claim_profile: Annotated[
+        str | None,
+        typer.Option(help="Variant of the RAGChecker formulas: ragchecker_strict, ragchecker [RAGTIDE_CLAIM_PROFILE]."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model of the judge [RAGTIDE_JUDGE_MODEL].")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of the judge [RAGTIDE_JUDGE_BASE_URL].")] = None,
+    families: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric families of the judge: trace, ragchecker, or trace,ragchecker [RAGTIDE_JUDGE_FAMILIES]."
+        ),
+    ] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(help="Pipeline of rows that name none; default: the name of the file.")
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name."),
+    ] = None,
+    columns: MapOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File for a line per interaction; a file that exists is continued."),
+    ] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="Add the labels of every sentence to the lines.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Score only this many rows, from the first on.")] = None,
+    strategy: Annotated[
+        str, typer.Option(help="Intervals of the summary: auto, running, normal, wilson, hoeffding, asymptotic.")
+    ] = "normal",
+    confidence: Annotated[
+        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
+    ] = None,
+    export_ragchecker: Annotated[
+        Path | None, typer.Option(help="File for claims, labels and scores, as JSON of RAGChecker.")
+    ] = None,
+    fail_if: FailIfOption = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Earlier output of ragtide score on the same interactions, for conditions on METRIC.difference."
+        ),
+    ] = None,
+    undecided: UndecidedOption = UndecidedPolicy.KEEP,
+    junit: JunitOption = None,
+    summary: SummaryOption = None,
+    summary_json: Annotated[
+        Path | None, typer.Option(callback=in_a_folder, help="File for the summary and the gate, as JSON.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a file of interactions. It needs no Redis.
+
+    It prints a summary with intervals. With --json a line per interaction is on standard output and nothing else, and
+    the summary on standard error. For live traffic, use ragtide estimates.
+    """
+    from ragtide_aggregator.estimates.estimates import STRATEGIES
+    from ragtide_consumers.labelers.profiles import check_profiles
+    from ragtide_consumers.labelers.registry import BUILT_IN
+    from ragtide_offline.gates.measurements import of_estimates
+    from ragtide_offline.score.lines import read_lines
+    from ragtide_offline.score.reference_results import reference_results
+    from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
+    from ragtide_offline.score.stored_labels import STORED
+    from ragtide_offline.score.summary import summarize
+    from ragtide_producers import FileOptions
+    from ragtide_producers.files.interactions import name_of
+    from ragtide_runtime.telemetry.logs import configure_logging
+    from ragtide_schemas.suggestions import unknown
+
+    from ..file_rows import columns_line, columns_of
+    from ..gates import exit_for, gate_of, with_gate
+    from ..progress import interrupted
+    from ..scoring import (
+        gaps_to_baseline,
+        kept_results,
+        partial_summary,
+        repeated_rows,
+        report_summary,
+        row_counts,
+        score_all,
+        with_choices,
+        write_summary,
+    )
+
+    chosen = {"labeler": labeler, "profile": profile, "claim_profile": claim_profile}
+    settings = given(context).settings(**{name: value for name, value in chosen.items() if value is not None})
+    if (profile or claim_profile) and settings.labeler in (*BUILT_IN, STORED):
+        check_profiles(settings)
+    settings = with_choices(settings, model=model, base_url=base_url, families=families)
+    configure_logging("error" if settings.log_level == "info" else settings.log_level)
+    if strategy not in STRATEGIES:
+        raise typer.BadParameter(unknown("strategy", strategy, STRATEGIES), param_hint="--strategy")
+    if reference is not None:
+        try:
+            reference_results(reference)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--reference") from None
+    files = FileOptions(pipeline, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
+    gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
+    if baseline is not None and gate is None:
+        raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
+    if baseline is None and gate is not None:
+        gate.needs_baseline("give --baseline FILE, an earlier output of ragtide score")
+    before = None if baseline is None else [event for event, _ in read_lines(baseline)]
+    scored = ScoredFile(settings, ScoreOptions(file, files, output, labels, limit, export_ragchecker))
+    complete = score_all(scored, as_json=as_json)
+    level = confidence or settings.confidence
+    found = summarize(scored.events, strategy=strategy, confidence=level)
+    if not complete:
+        (err if as_json else out).print(partial_summary(scored), style="yellow", highlight=False)
+    report_summary(scored, found, f"intervals: {strategy}, {level:.0%}", reference, as_json=as_json)
+    if not complete:
+        write_summary(summary_json, {**scored.totals(), "partial": True, **found.as_dict()})
+        interrupted(kept_results(scored) + (" The gate is not decided." if gate is not None else ""))
+    err.print(row_counts(scored), highlight=False)
+    warn(*filter(None, [columns_line(scored.columns), repeated_rows(scored.events)]))
+    if not scored.counts.total():
+        err.print(f"{file} has no interactions to score", style="red", markup=False, highlight=False)
+    result = None
+    if gate is not None:
+        gaps = None if before is None else gaps_to_baseline(scored.events, before, level)
+        result = gate.decide(of_estimates(found.estimates, gaps), as_json=as_json)
+    write_summary(summary_json, with_gate({**scored.totals(), "partial": False, **found.as_dict()}, result))
+    exit_for(result, otherwise=int(bool(not scored.counts.total() or scored.counts["problems"] or found.problems)))

@@ -1,0 +1,118 @@
+"""Rows of a file: their columns, and their problems, of which the first few of each kind are printed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import typer
+from rich.console import Console
+
+from ragtide_offline.experiments.error_kinds import kind_of
+from ragtide_producers.files.columns import TARGETS
+from ragtide_producers.files.feedback import read_feedback
+from ragtide_schemas import METRICS, Feedback
+from ragtide_schemas.metric_definitions import CLOSED_FAMILIES
+from ragtide_schemas.printable import shortened
+from ragtide_schemas.suggestions import unknown
+
+from .console import err
+from .options import MAP
+
+
+def columns_of(given: Sequence[str] | None) -> dict[str, str]:
+    """Return the column of each mapped field."""
+    found: dict[str, str] = {}
+    for pair in (pair for one in given or () for pair in one.split(",")):
+        field, _, column = (part.strip() for part in pair.partition("="))
+        if not field or not column:
+            raise typer.BadParameter(
+                f"{shortened(pair)!r} is not FIELD=COLUMN, such as documents=contexts", param_hint=MAP
+            )
+        if field not in TARGETS:
+            raise typer.BadParameter(unknown("field", field, TARGETS), param_hint=MAP)
+        if field in found:
+            raise typer.BadParameter(f"{field} is mapped twice: give one column", param_hint=MAP)
+        found[field] = column
+    return found
+
+
+def columns_line(taken: Mapping[str, str]) -> str:
+    """Return a line about the fields that were read from columns with other names; empty if there are none."""
+    listed = ", ".join(f"{field} from {shortened(column)}" for field, column in taken.items())
+    return f"columns: {listed}" if listed else ""
+
+
+SHOWN: Final = 5
+"""Most problems of one kind that are printed."""
+
+
+KINDS: Final = 20
+"""Most kinds of problems with a count of their own; all other kinds share one count."""
+
+
+FIRST_CHARS: Final = 100
+"""Most characters of a problem that are repeated beside the number."""
+
+
+class Problems:
+    """Prints the first problems of each kind as they come, and counts the others.
+
+    Args:
+        console: to print on.
+        source: name of the file.
+    """
+
+    def __init__(self, console: Console, source: object) -> None:
+        self._console = console
+        self._source = source
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def add(self, line: int | str, problem: str) -> None:
+        """Count a problem of a row, and print it if it is among the first of its kind."""
+        kind = kind_of(problem)
+        if kind not in self._first and len(self._first) >= KINDS:
+            kind = ""
+        self._first.setdefault(kind, problem)
+        self._counts[kind] += 1
+        if self._counts[kind] <= SHOWN:
+            self._print(f"{self._source}:{line}: {problem}")
+
+    def sum_up(self) -> None:
+        """Print the number of problems of each kind that were not printed."""
+        for kind, count in self._counts.items():
+            if count > SHOWN:
+                first = self._first[kind]
+                shown = first if len(first) <= FIRST_CHARS else f"{first[:FIRST_CHARS]}..."
+                like = f"like it: {shown}" if kind else "of other kinds"
+                self._print(f"{self._source}: {count - SHOWN:,} more {like}")
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def usable_feedback(file: Path, counts: Counter[str]) -> Iterator[Feedback]:
+    """Yield the usable lines of a file of feedback; print the problems of the others."""
+    problems = Problems(err, file)
+    for line in read_feedback(file):
+        if line.feedback is not None:
+            yield line.feedback
+        else:
+            counts["bad"] += 1
+            problems.add(line.number, line.problem or "")
+    problems.sum_up()
+
+
+def gold_score(text: str) -> tuple[str, float]:
+    """Return the metric and the value of a gold score, written as metric=number."""
+    name, _, value = text.partition("=")
+    metric = name.strip()
+    if metric not in METRICS and metric.partition(".")[0] in CLOSED_FAMILIES:
+        raise typer.BadParameter(unknown("metric", metric, METRICS), param_hint="--gold")
+    try:
+        return metric, float(value)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a gold score: write metric=number, such as trace.adherence=1"
+        ) from None

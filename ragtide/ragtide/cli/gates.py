@@ -1,0 +1,184 @@
+"""The gate of `score`, `estimates`, `compare` and `experiment`, and the reports of its result."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ragtide_offline.experiments.state import ExperimentState
+from ragtide_offline.gates.conditions import (
+    Condition,
+    UndecidedPolicy,
+    asks_for_difference,
+    parse_condition,
+    split_name,
+)
+from ragtide_offline.gates.deciding import GateResult, decide_gate
+from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
+from ragtide_offline.gates.measurements import Measurement
+from ragtide_offline.gates.sources import of_experiment
+from ragtide_roles.rule_checks import known_metrics
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+from .console import err, out
+from .options import FAIL_IF, STEP_SUMMARY
+
+
+@dataclass(frozen=True, slots=True)
+class GateOptions:
+    """A gate from the command line, checked before the command begins its work."""
+
+    command: str
+    """Name of the command, for the reports."""
+    conditions: Sequence[Condition]
+    known: Sequence[str]
+    """Names of the metrics that the settings know."""
+    undecided: UndecidedPolicy
+    junit: Path | None
+    summary: Path | None
+
+    def needs_baseline(self, remedy: str) -> None:
+        """Refuse conditions on a difference, because no baseline is given.
+
+        Args:
+            remedy: what to give, in words.
+
+        Raises:
+            typer.BadParameter: a condition is on a difference.
+        """
+        for one in self.conditions:
+            if asks_for_difference(one.name, self.known):
+                raise typer.BadParameter(f"{one.name} has no baseline: {remedy}", param_hint=FAIL_IF)
+
+    def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
+        """Decide the gate, print the result (on standard error beside JSON), and write its files.
+
+        Raises:
+            typer.BadParameter: a condition names an unknown metric or field.
+            ConfigurationError: a file cannot be written.
+        """
+        try:
+            result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.undecided)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
+        for line in gate_lines(result):
+            (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
+        if self.junit is not None:
+            write_file(self.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
+        page = markdown_summary(result, f"ragtide {self.command}").encode()
+        step = os.environ.get(STEP_SUMMARY)
+        if self.summary is not None:
+            write_file(self.summary, page, "--summary")
+        elif step:
+            # A step's file may already hold the summaries of other commands.
+            write_file(Path(step), page, STEP_SUMMARY, append=True)
+        return result
+
+
+def gate_of(
+    settings: Settings,
+    command: str,
+    fail_if: Sequence[str] | None,
+    *,
+    undecided: UndecidedPolicy,
+    junit: Path | None,
+    summary: Path | None,
+) -> GateOptions | None:
+    """Return the gate of a command; None without a condition.
+
+    Raises:
+        typer.BadParameter: a condition is not written properly, its metric resembles a known one, or an option of a
+            gate is given without a condition, or a file for a report is in no folder.
+    """
+    if not fail_if:
+        if junit is not None or summary is not None or undecided is not UndecidedPolicy.KEEP:
+            raise typer.BadParameter(
+                f"--junit, --summary and --undecided are for gates: give {FAIL_IF} 'trace.adherence < 0.8', too"
+            )
+        return None
+    for option, path in (("--junit", junit), ("--summary", summary)):
+        # The command may score for hours before it writes the file.
+        if path is not None and not path.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
+    known = list(known_metrics(settings))
+    try:
+        conditions = [parse_condition(text) for text in fail_if]
+        for one in conditions:
+            split_name(one.name, known, certain=False)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
+    return GateOptions(command, conditions, known, undecided, junit, summary)
+
+
+def with_gate(value: Mapping[str, Any], result: GateResult | None) -> dict[str, Any]:
+    """Return JSON fields with those of a gate's result, if there is one."""
+    return {**value} if result is None else {**value, "gate": result.as_dict()}
+
+
+def exit_for(result: GateResult | None, *, otherwise: int = 0) -> None:
+    """End the command with the exit code of its gate: a failure first, then `otherwise`, then undecided.
+
+    Args:
+        result: of the gate; None without a gate.
+        otherwise: the exit code of the command without a gate.
+    """
+    code = 0 if result is None else result.exit_code
+    if otherwise and (result is None or result.outcome != "fail"):
+        code = otherwise
+    if code:
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentGate:
+    """A gate on one config of an experiment."""
+
+    options: GateOptions
+    config: str | None
+    baseline: str | None
+
+    def decide(self, state: ExperimentState, *, as_json: bool) -> GateResult:
+        """Decide the gate, print the result, and write its files.
+
+        Raises:
+            typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
+        """
+        try:
+            measured = of_experiment(state, self.config, self.baseline)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--config or --baseline") from None
+        return self.options.decide(measured, as_json=as_json)
+
+
+def experiment_gate(options: GateOptions | None, config: str | None, baseline: str | None) -> ExperimentGate | None:
+    """Return the gate; None without a condition.
+
+    Raises:
+        typer.BadParameter: a config is given without a condition, or a condition on a difference without a baseline.
+    """
+    if options is None:
+        if config is not None or baseline is not None:
+            raise typer.BadParameter(
+                "--config and --baseline are for gates: give --fail-if 'trace.adherence < 0.8', too"
+            )
+        return None
+    if baseline is None:
+        options.needs_baseline("give --baseline CONFIG, another config of the experiment")
+    return ExperimentGate(options, config, baseline)
+
+
+def write_file(path: Path, content: bytes, option: str, *, append: bool = False) -> None:
+    """Write a file that an option names.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    try:
+        with path.open("ab" if append else "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise ConfigurationError(f"{option} {path} cannot be written ({error.strerror}): give another path") from None

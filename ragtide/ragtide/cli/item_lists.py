@@ -1,0 +1,165 @@
+"""Lists of specimens: the worst, the sample, those of a rule or an alert."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
+from redis.asyncio import Redis
+from rich.console import RenderableType
+from rich.text import Text
+
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.annotation.annotations import StoredAnnotations
+from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, Specimen
+from ragtide_schemas.printable import printable
+
+from .console import err, warn
+from .fitting import Column, Notes, fitted, heading
+from .with_redis import with_redis
+
+QUESTION_CHARS: Final = 200
+"""Most characters of a question in the table; `--json` prints all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemGroup:
+    """Specimens of one list of a pipeline, or of an alert."""
+
+    pipeline: str
+    name: str
+    """Name of the list; `alert` for an alert."""
+    metric: str | None
+    """Metric of the list."""
+    labeler: str | None
+    """Labeler of the list."""
+    specimens: Sequence[Specimen]
+
+    def score(self, specimen: Specimen) -> float | None:
+        """Return the score of the list's metric; None without one."""
+        if self.metric is None:
+            return None
+        tables = [one.scores for one in specimen.labelings if self.labeler in (None, one.labeler)]
+        return next((scores[self.metric] for scores in tables if self.metric in scores), None)
+
+
+def views_of_items(
+    worst: bool, sample: bool, alert: str | None, rule: str | None, forget: str | None
+) -> dict[str, bool]:
+    """Return the options that choose a view, and whether each is given."""
+    return {
+        "--worst": worst,
+        "--sample": sample,
+        "--alert": alert is not None,
+        "--rule": rule is not None,
+        "--forget": forget is not None,
+    }
+
+
+def is_wanted_list(name: str, *, worst: bool, rule: str | None, metric: str | None, labeler: str | None) -> bool:
+    """Return whether a list of items is chosen."""
+    if not worst:
+        return name == (SPECIMEN_SAMPLE if rule is None else beyond_list(rule))
+    found, by = metric_of_list(name)
+    if found is None or by is None or name != worst_list(found, by):
+        return False
+    return (metric is None or metric in (found, found.rpartition(".")[2])) and labeler in (None, by)
+
+
+def metric_of_list(name: str) -> tuple[str | None, str | None]:
+    """Return metric and labeler of a list of the worst; None for another list."""
+    return parts_of_worst(name) or (None, None)
+
+
+async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
+    """Return an alert, or end the command if there is none."""
+    deployment = Deployment(redis, settings)
+    found = next((one for one in await deployment.alerts() if one.alert_id == alert_id), None)
+    if found is None:
+        warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
+        raise typer.Exit(1)
+    return found
+
+
+async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
+    """Return the specimens that an alert names, in its order; say which are not kept."""
+    found = {one: await kept.find(one, alert.pipeline) for one in alert.worst_interaction_ids}
+    missing = [one for one, specimens in found.items() if not specimens]
+    if missing:
+        warn(f"Not kept: {', '.join(map(printable, missing))}")
+    specimens = [one for specimens in found.values() for one in specimens]
+    return ItemGroup(alert.pipeline, "alert", alert.metric, alert.labeler, specimens)
+
+
+def forget_item(settings: Settings, interaction_id: str, pipeline: str | None) -> None:
+    """Delete the specimens and annotations of an interaction."""
+
+    async def body(redis: Redis, _: RedisHandle) -> int:
+        await StoredAnnotations(redis, settings.prefix).forget(interaction_id, pipeline)
+        return await KeptSpecimens(redis, settings.layout).forget(interaction_id, pipeline)
+
+    forgotten = with_redis(settings, body)
+    if not forgotten:
+        warn(f"No specimen of {printable(interaction_id)} is kept")
+        raise typer.Exit(1)
+    err.print(f"{forgotten:,} deleted", highlight=False)
+
+
+def lines_of_items(group: ItemGroup) -> list[dict[str, Any]]:
+    """Return each specimen of a group as values that JSON can hold."""
+    return [
+        {
+            "pipeline": group.pipeline,
+            "list": group.name,
+            "metric": group.metric,
+            "labeler": group.labeler,
+            "score": group.score(one),
+            "interaction_id": one.interaction.interaction_id,
+            "specimen": one.model_dump(mode="json"),
+        }
+        for one in group.specimens
+    ]
+
+
+def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> RenderableType:
+    """Return groups of specimens, or counts of lists, as a table."""
+    if not found:
+        return Text("No items are kept for this.", style="bright_black")
+    groups = [one for one in found if isinstance(one, ItemGroup)]
+    if not groups:
+        return lists_view([one for one in found if isinstance(one, dict)], width)
+    above, at = {}, 0
+    for group in groups:
+        above[at] = ([Text()] if at else []) + [heading([group.pipeline, group.name], width)]
+        at += len(group.specimens)
+    each = [(group, one) for group in groups for one in group.specimens]
+    columns = [
+        Column("id", [one.interaction.interaction_id for _, one in each]),
+        Column("score", [_score(group.score(one)) for group, one in each], right=True),
+        Column("answered", [f"{one.interaction.occurred_at:%m-%d %H:%M}" for _, one in each], yields=2),
+        Column("question", [_short(one.interaction.question) for _, one in each], yields=1, shortest=20, stacks=True),
+    ]
+    return fitted(columns, width, Notes(above))
+
+
+def lists_view(rows: Sequence[dict[str, Any]], width: int) -> RenderableType:
+    """Return the lists of items of each pipeline as a table."""
+    columns = [
+        Column("pipeline", [one["pipeline"] for one in rows], yields=2, shortest=12),
+        Column("list", [one["list"] for one in rows], yields=1, shortest=24),
+        Column("items", [f"{one['items']:,}" for one in rows], right=True),
+    ]
+    return fitted(columns, width)
+
+
+def _score(score: float | None) -> str:
+    return "" if score is None else f"{score:.3g}"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= QUESTION_CHARS else f"{line[: QUESTION_CHARS - 3]}..."

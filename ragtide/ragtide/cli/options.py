@@ -1,0 +1,134 @@
+"""Options of several commands, and those before the command. Every command imports it, so it imports no settings."""
+
+import getpass
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ragtide_offline.gates.conditions import UndecidedPolicy
+from ragtide_runtime import settings as all_settings
+
+if TYPE_CHECKING:
+    from ragtide_runtime.settings import Settings
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+SegmentsOption = Annotated[bool, typer.Option("--segments", help="Show segment values, too.")]
+
+
+PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
+
+class Role(StrEnum):
+    """Roles of a deployment."""
+
+    WORKER = "worker"
+    AGGREGATOR = "aggregator"
+    RECORDER = "recorder"
+    SERVE = "serve"
+    NOTIFY = "notify"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options given before the command."""
+
+    redis_url: str | None = None
+    prefix: str | None = None
+    data_dir: Path | None = None
+    partitions: int | None = None
+
+    def settings(self, **more: object) -> "Settings":
+        """Return the settings; these options, and `more` options of the command, override environment and file."""
+        given = {
+            "redis_url": self.redis_url,
+            "prefix": self.prefix,
+            "data_dir": self.data_dir,
+            "partitions": self.partitions,
+            **more,
+        }
+        return all_settings.load_settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def given(context: typer.Context) -> Given:
+    """Return the options given before the command."""
+    found = context.find_object(Given)
+    return found if found is not None else Given()
+
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""Environment variable with the file to which a step of GitHub Actions adds its summary."""
+
+
+FAIL_IF: Final = "--fail-if"
+
+
+FailIfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        FAIL_IF,
+        help="Fail if this holds, such as 'trace.adherence < 0.8'; may be repeated. Exit code 4: fail, 5: undecided.",
+    ),
+]
+
+
+UndecidedOption = Annotated[
+    UndecidedPolicy,
+    typer.Option("--undecided", help="Outcome of a condition that the data do not decide."),
+]
+
+
+JunitOption = Annotated[Path | None, typer.Option("--junit", help="File for the result of the gate, as JUnit XML.")]
+
+
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option("--summary", help=f"File for the result of the gate, as Markdown [{STEP_SUMMARY}]."),
+]
+
+
+GateConfig = Annotated[
+    str | None, typer.Option("--config", help="Config that the conditions are about; default: the leader.")
+]
+
+
+GateBaseline = Annotated[
+    str | None,
+    typer.Option("--baseline", help="Config to compare it with, for conditions on METRIC.difference."),
+]
+
+
+MAP: Final = "--map"
+
+
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(MAP, help="Columns of fields that have other names, such as documents=contexts,response=answer."),
+]
+
+
+WorkspaceOption = Annotated[
+    str | None,
+    typer.Option("--workspace", help="Use a replay or experiment (see ragtide workspaces), not live traffic."),
+]
+
+
+class ReportFormat(StrEnum):
+    """The format of a report."""
+
+    HTML = "html"
+    MD = "md"
+    JSON = "json"
+
+
+def user_name() -> str:
+    """Return the name of the user of this machine; `unknown` if it has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

@@ -1,0 +1,87 @@
+"""Files that commands write: reports and data sets. Each names its option if it cannot be written."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import typer
+from redis.asyncio import Redis
+
+from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_offline.datasets.choosing import ChosenSpecimens
+from ragtide_offline.datasets.new_files import write_new
+from ragtide_offline.datasets.rows import json_lines, rows
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.redis.url import RedisHandle
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.printable import printable
+
+from .console import err, warn
+from .with_redis import with_redis
+
+STDOUT = "-"
+"""The value of --output that selects standard output."""
+
+
+def write_data_set(
+    settings: Settings,
+    choose: Callable[[Redis, KeptSpecimens], Awaitable[ChosenSpecimens]],
+    output: Path | None,
+    *,
+    limit: int | None,
+    force: bool,
+) -> None:
+    """Write the chosen specimens, and tell in words what was written and what is missing."""
+    to_file = None if output is None or str(output) == STDOUT else output
+    if to_file is not None and to_file.exists() and not force:
+        raise ConfigurationError(exists_already(to_file))
+
+    async def body(redis: Redis, _: RedisHandle) -> tuple[ChosenSpecimens, int]:
+        kept = KeptSpecimens(redis, settings.layout)
+        found = await choose(redis, kept)
+        warn(*filter(None, [kept.unreadable.warning()]))
+        return found, kept.gone
+
+    found, gone = with_redis(settings, body)
+    if found.missing:
+        warn(f"No longer kept, so not in the data set: {', '.join(map(printable, found.missing))}")
+    if gone:
+        warn(f"{gone:,} {'item' if gone == 1 else 'items'} of these lists had expired and are not in the data set")
+    if not found.chosen:
+        warn("No items are kept for this, so nothing was written: ragtide items counts those that are kept")
+        raise typer.Exit(1)
+    text = json_lines(rows(found.chosen))
+    if to_file is None:
+        typer.echo(text, nl=False)
+    else:
+        try:
+            write_new(to_file, text, force=force)
+        except FileExistsError:
+            raise ConfigurationError(exists_already(to_file)) from None
+        except OSError as error:
+            raise ConfigurationError(f"{to_file} cannot be written ({error.strerror}): give another --output") from None
+    err.print(_data_set_summary(found, to_file), markup=False, highlight=False, soft_wrap=True)
+    if limit is not None and len(found.chosen) < limit:
+        warn(
+            f"--limit is {limit:,} and only {len(found.chosen):,} are kept for this: specimens.worst_n "
+            f"({settings.specimens.worst_n:,}) is the number of the worst of each metric and labeler, and "
+            f"specimens.sample_n ({settings.specimens.sample_n:,}) that of the sample; they count from now on"
+        )
+
+
+def exists_already(path: Path) -> str:
+    """Return the sentence about a file that would be replaced."""
+    return f"{path} exists: give another --output, or --force to replace it"
+
+
+def _data_set_summary(found: ChosenSpecimens, path: Path | None) -> str:
+    interactions = [one.specimen.interaction for one in found.chosen]
+    times = sorted(one.occurred_at for one in interactions)
+    names = sorted({one.pipeline for one in interactions})
+    pipelines = f"pipeline {names[0]}" if len(names) == 1 else f"{len(names):,} pipelines"
+    count = f"{len(interactions):,} {'row' if len(interactions) == 1 else 'rows'}"
+    kinds = sorted({one.specimen.redacted_by for one in found.chosen}, reverse=True)
+    redacted = " or ".join(f"redacted by {', '.join(names)}" if names else "not redacted" for names in kinds)
+    return (
+        f"{count} of {pipelines}, answered from {times[0]:%Y-%m-%d %H:%M} to {times[-1]:%Y-%m-%d %H:%M} UTC"
+        f"{'' if path is None else f', written to {path}'}. They contain texts of users, {redacted}."
+    )

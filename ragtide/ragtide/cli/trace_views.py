@@ -1,0 +1,103 @@
+"""The spans of captured traces, and the interactions that they hold, as tables and lines."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from ragtide_producers.traces.captures import read_capture
+from ragtide_producers.traces.explaining import ExplainedSpan, ExplainedTrace, explain_traces
+from ragtide_producers.traces.interactions import Mapped
+from ragtide_producers.traces.options import MappingOptions
+from ragtide_schemas.printable import printable
+
+from .fitting import Column, fitted
+from .options import given
+
+TEXT_MAX: Final = 300
+"""Most characters of a question, document or answer on the screen."""
+
+
+NAME_MAX: Final = 60
+
+
+def traces_of_files(context: typer.Context, files: Sequence[Path], trace: str | None) -> list[ExplainedTrace]:
+    """Return the traces in the files of captured requests, explained."""
+    spans = [span for file in files for span in read_capture(file) if span.trace_id.startswith((trace or "").lower())]
+    return explain_traces(spans, MappingOptions.of(given(context).settings().ingest))
+
+
+def trace_heading(trace: ExplainedTrace) -> str:
+    """Return the heading of a trace."""
+    of = f" of {printable(trace.service)[:NAME_MAX]}" if trace.service else ""
+    return f"trace {trace.trace_id}{of}"
+
+
+def trace_spans_table(spans: Sequence[ExplainedSpan], width: int) -> RenderableType:
+    """Return the spans of a trace as a table."""
+    names = ["  " * min(one.depth, 10) + printable(one.name)[:NAME_MAX] for one in spans]
+    parts = [": ".join(part for part in (one.role if one.role != "other" else "", one.part) if part) for one in spans]
+    return fitted([Column("span", names, yields=8, shortest=16), Column("part", parts)], width)
+
+
+def interaction_lines(number: int, mapped: Mapped) -> Iterator[Text]:
+    """Yield the lines about an interaction of a trace."""
+    yield Text(f"interaction {number}: {printable(mapped.interaction_id)}", style="bold")
+    found = mapped.interaction
+    if found is None:
+        yield Text(f"  cannot be used ({mapped.refusal}): {printable(mapped.detail)}", style="yellow")
+        return
+    yield _line("pipeline", found.pipeline)
+    yield _line("question", found.question)
+    for document in found.documents:
+        yield _line(f"document {document.id}" if document.id else "document", document.text)
+    if not found.documents:
+        yield _line("documents", "none were found")
+    yield _line("response", found.response)
+    if mapped.probability is not None:
+        yield _line("sampled", f"the sender kept {mapped.probability:.2%} of the traces")
+
+
+def _line(name: str, text: str) -> Text:
+    cut = printable(text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…")
+    return Text.assemble((f"  {printable(name)[:NAME_MAX]}: ", "bright_black"), cut)
+
+
+def traces_summary(found: Sequence[ExplainedTrace]) -> str:
+    """Return the numbers of traces and interactions in words."""
+    interactions = [mapped for trace in found for mapped in trace.interactions]
+    refused = sum(mapped.interaction is None for mapped in interactions)
+    spans = sum(one.role != "missing" for trace in found for one in trace.spans)
+    unusable = f", {refused} of them cannot be used" if refused else ""
+    counted = [_counted(spans, "span"), _counted(len(found), "trace"), _counted(len(interactions), "interaction")]
+    return f"{', '.join(counted)}{unusable}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
+    """Return an explained trace as values that JSON can hold."""
+    return {
+        "trace_id": trace.trace_id,
+        "service": trace.service,
+        "spans": [
+            {"depth": one.depth, "name": one.name, "span_id": one.span_id, "role": one.role, "part": one.part}
+            for one in trace.spans
+        ],
+        "interactions": [
+            {
+                "interaction_id": mapped.interaction_id,
+                "refusal": mapped.refusal,
+                "detail": mapped.detail,
+                "sampling_probability": mapped.probability,
+                "interaction": mapped.interaction.model_dump(mode="json") if mapped.interaction else None,
+            }
+            for mapped in trace.interactions
+        ],
+        "reason": trace.reason,
+    }
