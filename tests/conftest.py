@@ -40,6 +40,11 @@ STARTING = {"end_to_end", "chaos", "examples"}
 """Folders of tests that start processes; elsewhere a test says so by its marker."""
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Return whether to leave out a file without tests: there are no doctests here, and looking for them imports it."""
+    return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test by what it needs."""
     for item in items:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from datasets import Dataset, DatasetDict
 
 from ragtide_producers import FileOptions, UnreadableFileError, count_rows, read_items, read_rows
 from ragtide_producers.files.formats.huggingface import HubDataset, hub_dataset
@@ -34,6 +33,12 @@ OWN = [
 ]
 
 
+def data_set(rows: list[dict[str, Any]]) -> Any:
+    from datasets import Dataset  # slow to import, so no other process of tests does
+
+    return Dataset.from_list(rows)
+
+
 def folder_of_lines(folder: Path, **splits: list[dict[str, Any]]) -> Path:
     folder.mkdir(exist_ok=True)
     for split, rows in splits.items():
@@ -49,8 +54,10 @@ def read(source: str) -> list[dict[str, Any]]:
 
 def test_a_folder_of_files_a_saved_data_set_and_a_file_read_the_same(tmp_path: Path) -> None:
     lines = folder_of_lines(tmp_path / "lines", test=OWN, train=OWN[:2])
-    DatasetDict({"test": Dataset.from_list(OWN), "train": Dataset.from_list(OWN[:2])}).save_to_disk(tmp_path / "dict")
-    Dataset.from_list(OWN).save_to_disk(tmp_path / "one")
+    from datasets import DatasetDict
+
+    DatasetDict({"test": data_set(OWN), "train": data_set(OWN[:2])}).save_to_disk(tmp_path / "dict")
+    data_set(OWN).save_to_disk(tmp_path / "one")
     expected = read(str(lines / "test.jsonl"))
     assert [row["segments"] for row in expected[:2]] == [{"tier": "gold"}, {"lang": "de"}]
     assert [(row["session_id"], row["turn"]) for row in expected[:2]] == [(None, None), ("s0", 1)]
@@ -62,7 +69,7 @@ def test_a_folder_of_files_a_saved_data_set_and_a_file_read_the_same(tmp_path: P
 
 
 def test_ragbench_as_a_data_set_is_ragbench_with_its_labels(tmp_path: Path) -> None:
-    Dataset.from_list(STORED).save_to_disk(tmp_path / "ragbench")
+    data_set(STORED).save_to_disk(tmp_path / "ragbench")
     lines = tmp_path / "rows.jsonl"
     lines.write_text("\n".join(json.dumps(row) for row in STORED), encoding="utf-8")
     of_set, of_file = (list(read_rows(s, FileOptions())) for s in (f"hf:{tmp_path / 'ragbench'}", lines))
@@ -91,7 +98,7 @@ def test_questions_come_out_of_a_data_set(tmp_path: Path) -> None:
 
 
 def test_rows_are_counted_where_the_data_set_knows(tmp_path: Path) -> None:
-    Dataset.from_list(OWN).save_to_disk(tmp_path / "one")
+    data_set(OWN).save_to_disk(tmp_path / "one")
     assert count_rows(f"hf:{tmp_path / 'one'}", FileOptions()) == len(OWN)
     assert count_rows(f"hf:{folder_of_lines(tmp_path / 'lines', test=OWN)}", FileOptions()) is None
     card = "---\ndataset_info:\n  splits:\n  - name: test\n    num_examples: 6\n---\n"
@@ -122,7 +129,7 @@ def test_a_source_that_says_something_unknown_is_refused_with_the_form(source: s
 
 def test_what_is_not_there_is_named_with_what_is(tmp_path: Path) -> None:
     lines = folder_of_lines(tmp_path / "lines", test=OWN, train=OWN)
-    Dataset.from_list(OWN).save_to_disk(tmp_path / "one")
+    data_set(OWN).save_to_disk(tmp_path / "one")
     for source, said in (
         (f"hf:{lines}", "several splits: choose one of train, test"),
         (f"hf:{lines}?split=dev", "no split 'dev'. There are: t"),
