@@ -71,7 +71,7 @@ def full_series(now: datetime) -> tuple[list[bytes], list[bytes]]:
     state.take_changes()
     panes = cast("HistoryRows", state.history).fine
     (place,) = panes.numbers(0)
-    data = panes.to_bytes(0, place)
+    data = panes.bytes_of([(0, place)])[0]
     found = []
     for length, kept in ((300_000, ON.history.fine_panes), (3_600_000, ON.history.coarse_panes)):
         last = to_milliseconds(now) // length - 2

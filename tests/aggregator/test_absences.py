@@ -8,7 +8,7 @@ from tests.support.metric_events import event
 
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.service.absent_share import ALPHA, LEAST_MS, AbsenceCounts, AbsentShares, jumped
-from ragtide_aggregator.state.absence_rows import MOST_REASONS
+from ragtide_aggregator.state.row_lookup import MOST_REASONS
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_schemas import Alert
 

@@ -137,7 +137,7 @@ def test_the_run_length_holds_while_the_mix_moves() -> None:
 
 def only(state: AggregatorState) -> AdjustedBaseline:
     (row,) = (row for row, key in enumerate(state.keys) if key.metric == METRIC and key.segment is None)
-    found = state._applied.rules.of(row)[0].baseline
+    found = state.rules_of(row)[0].baseline
     assert isinstance(found, AdjustedBaseline)
     return found
 

@@ -16,7 +16,6 @@ from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field, may_be_dropped
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.means.clustered_interval import clustered_interval
 from ragtide_aggregator.statistics.means.clusters import ClusterTable
@@ -98,7 +97,9 @@ def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> Non
         if found.metric == ADHERENCE:
             assert (found.n, found.estimate, found.lower, found.upper) == (39, 1.0, 0.0, 1.0)
             assert found.n_clusters == 0
-    whole = merged([state, applied([], clusters=options, panes=panes)], StateOptions(clusters=options, panes=panes))
+    whole = AggregatorState.merged(
+        [state, applied([], clusters=options, panes=panes)], StateOptions(clusters=options, panes=panes)
+    )
     assert (of(whole).n, of(whole).lower) == (39, 0.0)
     state.apply(event(39, {ADHERENCE: 1.0}, session_id="s-0"))
     # Forty equal answers of one cluster say as much as one answer.
@@ -290,7 +291,7 @@ def test_partitions_of_a_split_pipeline_merge_their_clusters() -> None:
     events = in_sessions(sessions)
     options = StateOptions(clusters=CLUSTERS)
     halves = [applied(events[:80]), applied(events[80:])]
-    whole, split = of(applied(events)), of(merged(halves, options))
+    whole, split = of(applied(events)), of(AggregatorState.merged(halves, options))
     assert (split.n, split.estimate) == (whole.n, whole.estimate)
     assert split.upper - split.lower == pytest.approx(whole.upper - whole.lower, rel=0.1)
 

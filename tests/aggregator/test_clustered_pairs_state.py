@@ -11,7 +11,6 @@ from tests.support.metric_events import event
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.maintenance.repair import dropped_field
-from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.open_clusters import OpenCluster, ShortNames, cluster_from_bytes, cluster_to_bytes
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
@@ -232,7 +231,7 @@ def test_partitions_of_a_split_pipeline_merge_their_pairs() -> None:
     events = sessions(300)
     whole = apply(AggregatorState(OPTIONS), flat(events))
     halves = [apply(AggregatorState(OPTIONS), flat(part)) for part in (events[:100], events[100:])]
-    split = merged(halves, OPTIONS)
+    split = AggregatorState.merged(halves, OPTIONS)
     for estimator in ("weighted", "prediction_powered"):
         one, other = of(whole, estimator), of(split, estimator)
         assert one.n == other.n

@@ -15,7 +15,6 @@ from ragtide import Alert, AlertRule, Estimate, InvalidEntryError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
-from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.replay import tables_to_columns as arrow
 from ragtide_runtime.redis.layout import Layout
@@ -208,7 +207,7 @@ def test_a_recording_of_one_declaration_is_read_in_columns() -> None:
 def test_parts_of_a_split_pipeline_are_one_with_their_declarations() -> None:
     options = StateOptions()
     bands = {"minimum": 10.0, "good": 50.0, "excellent": 100.0}
-    whole = merged(
+    whole = AggregatorState.merged(
         [
             state_of([words(1, 100.0, declaration(bands=bands))]),
             state_of([words(2, 140.0, declaration(bands=bands))]),

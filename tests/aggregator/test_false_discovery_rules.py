@@ -113,7 +113,7 @@ def test_a_resolution_is_no_alarm_and_states_the_same_rate() -> None:
 def watching(options: StateOptions, events: Sequence[MetricEvent]) -> tuple[AggregatorState, RuleEvaluator]:
     state = AggregatorState(options)
     state.apply_columns(columns_of(events))
-    rules = state._table.rules
+    rules = state._alerts.rules
     return state, rules
 
 
@@ -171,7 +171,7 @@ def later(options: StateOptions, fields: dict[str, bytes]) -> tuple[AggregatorSt
     """Return a state that is restored from fields, after another event."""
     state = AggregatorState.from_fields(options, fields)
     state.apply_columns(columns_of([event(301, {ADHERENCE: 1.0}, pipeline="another")]))
-    rules = state._table.rules
+    rules = state._alerts.rules
     return state, rules
 
 

@@ -175,7 +175,7 @@ def test_panes_are_loaded_together_as_one_by_one() -> None:
     for pane, data in records:
         single.load(1, pane, data)
     for pane, data in records:
-        assert together.to_bytes(1, pane) == single.to_bytes(1, pane) == data
+        assert together.bytes_of([(1, pane)]) == single.bytes_of([(1, pane)]) == [data]
     with pytest.raises(ValueError, match="version"):
         together.load_panes([(2, 0, bytes(len(records[-1][1])))])
 

@@ -2,7 +2,6 @@ import pytest
 from tests.support.metric_events import adherence, beta
 
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.layout import Layout
@@ -28,7 +27,7 @@ def test_a_pipeline_split_over_partitions_reads_as_if_it_were_not(parts: int) ->
     assert len(of) == parts
     assert set(of) == {streams.partition for streams in layout.all_of(events[0].pipeline)}
     whole = estimates(state_of(events), confidence=0.95)
-    together = estimates(merged([state_of(part) for part in of.values()], OPTIONS), confidence=0.95)
+    together = estimates(AggregatorState.merged([state_of(part) for part in of.values()], OPTIONS), confidence=0.95)
     by_key = {(one.metric, one.window): one for one in together}
     assert len(by_key) == len(whole)
     for one in whole:

@@ -20,7 +20,6 @@ from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_aggregator.state.table import StateTable
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams, interaction_digest
@@ -85,14 +84,14 @@ def direct(events: Sequence[MetricEvent]) -> dict[str, bytes]:
 
 def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the deferred work on a batch fail that holds one of these interactions: far from where it was applied."""
-    take = StateTable.take
+    take = AggregatorState._take
 
-    def failing(self: StateTable, batch: EventBatch) -> None:
+    def failing(self: AggregatorState, batch: EventBatch) -> None:
         take(self, batch)
         if bad & {batch.source.interaction_id(int(place)) for place in batch.places}:
             raise ValueError("a score that no table takes")
 
-    monkeypatch.setattr(StateTable, "take", failing)
+    monkeypatch.setattr(AggregatorState, "_take", failing)
 
 
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
@@ -117,14 +116,14 @@ def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> No
 
 def poisons(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the batch with one of these interactions leave numbers in the state that no values add up to."""
-    take = StateTable.take
+    take = AggregatorState._take
 
-    def poisoned(self: StateTable, batch: EventBatch) -> None:
+    def poisoned(self: AggregatorState, batch: EventBatch) -> None:
         take(self, batch)
         if bad & {batch.source.interaction_id(int(place)) for place in batch.places}:
-            make_impossible(self.moments, int(batch.rows[0]), recent=np.nan)
+            make_impossible(self._rows.moments, int(batch.rows[0]), recent=np.nan)
 
-    monkeypatch.setattr(StateTable, "take", poisoned)
+    monkeypatch.setattr(AggregatorState, "_take", poisoned)
 
 
 WAYS = {one.__name__: one for one in (fails_in_a_batch, fails_when_taken_apart, poisons)}
@@ -160,15 +159,15 @@ async def test_feedback_a_state_cannot_take_is_a_dead_letter_and_the_rest_counts
         for number, one in enumerate(events)
     ]
     bad = given[7]
-    take = StateTable.take
+    take = AggregatorState._take
 
-    def failing(self: StateTable, batch: EventBatch) -> None:
+    def failing(self: AggregatorState, batch: EventBatch) -> None:
         if batch.scores.size and 0.07 in batch.scores[0]:
             raise ValueError("no such pair")
         take(self, batch)
 
     with monkeypatch.context() as patched:
-        patched.setattr(StateTable, "take", failing)
+        patched.setattr(AggregatorState, "_take", failing)
         if not waits:
             await publish(async_redis, events)
         async with running(async_redis) as task:
@@ -219,14 +218,14 @@ async def test_an_error_that_no_entry_is_to_blame_for_ends_the_aggregator(
 async def test_a_defect_of_the_state_ends_the_aggregator_and_rejects_no_entry(
     async_redis: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    take = StateTable.take
+    take = AggregatorState._take
 
-    def defective(self: StateTable, batch: EventBatch) -> None:
+    def defective(self: AggregatorState, batch: EventBatch) -> None:
         take(self, batch)
         if EVENTS[40].interaction_id in {batch.source.interaction_id(int(place)) for place in batch.places}:
             raise error
 
-    monkeypatch.setattr(StateTable, "take", defective)
+    monkeypatch.setattr(AggregatorState, "_take", defective)
     await publish(async_redis, EVENTS)
     async with running(async_redis) as task:
         await until(task.done)

@@ -17,8 +17,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.options import ServiceOptions
 from ragtide_aggregator.state.history import HistoryOptions
-from ragtide_aggregator.state.merging import merged
-from ragtide_aggregator.state.state import AlertBudget, StateOptions
+from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics
 from ragtide_offline.replay import recorded_entries as reading
@@ -203,7 +202,7 @@ async def closed_panes(redis: Any, layout: Layout) -> dict[tuple[int, str], list
 async def estimates_of(redis: Any, layout: Layout, *, known: bool, **how: Any) -> list[Any]:
     options = replace(STATE, rules=())
     states = [(await load_checkpoint(redis, streams, options)).state for streams in layout.all()]
-    whole = merged(states, options)
+    whole = AggregatorState.merged(states, options)
     if not known:
         whole.rows.population[:] = 0
     return estimates(whole, **how)

@@ -14,7 +14,7 @@ from tests.support.recorded import record
 
 from ragtide_aggregator.events.batch import EventBatch
 from ragtide_aggregator.events.keys import SQUARED_ERROR
-from ragtide_aggregator.state.table import StateTable
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_offline.replay import metrics_replay
 from ragtide_offline.replay.metrics_replay import ReplayOptions
 from ragtide_offline.replay.speed import ReplayPace, Speed
@@ -33,16 +33,16 @@ def is_bad(kind: EntryKind, entry: RecordedEntry) -> bool:
 
 def fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the work on a batch fail that holds a bad event, or a pair of scores that bad feedback made."""
-    take = StateTable.take
+    take = AggregatorState._take
 
-    def failing(self: StateTable, batch: EventBatch) -> None:
+    def failing(self: AggregatorState, batch: EventBatch) -> None:
         take(self, batch)
         ids = [batch.source.interaction_id(int(place)) for place in batch.places]
-        errors = [self.rows.keys[row].metric.startswith(SQUARED_ERROR) for row in batch.rows.tolist()]
+        errors = [self._rows.keys[row].metric.startswith(SQUARED_ERROR) for row in batch.rows.tolist()]
         if BAD_EVENTS & set(ids) or BAD_FEEDBACK in {ids[part] for part in batch.part_of[errors]}:
-            make_impossible(self.moments, int(batch.rows[0]), recent=np.nan)
+            make_impossible(self._rows.moments, int(batch.rows[0]), recent=np.nan)
 
-    monkeypatch.setattr(StateTable, "take", failing)
+    monkeypatch.setattr(AggregatorState, "_take", failing)
 
 
 def commits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field
-from ragtide_aggregator.state.merging import merged
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_runtime.redis.keys import CheckpointField
@@ -218,7 +217,7 @@ def test_partitions_of_a_split_pipeline_merge_their_weights(options: StateOption
     ]
     whole = applied(events, options)
     parts = [applied([one for n, one in enumerate(events) if n // 4 % 3 == part], options) for part in range(3)]
-    together = merged(parts, options)
+    together = AggregatorState.merged(parts, options)
     for name in ("all", "1h"):
         one, other = of(whole, window=name), of(together, window=name)
         assert other.estimate == pytest.approx(one.estimate)

@@ -90,7 +90,7 @@ def learned(events: Sequence[MetricEvent], **options: Any) -> Any:
     state = AggregatorState(StateOptions(rules=(rule(),), **options))
     state.apply_columns(columns_of(events))
     (at,) = (row for row, key in enumerate(state.keys) if key.metric == METRIC)
-    season = state._applied.rules.of(at)[0].baseline
+    season = state.rules_of(at)[0].baseline
     assert isinstance(season, SeasonalBaseline)
     return season.table.values(np.array([season.row]))[0], state.take_changes().alerts
 

@@ -25,11 +25,9 @@ from ragtide_schemas import Alert, from_milliseconds
 
 from ..alerts.rule_state import RuleState
 from ..checkpoint.options import reader_options
-from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ..events.keys import HIDDEN, UNBOUNDED
 from ..reading.partitions import damage
-from ..state.rows import SIZE as ROW_SIZE
 from ..state.rows import KeyRows
-from ..statistics.means.moments import MomentTable
 
 REPAIRED: Final = (
     CheckpointField.ESTIMATE, CheckpointField.RULE_STATE, CheckpointField.PANE, CheckpointField.PROCESSED,
@@ -106,15 +104,13 @@ def _of_key(name: str, key: str) -> bool:
 def _counted(field: str, data: bytes) -> tuple[int | None, float | None, datetime | None]:
     if not field.startswith(CheckpointField.ESTIMATE):
         return None, None, None
-    rows, moments = KeyRows(), MomentTable(bounded=False)
-    row = moments.add_row()
+    rows = KeyRows()
     try:
-        rows.add(EstimateKey.decode(field.removeprefix(CheckpointField.ESTIMATE)))
-        rows.load(row, data)
-        moments.load(row, data[ROW_SIZE : ROW_SIZE + MomentTable.SIZE])
+        row = rows.named(field.removeprefix(CheckpointField.ESTIMATE))
+        rows.load_estimate(row, data)
     except (ValueError, TypeError, struct.error):
         return None, None, None
-    n, mean = moments.n(row), float(moments.read([row]).mean[0])
+    n, mean = rows.moments.n(row), float(rows.moments.read([row]).mean[0])
     if not rows.keys[row].metric.startswith((*HIDDEN, *UNBOUNDED)):
         lowest, highest = rows.keys[row].value_range
         mean = lowest + (highest - lowest) * mean

@@ -9,8 +9,7 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback
 
-from ..state.capped import pipeline_of_alert
-from ..state.capping import further_pipelines
+from ..state.capping import further_pipelines, pipeline_of_alert
 
 Fields = dict[str, bytes]
 

@@ -17,7 +17,6 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ..checkpoint.commit import CHECKPOINT_VERSION
 from ..checkpoint.loading import FIELDS_AT_ONCE, damaged, load_checkpoint
 from ..errors import DamagedFieldError
-from ..state.merging import merged
 from ..state.state import AggregatorState, StateOptions
 
 REVISION: Final = (CheckpointField.STEPS, CheckpointField.POSITION, CheckpointField.FEEDBACK_POSITION)
@@ -142,7 +141,7 @@ class PartitionStates:
             return loads, states
         known = self._merged.get(tuple(partitions))
         if known is None or known[0] != loads:
-            known = loads, await asyncio.to_thread(merged, states, self._options)
+            known = loads, await asyncio.to_thread(AggregatorState.merged, states, self._options)
             self._merged[tuple(partitions)] = known
         return loads, [known[1]]
 

@@ -4,13 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events.batch import EventBatch
-from ..statistics.means.moments import MomentTable
 from ..statistics.tables.batches import Floats
-from .closed_clusters import ClosedClusters
+from .closed_clusters import ClosedClusters, add_values
 from .cluster_rows import ClusterRows
-from .dependence_rows import DependenceRows
-from .panes import PaneTable
-from .weight_rows import WeightRows, add_values
+from .measured_rows import DependenceRows
+from .pane_rows import PaneTable
+from .rows import KeyRows
 
 
 class BatchAdding:
@@ -20,8 +19,7 @@ class BatchAdding:
         batch: events.
         late: whether each part came too late for its pane.
         closed: clusters that the batch closes.
-        moments: of every row, and so the next.
-        weights: of sampled values.
+        rows: with the moments and the weights of sampled values.
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
         clusters: None without clusters.
@@ -33,8 +31,7 @@ class BatchAdding:
         late: NDArray[np.bool_],
         *,
         closed: ClosedClusters | None,
-        moments: MomentTable,
-        weights: WeightRows,
+        rows: KeyRows,
         dependence: DependenceRows | None,
         panes: PaneTable | None,
         clusters: ClusterRows | None,
@@ -44,16 +41,10 @@ class BatchAdding:
         """Number of values that the moments have."""
         self._late = late
         self._closed, self._clusters_added = closed, 0
-        self._moments, self._dependence, self._panes, self._clusters = moments, dependence, panes, clusters
-        self._weights = weights
-        # For each value the mean of its key before it, which predicts the first value of a pane.
-        self._before = np.empty(batch.values.shape)
+        self._rows, self._dependence, self._panes, self._clusters = rows, dependence, panes, clusters
+        self.before: Floats = np.empty(batch.values.shape)
+        """For each value that is added the mean of its key before it, which predicts the first value of a pane."""
         self._parts = 0
-
-    @property
-    def before(self) -> Floats:
-        """For each value that is added the mean of its key before it."""
-        return self._before
 
     def until(self, part: int) -> None:
         """Add the values and the closed clusters up to a part, inclusive, to the moments and the sums."""
@@ -70,8 +61,8 @@ class BatchAdding:
         if self._dependence is not None:
             self._dependence.update(rows, values)
         by_row = self.batch.grouped if end - self.values == self.batch.values.size else None
-        self._before[added] = self._moments.update(rows, values, batch=by_row)
-        add_values(self._weights.sums, self.batch, rows, added)
+        self.before[added] = self._rows.moments.update(rows, values, batch=by_row)
+        add_values(self._rows.weights, self.batch, rows, added)
         self.values = end
 
     def panes_until(self, part: int) -> None:
@@ -79,10 +70,10 @@ class BatchAdding:
         stop = part + 1
         if self._panes is None or stop <= self._parts:
             return
-        start, end = (int(one) for one in np.searchsorted(self.batch.part_of, (self._parts, stop)))
+        start, end = np.searchsorted(self.batch.part_of, (self._parts, stop)).tolist()
         whole = stop - self._parts == self.batch.places.size
         some = self.batch if whole else self.batch.between(self._parts, stop)
-        self._panes.take(some, self._late[self._parts : stop], self._before[start:end])
+        self._panes.add_batch(some, self._late[self._parts : stop], self.before[start:end])
         self._parts = stop
 
     def rest(self) -> None:

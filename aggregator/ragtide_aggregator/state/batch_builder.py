@@ -18,8 +18,9 @@ from ..events.columns import Codes, EventColumns, ExtractedColumns, GroupTable, 
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.values import PEOPLES_METRICS, EventPart, parts_of, usage_of
 from ..statistics.tables.batches import Floats, Rows
+from .cluster_rows import ClusterRows
+from .row_lookup import RowLookup, RowMapping
 from .rows import LATEST_MS
-from .table import RowMapping, StateTable
 
 
 class PartSource:
@@ -185,23 +186,24 @@ class BatchBuilder:
 
     Args:
         columns: of the events.
-        table: of the state, which gets the new rows and declarations.
+        lookup: finds the rows, and takes the declarations.
+        clusters: of the state; None without clusters.
     """
 
-    def __init__(self, columns: EventColumns, table: StateTable) -> None:
-        self._columns, self._table = columns, table
+    def __init__(self, columns: EventColumns, lookup: RowLookup, clusters: ClusterRows | None) -> None:
+        self._columns, self._lookup, self._clusters = columns, lookup, clusters
         self._found = extracted(columns)
         self._parts = ordered(columns, self._found.out_of_range, LATEST_MS)
-        self._groups, groups = grouped_parts(columns, self._found, self._parts, segments=table.options.segments)
+        self._groups, groups = grouped_parts(columns, self._found, self._parts, segments=lookup.segments)
         self._source = PartSource(columns)
         self._own = list[float]()
         self._probabilities = [1.0]
         scopes = dict[int, Scope]()
         values, absent, pairs = list[_Lines](), list[_Lines](), list[_Lines]()
         for group in groups:
-            part = self._admitted(group)
+            part = lookup.admitted(group.part, int(self.times_ms[group.first]), group.size)
             scopes.setdefault(int(self._parts.runs[group.first]), (part.event.pipeline, part.event.run))
-            mapping = table.row_mapping(part)
+            mapping = lookup.mapping(part)
             of_values, of_pairs = (self._own_lines if group.first in self._parts.own else self._lines)(group, mapping)
             values.append(of_values)
             absent.append([(row,) for row in mapping.absent])
@@ -214,8 +216,8 @@ class BatchBuilder:
         self._ends = np.cumsum(self._values.sizes[self._groups])
         self._scopes = list(dict.fromkeys(scopes.values()))
         self._scope_of = self._numbered(scopes)
-        self._newest_ms = self._follow()
-        self._clusters = self._cluster_codes()
+        self._newest_ms = self._newest_times()
+        self._codes = self._cluster_codes()
         self._unfinished = self._unfinished_parts()
         self._declare()
 
@@ -231,14 +233,6 @@ class BatchBuilder:
     def rejected(self) -> list[RejectedEvent]:
         """Events that cannot be added, with the reasons."""
         return self._parts.rejected
-
-    def _admitted(self, group: PartGroup) -> EventPart:
-        """Return the part of a group with the pipeline, run and segment values as which it counts."""
-        table, part = self._table, group.part
-        admitted = table.admission.admit(part.event, segments=table.options.segments)
-        if part.counts_usage:
-            table.capped.count(admitted, int(self.times_ms[group.first]), group.size)
-        return part._replace(event=admitted.event)
 
     def _lines(self, group: PartGroup, mapping: RowMapping) -> tuple[_Lines, _Lines]:
         """Return the lines of a group whose numbers are in the columns."""
@@ -281,17 +275,17 @@ class BatchBuilder:
             number_of[run] = numbers[scope]
         return number_of[self._parts.runs]
 
-    def _follow(self) -> Times:
+    def _newest_times(self) -> Times:
         """Return the time of the newest interaction before each part, and take note of the newest of all."""
         times_ms, newest_ms = self._parts.times_ms, self._parts.times_ms.copy()
         for number, scope in enumerate(self._scopes):
             mine = np.flatnonzero(self._scope_of == number)
-            newest_ms[mine] = self._table.rows.follow(*scope, times_ms[mine])
+            newest_ms[mine] = self._lookup.rows.follow(*scope, times_ms[mine])
         return newest_ms
 
     def _cluster_codes(self) -> Codes | None:
         """Return the code of each part's cluster; None while no interaction belongs to a cluster."""
-        clusters = self._table.clusters
+        clusters = self._clusters
         if clusters is None:
             return None
         by = clusters.options.by
@@ -316,14 +310,14 @@ class BatchBuilder:
         return found
 
     def until_clusters_change(self, start: int, stop: int) -> int:
-        """Return the first of some parts before which `StateTable.prepare_clusters` is due; `stop` if there is none.
+        """Return the first of some parts before which clusters are to be prepared; `stop` if there is none.
 
         It is due before the first cluster of a pipeline and run, and when the length of its blocks is to be measured.
         """
-        clusters = self._table.clusters
-        if clusters is None or self._clusters is None:
+        clusters = self._clusters
+        if clusters is None or self._codes is None:
             return stop
-        codes, scope_of = self._clusters[start:stop], self._scope_of[start:stop]
+        codes, scope_of = self._codes[start:stop], self._scope_of[start:stop]
         first = stop - start
         for number, scope in enumerate(self._scopes):
             found = clusters.scopes.get(scope)
@@ -348,7 +342,7 @@ class BatchBuilder:
         if declaring.size:
             _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])
             for place in np.sort(declaring[last]).tolist():
-                self._table.declare(self._columns.source.event(place))
+                self._lookup.declare(self._columns.source.event(place))
 
     def stop(self, start: int, most: int) -> int:
         """Return the end of a batch of about `most` values that starts with a part; it has at least one part."""
@@ -359,7 +353,7 @@ class BatchBuilder:
         """Return the probability of each value that counts with a weight, 1 for other values; None if all are 1."""
         if not (probability < 1).any():
             return None
-        return np.where(self._table.weights.countable(rows), probability[of], 1.0)
+        return np.where(self._lookup.rows.in_range[rows], probability[of], 1.0)
 
     def batch(self, start: int, stop: int) -> EventBatch:
         """Return the parts from `start` up to `stop` (exclusive) as a batch."""
@@ -395,7 +389,7 @@ class BatchBuilder:
             later=places >= len(self._columns),
             unfinished=self._unfinished[inside],
             probability=self._weighing(of, rows, kept),
-            clusters=None if self._clusters is None else self._clusters[inside],
+            clusters=None if self._codes is None else self._codes[inside],
             scope_of=self._scope_of[inside],
             scopes=self._scopes,
         )

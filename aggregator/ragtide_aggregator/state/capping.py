@@ -8,15 +8,23 @@ A segment value gets keys of its own while its pipeline and its partition have u
 caps. The rest of the caps is for whole pipelines, runs, and `other`, so that values of one pipeline never keep another
 pipeline out. Beyond that, a new value counts as the value `other` of its segment. A new run counts as the run `other`
 of its pipeline. A new pipeline counts as the partition's pipeline for further pipelines, without segments.
+
+The interactions in `other` are counted by pipeline, and one alert fires for each such pipeline.
 """
 
-from dataclasses import dataclass, replace
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ragtide_schemas import MetricEvent
+from ragtide_runtime.alert_book import AlertBook
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import Alert, MetricEvent, from_milliseconds
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 from ..events.keys import EstimateKey
+from .rows import StatePart
 
 OTHER: Final = "other"
 """The shared segment value or run. A value that is literally `other` counts in it as well."""
@@ -65,12 +73,13 @@ class Admission:
         self._scopes: set[tuple[str, str | None, str | None]] = set()
         self._n_of: dict[str, int] = {}
         self._others: dict[str, int] = {}
-        self._n = 0
+        self.n = 0
+        """Number of keys."""
 
     def add(self, key: EstimateKey) -> None:
         """Count a new key."""
         scope = key[:3]
-        self._n += 1
+        self.n += 1
         self._n_of[key.pipeline] = self._n_of.get(key.pipeline, 0) + 1
         if scope not in self._scopes:
             self._scopes.add(scope)
@@ -81,12 +90,12 @@ class Admission:
         """Return whether a pipeline may have new segment values; the shared pipeline, whether pipelines may be new."""
         caps = self._caps
         if caps is None or pipeline == caps.further:
-            return caps is None or self._n < caps.partition
-        return self._n_of.get(pipeline, 0) < VALUES_SHARE * caps.pipeline and self._n < VALUES_SHARE * caps.partition
+            return caps is None or self.n < caps.partition
+        return self._n_of.get(pipeline, 0) < VALUES_SHARE * caps.pipeline and self.n < VALUES_SHARE * caps.partition
 
     def full(self) -> bool:
         """Return whether the partition has no room for new segment values."""
-        return self._caps is not None and self._n >= VALUES_SHARE * self._caps.partition
+        return self._caps is not None and self.n >= VALUES_SHARE * self._caps.partition
 
     def admit(self, event: MetricEvent, *, segments: bool) -> Admitted:
         """Return the event with the pipeline, run and segment values as which it counts.
@@ -99,7 +108,7 @@ class Admission:
             return Admitted(event)
         pipeline, run = event.pipeline, event.run
         if (pipeline, run, None) not in self._scopes:
-            if not self._n_of.get(pipeline) and self._n >= self._caps.partition:
+            if not self._n_of.get(pipeline) and self.n >= self._caps.partition:
                 place: dict[str, Any] = {"pipeline": self._caps.further, "run": None, "segments": {}}
                 return Admitted(event.model_copy(update=place), (("pipeline", ""),))
             if run is not None and self._over(pipeline):
@@ -113,7 +122,7 @@ class Admission:
 
     def _over(self, pipeline: str) -> bool:
         caps = self._caps
-        return caps is not None and (self._n_of.get(pipeline, 0) >= caps.pipeline or self._n >= caps.partition)
+        return caps is not None and (self._n_of.get(pipeline, 0) >= caps.pipeline or self.n >= caps.partition)
 
     def _values(self, event: MetricEvent, *, segments: bool) -> Admitted:
         # An event without scores and absences adds no keys.
@@ -143,3 +152,174 @@ class Admission:
 
     def _room_for_other(self, pipeline: str) -> bool:
         return self._others.get(pipeline, 0) < SEGMENTS_MAX or not self._over(pipeline)
+
+
+RULE: Final = "keys-cap"
+"""Rule of these alerts."""
+
+SHOWN: Final = 20
+"""Most pipelines in the summary: those with the most in `other`."""
+
+
+@dataclass(slots=True)
+class CappedRecord:
+    """The counts of one pipeline in `other`."""
+
+    since_ms: int
+    """Time of the first interaction."""
+    values: Counter[str] = field(default_factory=Counter)
+    """By segment the interactions whose value has no keys of its own."""
+    runs: int = 0
+    pipelines: int = 0
+    dropped: int = 0
+    """Segment values that are not counted, because the pipeline has no room even for `other`."""
+
+    @property
+    def total(self) -> int:
+        """Number of scopes that counted in `other`, or nowhere."""
+        return self.values.total() + self.runs + self.pipelines + self.dropped
+
+    def add(self, kind: str, name: str, n: int) -> None:
+        """Count `n` interactions of a kind (see `Admitted.capped`)."""
+        if kind == "segment":
+            self.values[name] += n
+        elif kind == "run":
+            self.runs += n
+        elif kind == "pipeline":
+            self.pipelines += n
+        else:
+            self.dropped += n
+
+    def encode(self) -> bytes:
+        """Return the record as stored."""
+        values = dict(sorted(self.values.items()))
+        return json.dumps([self.since_ms, values, self.runs, self.pipelines, self.dropped]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> "CappedRecord":
+        """Return a stored record."""
+        since_ms, values, *rest = json.loads(data)
+        return cls(since_ms, Counter(values), *rest)
+
+
+class CappedRecords(StatePart):
+    """The records of a partition, and one alert for each pipeline with such counts.
+
+    Args:
+        caps: caps of the partition.
+        admission: the keys of the partition.
+        origin: makes alert ids of a split pipeline different in each partition.
+        book: of the partition.
+    """
+
+    kinds = (CheckpointField.CAPPED,)
+
+    def __init__(self, caps: KeyCaps | None, admission: Admission, origin: str, book: AlertBook) -> None:
+        self._caps = caps
+        self._admission = admission
+        self._origin = origin
+        self._book = book
+        self._records: dict[str, CappedRecord] = {}
+        self._changed: set[str] = set()
+        self._keys = -1
+        self._news = 0
+
+    def count(self, admitted: Admitted, time_ms: int, n: int = 1) -> None:
+        """Count the scopes in `other` of `n` equal events, the first of which has this time."""
+        if not admitted.capped or self._caps is None:
+            return
+        pipeline = admitted.event.pipeline
+        record = self._records.setdefault(pipeline, CappedRecord(time_ms))
+        for kind, name in admitted.capped:
+            record.add(kind, name, n)
+            self._news += n
+        self._changed.add(pipeline)
+        name, first = alert_name(pipeline), admitted.capped[0]
+        if name not in self._book:
+            record.since_ms = time_ms
+        self._book.fire(name, lambda: self._alert(pipeline, record, first))
+
+    def _alert(self, pipeline: str, record: CappedRecord, first: tuple[str, str]) -> Alert:
+        kind, name = first
+        named = hashlib.sha256(f"{self._origin}{pipeline}".encode()).hexdigest()[:12]
+        return Alert(
+            alert_id=f"keys-cap-{named}-{record.since_ms}",
+            status="firing",
+            rule=RULE,
+            kind="capped",
+            pipeline=pipeline,
+            metric="keys.other",
+            direction="rise",
+            fired_at=from_milliseconds(record.since_ms),
+            message=self._message(pipeline, kind, name),
+        )
+
+    def _message(self, pipeline: str, kind: str, name: str) -> str:
+        caps = self._caps
+        assert caps is not None  # noqa: S101 - nothing is capped without caps
+        if kind == "pipeline":
+            return (
+                f"This partition has reached its cap on keys (partition_keys_cap, {caps.partition:,}): new pipelines "
+                f"count together as pipeline {pipeline}, without segments. Raise partition_keys_cap, or use more "
+                "partitions."
+            )
+        cap = (
+            f"The partition has reached its cap on keys of segments (partition_keys_cap, {caps.partition:,})"
+            if self._admission.full()
+            else f"Pipeline {pipeline} has reached its cap on keys (keys_cap, {caps.pipeline:,})"
+        )
+        placed = {
+            "segment": f"new values of segment {name} count together as {name}={OTHER}",
+            "run": f"new runs count together as run {OTHER}",
+            "dropped": "new segments have no estimates",
+        }[kind]
+        return (
+            f"{cap}: {placed}. Estimates of whole pipelines stay complete. Give segments few values, such as a plan or "
+            "a language and not an id, or raise the cap."
+        )
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the records that changed since the last call, and their summary."""
+        keys = self._admission.n
+        fields = {CheckpointField.CAPPED + pipeline: self._records[pipeline].encode() for pipeline in self._changed}
+        if self._caps is not None and (self._changed or keys != self._keys):
+            fields[CheckpointField.KEYS_SUMMARY] = self._summary(keys)
+        self._changed, self._keys = set(), keys
+        return fields, []
+
+    def take_news(self) -> int:
+        """Return the number of scopes that counted in `other` since the last call."""
+        news, self._news = self._news, 0
+        return news
+
+    def _summary(self, keys: int) -> bytes:
+        largest = sorted(self._records.items(), key=lambda item: (-item[1].total, item[0]))[:SHOWN]
+        summary = {
+            "keys": keys,
+            "pipelines": len(self._records),
+            "total": sum(record.total for record in self._records.values()),
+            "largest": {pipeline: record.total for pipeline, record in largest},
+        }
+        return json.dumps(summary).encode()
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        # All keys and alerts are loaded before, so the alert resolves if there is room now.
+        record = self._records[name] = CappedRecord.decode(data)
+        if self._caps is not None and self._admission.room(name):
+            self._book.end(
+                alert_name(name),
+                record.since_ms,
+                f"Pipeline {name} has room for new keys again: new segment values get estimates of their own.",
+            )
+        return True
+
+
+def alert_name(pipeline: str) -> str:
+    """Return the name of a pipeline's alert in the book."""
+    return f"{RULE}:{pipeline}"
+
+
+def pipeline_of_alert(name: str) -> str | None:
+    """Return the pipeline of such a name; None for the alert of another rule."""
+    rule, _, pipeline = name.partition(":")
+    return pipeline if rule == RULE else None

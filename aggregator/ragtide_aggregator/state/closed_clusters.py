@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..alerts.rule_values import RuleValues, ValueExtremes
 from ..events.batch import BY_ITSELF, EventBatch
 from ..statistics.drift.seasons import HOUR_MS
+from ..statistics.means.sampling_weights import SamplingWeights
 from ..statistics.tables import sums
 from ..statistics.tables.batches import Floats, Rows
 from .open_clusters import Closing
@@ -146,6 +147,32 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
         pairs=closed_pairs(closings),
         sampled=_sampled(np.array([event.probability for event in events])[event_of[order]], values, starts),
     )
+
+
+def add_values(weights: SamplingWeights, batch: EventBatch, rows: Rows, places: Rows | slice | None = None) -> None:
+    """Add the sampled values of a batch to rows.
+
+    Args:
+        weights: to add to.
+        batch: events.
+        rows: row of each value.
+        places: of the values that `rows` has, in the batch; all unless given.
+    """
+    if batch.probability is None:
+        return
+    probability, values = batch.probability, batch.values
+    if places is not None:
+        probability, values = probability[places], values[places]
+    sampled = np.flatnonzero(probability < 1)
+    if sampled.size:
+        weights.update(rows[sampled], values[sampled], probability[sampled])
+
+
+def add_clusters(weights: SamplingWeights, sampled: SampledClusters, closed: ClosedClusters, rows: Rows) -> None:
+    """Add some of the closed clusters with a sampled value to rows, given the row of each."""
+    if rows.size:
+        at = sampled.places
+        weights.update_clusters(rows, sampled.weights, sampled.weighted, closed.sizes[at], closed.totals[at])
 
 
 def _sampled(probability: Floats, values: Floats, starts: Rows) -> SampledClusters | None:

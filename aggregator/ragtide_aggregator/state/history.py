@@ -14,15 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from ..events.batch import EventBatch
+from ragtide_runtime.redis.keys import CheckpointField
+
+from ..events.batch import EventBatch, Scope
 from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.tables.batches import Floats, Rows
-from ..statistics.tables.tables import doubled
+from ..statistics.tables.row_table import RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
 from .closed_clusters import ClosedClusters
 from .cluster_rows import ClusterRows
 from .pane_rows import PaneRows
-from .rows import KeyRows
+from .rows import AddedBatch, KeyRows, StatePart
 
 _NUMBER: Final = Struct("<q")
 _NO_SCOPE: Final = -1
@@ -102,23 +104,32 @@ def open_panes(fine: Collection[int], coarse: Collection[int]) -> bytes:
     return json.dumps([sorted(fine), sorted(coarse)], separators=(",", ":")).encode()
 
 
-class HistoryRows:
+class _Standing(RowTable):
+    # Of every row: whether it has a series, and the number of its pipeline.
+    standing = RowColumn(np.int8, stored=False)
+    scope = RowColumn(np.intp, fill=_NO_SCOPE, stored=False)
+
+
+class HistoryRows(StatePart):
     """The open panes of all series, and the panes that closed since the last commit.
 
     Args:
         options: lengths and choice.
         lateness_ms: milliseconds after its end for which a pane stays open.
+        rows: of the state.
         clusters: of the state; None without clusters.
     """
 
-    def __init__(self, options: HistoryOptions, lateness_ms: int, clusters: ClusterRows | None) -> None:
+    kinds = (CheckpointField.HISTORY_SERIES, CheckpointField.HISTORY)
+
+    def __init__(self, options: HistoryOptions, lateness_ms: int, rows: KeyRows, clusters: ClusterRows | None) -> None:
         self.options = options
+        self._rows = rows
         self._panes = Panes((Window("fine", options.fine_ms, options.fine_ms),), lateness_ms)
         self._lateness_ms = lateness_ms
         self._clusters = clusters
         self.fine, self.coarse = PaneRows(), PaneRows()
-        self._standing = np.zeros(64, dtype=np.int8)
-        self._scope = np.full(64, _NO_SCOPE, dtype=np.intp)
+        self._table = _Standing()
         self._pipelines: dict[str, int] = {}
         # By pipeline: its series, and the first fine pane that may be open.
         self._series: list[list[int]] = []
@@ -131,73 +142,67 @@ class HistoryRows:
         self._listed: dict[int, bytes] = {}
         self._closed: dict[tuple[int, int], ClosedPanes] = {}
 
-    def add_row(self, row: int, key: EstimateKey) -> None:
+    def add_key(self, row: int, key: EstimateKey) -> None:
         """Add the row of a key."""
-        if row == self._standing.size:
-            self._standing, self._scope = doubled(self._standing), doubled(self._scope, _NO_SCOPE)
+        self._table.add_row()
         if key.run is None:
-            self._scope[row] = self._pipelines.setdefault(key.pipeline, len(self._series))
-            if self._scope[row] == len(self._series):
+            scope = self._table.scope[row] = self._pipelines.setdefault(key.pipeline, len(self._series))
+            if scope == len(self._series):
                 self._series.append([])
                 self._first_open.append(0)
         if self.options.chosen(key):
-            self._standing[row] = _NOT_YET
+            self._table.standing[row] = _NOT_YET
 
     def has(self, row: int) -> bool:
         """Return whether a row has a series."""
-        return bool(self._standing[row] == _KEPT)
+        return bool(self._table.standing[row] == _KEPT)
 
     def _admit(self, rows: Rows) -> None:
         """Give series to rows with their first value, in the order of the values, up to `series_max`."""
-        for row in dict.fromkeys(rows[self._standing[rows] == _NOT_YET].tolist()):
+        for row in dict.fromkeys(rows[self._table.standing[rows] == _NOT_YET].tolist()):
             if self.count >= self.options.series_max:
-                self._standing[row] = _REFUSED
+                self._table.standing[row] = _REFUSED
                 self.refused += 1
             else:
                 self._keep(row)
                 self._new.append(row)
 
     def _keep(self, row: int) -> None:
-        self._standing[row] = _KEPT
-        self._series[self._scope[row]].append(row)
+        self._table.standing[row] = _KEPT
+        self._series[self._table.scope[row]].append(row)
         self.count += 1
 
-    def take(self, batch: EventBatch, closed: ClosedClusters | None, before: Floats) -> None:
-        """Add a batch, and the clusters that it closed, to open panes; values that came too late are in none.
+    def take(self, added: AddedBatch) -> None:
+        """Add a batch, and the clusters that it closed, to open panes, and close those whose time is over.
 
-        Args:
-            batch: events.
-            closed: clusters that the batch closed.
-            before: for each value the mean of its key before it, which predicts the first value of a pane.
+        Values that came too late are in no pane.
         """
+        self._add(added.batch, added.closed, added.before)
+        self._close(added.batch)
+
+    def _add(self, batch: EventBatch, closed: ClosedClusters | None, before: Floats) -> None:
         self._admit(batch.rows)
         late = self._panes.late(batch.times_ms, batch.newest_ms)
-        some = np.flatnonzero((self._standing[batch.rows] == _KEPT) & ~late[batch.part_of])
+        some = np.flatnonzero((self._table.standing[batch.rows] == _KEPT) & ~late[batch.part_of])
         if some.size:
             self.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
         if closed is None:
             return
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
         in_time = ~self._panes.late(closed.times_ms, newest_ms)
-        some = np.flatnonzero((self._standing[closed.rows] == _KEPT) & in_time)
+        some = np.flatnonzero((self._table.standing[closed.rows] == _KEPT) & in_time)
         if some.size:
             self.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
 
-    def begin_clusters(self, rows: Sequence[int]) -> None:
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
         kept = [row for row in rows if self.has(row)]
-        self.fine.begin_clusters(kept)
-        self.coarse.begin_clusters(kept)
+        self.fine.begin_row_clusters(kept)
+        self.coarse.begin_row_clusters(kept)
 
-    def close(self, batch: EventBatch, rows: KeyRows) -> None:
-        """Close the panes whose time is over after a batch.
-
-        Args:
-            batch: events, already added.
-            rows: of the state, for the names of series.
-        """
+    def _close(self, batch: EventBatch) -> None:
         parts = np.flatnonzero(np.diff(batch.starts))
-        scopes = self._scope[batch.rows[batch.starts[parts]]]
+        scopes = self._table.scope[batch.rows[batch.starts[parts]]]
         # Of the batch, because the newest time of the state may be that of later parts.
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[parts]
         for scope in np.unique(scopes[scopes != _NO_SCOPE]).tolist():
@@ -206,89 +211,78 @@ class HistoryRows:
             if first_open > self._first_open[scope]:
                 self._first_open[scope] = first_open
                 for series in self._series[scope]:
-                    self._close_series(series, first_open, over_ms // self.options.coarse_ms, rows)
+                    self._close_series(series, first_open, over_ms // self.options.coarse_ms)
 
-    def _close_series(self, row: int, fine: int, coarse: int, rows: KeyRows) -> None:
+    def _close_series(self, row: int, fine: int, coarse: int) -> None:
         """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
         options = self.options
         ratio = options.coarse_ms // options.fine_ms
-        for pane in sorted(one for one in self.fine.numbers(row) if one < fine):
-            self._hand_out(self.fine, row, pane, options.fine_ms, rows)
+        for pane in sorted(pane for pane in self.fine.numbers(row) if pane < fine):
+            self._hand_out(self.fine, row, pane, options.fine_ms)
             self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
             self.fine.drop(row, pane)
-        for pane in sorted(one for one in self.coarse.numbers(row) if one < coarse):
-            self._hand_out(self.coarse, row, pane, options.coarse_ms, rows)
+        for pane in sorted(pane for pane in self.coarse.numbers(row) if pane < coarse):
+            self._hand_out(self.coarse, row, pane, options.coarse_ms)
             self.coarse.drop(row, pane)
 
-    def _hand_out(self, panes: PaneRows, row: int, pane: int, length_ms: int, rows: KeyRows) -> None:
+    def _hand_out(self, panes: PaneRows, row: int, pane: int, length_ms: int) -> None:
         kept = self.options.kept(length_ms)
         closed = self._closed.get((row, length_ms))
         if closed is None:
-            name = series_name(rows.name(row), length_ms)
+            name = series_name(self._rows.name(row), length_ms)
             closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self.options.expire_ms)
-        closed.records.append(record_of(pane, self._bytes(panes, row, pane, rows)))
+        (data,) = panes.bytes_of([(row, pane)], clustered=self._clustered)
+        closed.records.append(record_of(pane, data))
         if len(closed.records) > 2 * kept:
             # A replay may close years of panes in one step.
             del closed.records[:-kept]
 
-    def _bytes(self, panes: PaneRows, row: int, pane: int, rows: KeyRows) -> bytes:
+    def _clustered(self, row: int) -> bool:
         # A reader must tell a pane before the first cluster of its pipeline from one whose clusters are all open.
-        clustered = self._clusters is not None and self._clusters.has(rows.keys[row])
-        return panes.to_bytes(row, pane, clustered=clustered)
+        return self._clusters is not None and self._clusters.has(row)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""
         closed, self._closed = [*self._closed.values()], {}
         return closed
 
-    def take_changes(self, rows: KeyRows) -> tuple[dict[str, bytes], list[str], dict[str, bytes]]:
-        """Return the changes since the last call.
-
-        Returns:
-            Open panes to write by name; names of panes to remove; by key its open panes, where they are others.
-        """
-        written: dict[str, bytes] = {}
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return open panes and lists of open panes to write, and names of closed panes."""
+        fields: dict[str, bytes] = {}
         gone: list[str] = []
         touched, self._new = set(self._new), []
         for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
             changed, dropped = panes.take_panes()
             touched.update(row for row, _ in (*changed, *dropped))
-            written |= {
-                f"{length_ms}:{pane}:{rows.name(row)}": self._bytes(panes, row, pane, rows) for row, pane in changed
-            }
-            gone += [f"{length_ms}:{pane}:{rows.name(row)}" for row, pane in dropped]
-        series = {}
+            names = [self._name(length_ms, row, pane) for row, pane in changed]
+            fields |= zip(names, panes.bytes_of(changed, clustered=self._clustered), strict=True)
+            gone += [self._name(length_ms, row, pane) for row, pane in dropped]
         for row in sorted(touched):
             listed = open_panes(self.fine.numbers(row), self.coarse.numbers(row))
             if self._listed.get(row) != listed:
-                series[rows.name(row)] = self._listed[row] = listed
-        return written, gone, series
+                fields[CheckpointField.HISTORY_SERIES + self._rows.name(row)] = self._listed[row] = listed
+        return fields, gone
 
-    def load_series(self, row: int) -> bool:
-        """Give a row the series that it had; return False if the settings choose it no more."""
-        if self._standing[row] == _NOT_YET:
-            self._keep(row)
-        return self.has(row)
+    def _name(self, length_ms: int, row: int, pane: int) -> str:
+        return f"{CheckpointField.HISTORY}{length_ms}:{pane}:{self._rows.name(row)}"
 
-    def load(self, row: int, length_ms: int, pane: int, data: bytes) -> bool:
-        """Set an open pane to what `take_changes` wrote; return False if panes have other lengths now.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        if kind == CheckpointField.HISTORY_SERIES:
+            row = self._rows.named(name)
+            if self._table.standing[row] == _NOT_YET:
+                self._keep(row)
+            return self.has(row)
+        length, pane, key = name.split(":", 2)
+        row, length_ms = self._rows.named(key), int(length)
         if not self.has(row) or length_ms not in (self.options.fine_ms, self.options.coarse_ms):
             return False
-        (self.fine if length_ms == self.options.fine_ms else self.coarse).load(row, pane, data)
+        (self.fine if length_ms == self.options.fine_ms else self.coarse).load(row, int(pane), data)
         return True
 
-    def impossible(self, rows: KeyRows, *, everything: bool) -> str | None:
-        """Return the name of an open pane with a number that is impossible for any values; None without one.
-
-        Args:
-            rows: of the state, for the names of panes.
-            everything: whether to check all panes, and not only the changed panes.
-        """
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of an open pane with a number that is impossible for any values; None without one."""
         for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
             found = panes.impossible_pane(everything=everything)
             if found is not None:
-                return f"{length_ms}:{found[1]}:{rows.name(found[0])}"
+                return self._name(length_ms, *found)
         return None

@@ -1,11 +1,15 @@
 """The sums of pairs of a reference and a proxy score, by key. No clock, no I/O."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
+from ragtide_runtime.redis.keys import CheckpointField
+
+from ..alerts.kappa_rules import KappaRules
 from ..events.batch import Scope
 from ..events.keys import PairKey
 from ..statistics.intervals.pair_estimates import Powered
@@ -14,15 +18,24 @@ from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ..statistics.pairs.prediction_powered import PairTable
 from ..statistics.tables.batches import Floats, Rows
 from .closed_clusters import ClosedClusters, ClosedPairs
+from .rows import AddedBatch, KeyRows, StatePart
 
 
-class PairRows:
+class PairRows(StatePart):
     """A table of pairs with the keys of its rows, and its changed rows.
 
     Estimates are over all pairs. Where interactions count in clusters, intervals are over the pairs of closed clusters.
+
+    Args:
+        rows: of the state.
+        kappa: rules on pairs, which follow the rows of pairs.
+        clustered: whether the settings ask for clusters.
     """
 
-    def __init__(self) -> None:
+    kinds = (CheckpointField.PAIR,)
+
+    def __init__(self, rows: KeyRows, kappa: KappaRules, *, clustered: bool) -> None:
+        self._rows, self._kappa, self._wants_clusters = rows, kappa, clustered
         self.keys: list[PairKey] = []
         self._proxies: list[int] = []
         self._table, self._closed = PairTable(), ClusteredPairs()
@@ -33,12 +46,12 @@ class PairRows:
         self._of: defaultdict[int, list[int]] = defaultdict(list)
         self._changed: set[int] = set()
 
-    def find(self, key: PairKey) -> int | None:
-        """Return the row of a key; None for an unknown key."""
-        return self._index.get(key)
-
-    def add_row(self, key: PairKey, proxy_row: int) -> int:
-        """Add a row for a new key, with the row of its proxy score in the state, and return it."""
+    def row(self, key: PairKey) -> int:
+        """Return the row of a key; a new key gets a row, and its proxy score a row of the state."""
+        found = self._index.get(key)
+        if found is not None:
+            return found
+        proxy_row = self._rows.row(key.proxy)
         row = self._index[key] = self._table.add_row()
         self._closed.add_row()
         self.keys.append(key)
@@ -46,38 +59,32 @@ class PairRows:
         if _scope(key) in self._scopes:
             self._clustered.add(row)
         self._of[proxy_row].append(row)
+        self._kappa.add_row(row, key, proxy_row)
         return row
 
     def of(self, proxy_row: int) -> list[int]:
         """Return the rows whose proxy scores are those of a row of the state."""
         return self._of.get(proxy_row, [])
 
-    def add(self, rows: Rows, scores: Floats) -> None:
-        """Add pairs to rows, in order.
+    def take(self, added: AddedBatch) -> None:
+        """Add the pairs of a batch, in order, and those of the clusters that it closed."""
+        batch, closed = added.batch, added.closed
+        if batch.pairs.size:
+            self._table.update(batch.pairs, *batch.scores)
+            self._changed.update(batch.pairs.tolist())
+        if closed is not None and closed.pairs is not None:
+            self._close(closed, closed.pairs)
 
-        Args:
-            rows: row of each pair, shape (n,).
-            scores: reference score, proxy score and probability of each; shape (3, n).
-        """
-        self._table.update(rows, *scores)
-        self._changed.update(rows.tolist())
-
-    def begin_clusters(self, scope: Scope) -> None:
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that the interactions of a pipeline and run count in clusters: all pairs so far are single ones."""
         self._scopes.add(scope)
-        rows = [row for row, key in enumerate(self.keys) if _scope(key) == scope and row not in self._clustered]
-        for row in rows:
+        mine = [row for row, key in enumerate(self.keys) if _scope(key) == scope and row not in self._clustered]
+        for row in mine:
             self._closed.begin(row, self._table, row)
-        self._clustered.update(rows)
-        self._changed.update(rows)
+        self._clustered.update(mine)
+        self._changed.update(mine)
 
-    def close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
-        """Add the pairs of closed clusters.
-
-        Args:
-            closed: the clusters.
-            pairs: their pairs.
-        """
+    def _close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
         # One place for each cluster and row of pairs, in the order of the clusters.
         order = np.lexsort((pairs.rows, pairs.clusters))
         rows, clusters = pairs.rows[order], pairs.clusters[order]
@@ -105,12 +112,14 @@ class PairRows:
         known = held[at] == wanted
         return np.where(known, closed.sizes[at], 0), np.where(known, closed.totals[at], 0.0)
 
-    def merge(self, row: int, other: "PairRows", other_row: int) -> None:
-        """Add the pairs of the same key in another table."""
-        self._table.merge(row, other._table, other_row)
-        if other_row in other._clustered:
-            self._closed.merge(row, other._closed, other_row)
-            self._clustered.add(row)
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the pairs of another state."""
+        for theirs, key in enumerate(other.keys):
+            row = self.row(key)
+            self._table.merge(row, other._table, theirs)
+            if theirs in other._clustered:
+                self._closed.merge(row, other._closed, theirs)
+                self._clustered.add(row)
 
     def read(self, row: int, everything: Moments | None, *, confidence: float) -> Powered:
         """Return the estimate of a row (`PairTable.read`), with an interval over closed clusters where there are any.
@@ -135,37 +144,31 @@ class PairRows:
             k=found.k,
         )
 
-    def impossible(self, *, everything: bool) -> PairKey | None:
-        """Return the key of a row with a negative or infinite number; None without one.
-
-        Args:
-            everything: whether to check all rows, and not only the changed rows.
-        """
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of a row with a negative or infinite number; None without one."""
         rows = np.fromiter(range(len(self.keys)) if everything else self._changed, dtype=np.intp)
         wrong = self._table.impossible(rows) | self._closed.impossible(rows)
-        return self.keys[int(rows[np.argmax(wrong)])] if wrong.any() else None
+        return CheckpointField.PAIR + self.keys[int(rows[np.argmax(wrong)])].encode() if wrong.any() else None
 
-    def take_changes(self) -> dict[str, bytes]:
-        """Return the rows that changed since the last call, by the names of their keys."""
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the rows that changed since the last call."""
         changed, self._changed = self._changed, set()
-        return {self.keys[row].encode(): self._to_bytes(row) for row in sorted(changed)}
+        return {CheckpointField.PAIR + self.keys[row].encode(): self._to_bytes(row) for row in sorted(changed)}, []
 
     def _to_bytes(self, row: int) -> bytes:
         data = self._table.to_bytes(row)
         return data + self._closed.to_bytes(row) if row in self._clustered else data
 
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `take_changes` wrote.
-
-        Raises: ValueError if the bytes were written by another version.
-        """
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        row = self.row(PairKey.decode(name))
         self._table.load(row, data[: PairTable.SIZE])
-        if len(data) > PairTable.SIZE:
+        if self._wants_clusters and len(data) > PairTable.SIZE:
             self._closed.load(row, data[PairTable.SIZE :])
             self._clustered.add(row)
+        return True
 
-    def loaded(self, scopes: Collection[Scope]) -> None:
-        """Complete the rows after all are loaded: in these scopes, and in no others, interactions count in clusters."""
+    def count_in_clusters(self, scopes: Collection[Scope]) -> None:
+        """Take note that in these pipelines and runs, and in no others, interactions count in clusters."""
         self._clustered = {row for row in self._clustered if _scope(self.keys[row]) in scopes}
         self._scopes.update(scopes)
 

@@ -1,26 +1,29 @@
-"""Rows of moments, each of one key in one pane of event time; windows and the history consist of them. No I/O."""
+"""Rows of moments, each of one key in one pane of event time, of which windows and the history consist. No I/O."""
 
-import struct
+import json
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events.batch import EventBatch
+from ragtide_runtime.redis.keys import CheckpointField
+
+from ..events.batch import EventBatch, Scope
 from ..statistics.means.clusters import ClusterTable
 from ..statistics.means.moments import Moments, MomentTable
 from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
 from ..statistics.tables.batches import Floats, Rows, distinct, grouped
-from ..statistics.tables.tables import doubled
-from .closed_clusters import ClosedClusters
-from .weight_rows import add_clusters, add_values
+from ..statistics.tables.row_table import ADD, RowColumn, RowTable
+from ..statistics.tables.windows import Panes, Window
+from .closed_clusters import ClosedClusters, add_clusters, add_values
+from .rows import AddedBatch, KeyRows, StatePart
 
-_COUNT: Final = struct.Struct("<q")
-_PLAIN: Final = np.dtype([("absent", "<i8"), ("moments", f"V{MomentTable.SIZE}")])
-"""A pane without clusters and sampled values."""
+
+class _Absences(RowTable, what="absences", capacity=16):
+    n = RowColumn(np.int64, merge=ADD, least=0)
 
 
 class Pooled(NamedTuple):
@@ -30,6 +33,10 @@ class Pooled(NamedTuple):
     n_absent: Rows
     sampled: SampledSums | None
     """Sums over the values that were sampled from the traffic; None without any."""
+
+
+_PLAIN: Final = _Absences.SIZE + MomentTable.SIZE
+"""Bytes of a pane without clusters and sampled values."""
 
 
 class PaneRows:
@@ -42,7 +49,7 @@ class PaneRows:
         self._moments = MomentTable(bounded=False)
         self._clusters = ClusterTable()
         self._weights = SamplingWeights()
-        self._n_absent = np.zeros(16, dtype=np.int64)
+        self._absences = _Absences()
         self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._free: list[int] = []
         self._changed: set[tuple[int, int]] = set()
@@ -76,7 +83,7 @@ class PaneRows:
         add_values(self._weights, batch, places, some)
         return rows
 
-    def begin_clusters(self, rows: Sequence[int]) -> None:
+    def begin_row_clusters(self, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
         for row in rows:
             for pane, place in self._of[row].items():
@@ -105,7 +112,7 @@ class PaneRows:
     def add_absences(self, rows: Rows, panes: Rows) -> None:
         """Count absences, each given by the row of its key and its pane."""
         places, _ = self._places(rows, panes)
-        np.add.at(self._n_absent, places, 1)
+        np.add.at(self._absences.n, places, 1)
 
     def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
         """Return the place of each value's pane, and whether every row has only one pane."""
@@ -132,17 +139,14 @@ class PaneRows:
     def _new(self) -> int:
         place = self._moments.add_row()
         self._clusters.add_row()
-        if place == self._n_absent.size:
-            self._n_absent = doubled(self._n_absent)
+        self._absences.add_row()
         return place
 
     def drop(self, row: int, pane: int) -> None:
         """Remove a pane."""
         place = self._of[row].pop(pane)
-        self._moments.clear(place)
-        self._clusters.clear(place)
-        self._weights.clear(place)
-        self._n_absent[place] = 0
+        for table in (self._moments, self._clusters, self._weights, self._absences):
+            table.clear(place)
         self._free.append(place)
         self._changed.discard((row, pane))
         self._gone.add((row, pane))
@@ -153,13 +157,8 @@ class PaneRows:
         self._moments.merge(place, other._moments, other_place)
         self._clusters.merge(place, other._clusters, other_place)
         self._weights.merge(place, other._weights, other_place)
-        self._n_absent[place] += other._n_absent[other_place]
+        self._absences.merge(place, other._absences, other_place)
         self._changed.add((row, pane))
-
-    def merge_row(self, row: int, other: "PaneRows", other_row: int) -> None:
-        """Add all panes of the same key in other rows."""
-        for pane in [*other.numbers(other_row)]:
-            self.merge_pane(row, pane, other, other_row, pane)
 
     def pooled(self, groups: Sequence[Sequence[tuple[int, int]]]) -> Pooled:
         """Return the numbers of groups of panes, each given by its row and number; a group may be empty."""
@@ -176,7 +175,7 @@ class PaneRows:
             return Pooled(self._moments.read(index), index, None)
         return Pooled(
             replace(self._moments.pooled(index, begins), clusters=self._clusters.pooled(index, begins)),
-            np.add.reduceat(self._n_absent[index], begins),
+            np.add.reduceat(self._absences.n[index], begins),
             self._weights.pooled(index, begins),
         )
 
@@ -188,7 +187,7 @@ class PaneRows:
         """
         changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
         places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
-        wrong: NDArray[np.bool_] = self._moments.impossible(places) | (self._n_absent[places] < 0)
+        wrong = self._moments.impossible(places) | self._absences.impossible(places)
         wrong |= self._clusters.impossible(places) | self._weights.impossible(places)
         return changed[int(np.argmax(wrong))] if wrong.any() else None
 
@@ -198,37 +197,40 @@ class PaneRows:
         self._changed, self._gone = set(), set()
         return changed, gone
 
-    def to_bytes(self, row: int, pane: int, *, clustered: bool = False) -> bytes:
-        """Return a pane as bytes, exactly.
+    def bytes_of(
+        self, panes: Sequence[tuple[int, int]], clustered: Callable[[int], bool] = lambda _row: False
+    ) -> list[bytes]:
+        """Return panes as bytes, exactly.
 
         Args:
-            row: of the key.
-            pane: number.
-            clustered: whether to tell that its values are in clusters even while none of these is closed.
+            panes: each given by its row and number.
+            clustered: says of a row whether its values are in clusters even while none of these is closed.
         """
-        place = self._of[row][pane]
-        data = _COUNT.pack(int(self._n_absent[place])) + self._moments.to_bytes(place)
-        if clustered or self._clusters.count(place):
-            data += self._clusters.to_bytes(place)
-        return data + self._weights.to_bytes(place)
+        places = np.array([self._of[row][pane] for row, pane in panes], dtype=np.intp)
+        absences_of, moments_of = self._absences.bytes_of(places), self._moments.bytes_of(places)
+        found = []
+        for (row, _), place, absences, moments in zip(panes, places.tolist(), absences_of, moments_of, strict=True):
+            has_clusters = self._clusters.count(place) or clustered(row)
+            clusters = self._clusters.to_bytes(place) if has_clusters else b""
+            found.append(absences + moments + clusters + self._weights.to_bytes(place))
+        return found
 
     def load(self, row: int, pane: int, data: bytes) -> None:
-        """Set a pane of a key to what `to_bytes` returned.
+        """Set a pane of a key to what `bytes_of` returned.
 
         Raises: ValueError if the bytes were written by another version.
         """
         place = self._place(row, pane)
-        (self._n_absent[place],) = _COUNT.unpack_from(data)
-        end = _COUNT.size + MomentTable.SIZE
-        self._moments.load(place, data[_COUNT.size : end])
-        rest = data[end:]
+        self._absences.load(place, data[: _Absences.SIZE])
+        self._moments.load(place, data[_Absences.SIZE : _PLAIN])
+        rest = data[_PLAIN:]
         if _tells_clusters(data):
             self._clusters.load(place, rest[: ClusterTable.SIZE])
             rest = rest[ClusterTable.SIZE :]
         self._weights.load(place, rest)
 
     def load_panes(self, panes: Sequence[tuple[int, int, bytes]], *, clustered: bool = False) -> None:
-        """Set panes, each given by row, number and what `to_bytes` returned; much faster than one by one.
+        """Set panes, each given by row, number and what `bytes_of` returned; much faster than one by one.
 
         Args:
             panes: each in a row of its own.
@@ -238,18 +240,164 @@ class PaneRows:
         """
         plain = []
         for row, pane, data in panes:
-            if len(data) == _PLAIN.itemsize:
+            if len(data) == _PLAIN:
                 plain.append((self._place(row, pane), data))
             else:
                 self.load(row, pane, data)
         if plain:
             places = np.array([place for place, _ in plain], dtype=np.intp)
-            found = np.frombuffer(b"".join(data for _, data in plain), dtype=_PLAIN)
-            self._n_absent[places] = found["absent"]
-            self._moments.load_rows(places, found["moments"].tobytes())
+            self._absences.load_rows(places, b"".join(data[: _Absences.SIZE] for _, data in plain))
+            self._moments.load_rows(places, b"".join(data[_Absences.SIZE :] for _, data in plain))
         if clustered:
-            self.begin_clusters([row for row, _, data in panes if not _tells_clusters(data)])
+            self.begin_row_clusters([row for row, _, data in panes if not _tells_clusters(data)])
 
 
 def _tells_clusters(data: bytes) -> bool:
-    return len(data) - _PLAIN.itemsize not in (0, SamplingWeights.SIZE)
+    return len(data) - _PLAIN not in (0, SamplingWeights.SIZE)
+
+
+class Covered(NamedTuple):
+    """The numbers of some keys in one window; arrays with one element per key."""
+
+    moments: Moments
+    n_absent: Rows
+    n_processed: Rows
+    sampled: SampledSums | None
+    """Sums over the values that were sampled from the traffic; None without any."""
+
+
+class PaneTable(StatePart, PaneRows):
+    """The panes of all keys.
+
+    A pane of a key is a row of moments, with the number of absences. Rows of panes that no window needs any more are
+    used again. Values are also counted in panes of processing time, which are separate: when old interactions are
+    scored, they are far from the panes of event time.
+    """
+
+    kinds = (CheckpointField.PANE, CheckpointField.PROCESSED)
+
+    def __init__(self, panes: Panes, rows: KeyRows) -> None:
+        super().__init__()
+        self._panes, self._rows = panes, rows
+        self._processed: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._processed_changed: set[int] = set()
+
+    def add_batch(self, batch: EventBatch, late: NDArray[np.bool_], before: Floats) -> None:
+        """Add a batch, or some of its parts, to panes; values that came too late are in no pane.
+
+        Args:
+            batch: events.
+            late: whether each part came too late.
+            before: for each value the mean of its key before it, which predicts the first value of a pane.
+        """
+        pane, processed = self._panes.pane(batch.times_ms), self._panes.pane(batch.processed_ms)
+        self._count_processed(batch.rows, processed[batch.part_of])
+        in_time = np.flatnonzero(~late[batch.part_of]) if late.any() else None
+        self._drop_old(self.add_values(batch, pane, before, in_time))
+        present = ~late[batch.absent_of]
+        absent = batch.absent[present]
+        self.add_absences(absent, pane[batch.absent_of][present])
+        self._drop_old(absent)
+
+    def take(self, added: AddedBatch) -> None:
+        """Add closed clusters to the panes of their last interactions; what is closed too late is in none."""
+        batch, closed = added.batch, added.closed
+        if closed is None:
+            return
+        newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
+        in_time = np.flatnonzero(~self._panes.late(closed.times_ms, newest_ms))
+        if in_time.size:
+            self._drop_old(self.add_clusters(closed, self._panes.pane(closed.times_ms), in_time))
+
+    def _count_processed(self, rows: Rows, panes: Rows) -> None:
+        if not rows.size:
+            return
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, _, counts = distinct((panes - first) * most + rows)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            row, pane = number % most, number // most + first
+            of = self._processed[row]
+            of[pane] = of.get(pane, 0) + count
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                self._processed[row] = {one: number for one, number in of.items() if one > oldest}
+            self._processed_changed.add(row)
+
+    def _drop_old(self, rows: Rows) -> None:
+        # Only after all values of a batch are added, because a pane may begin and end within one batch.
+        for row in distinct(rows)[0].tolist():
+            of = self._of[row]
+            oldest = max(of) - self._panes.kept
+            if min(of) <= oldest:
+                for pane in [one for one in of if one <= oldest]:
+                    self.drop(row, pane)
+
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the panes of another state."""
+        for theirs, row in enumerate(rows):
+            for pane in [*other.numbers(theirs)]:
+                self.merge_pane(row, pane, other, theirs, pane)
+            for pane, count in other._processed[theirs].items():
+                self._processed[row][pane] = self._processed[row].get(pane, 0) + count
+
+    def covered(self, rows: Iterable[int], start_ms: int, end_ms: int) -> Covered:
+        """Return the numbers of each key in a stretch of event time."""
+        first, last = start_ms // self._panes.pane_ms, end_ms // self._panes.pane_ms
+        groups = []
+        processed = []
+        for row in rows:
+            processed.append(sum(count for pane, count in self._processed[row].items() if first <= pane < last))
+            groups.append([(row, pane) for pane in sorted(self._of[row]) if first <= pane < last])
+        found = self.pooled(groups)
+        return Covered(found.moments, found.n_absent, np.array(processed, dtype=np.intp), found.sampled)
+
+    def before(self, rows: Sequence[int], time_ms: int) -> Moments:
+        """Return the moments of rows in the panes before the pane that holds a time.
+
+        Only panes count that are kept for the first row: rows without new values hold older ones.
+        """
+        first = max(self._of[rows[0]], default=0) - self._panes.kept + 1
+        end_ms = time_ms // self._panes.pane_ms * self._panes.pane_ms
+        return self.covered(rows, min(first * self._panes.pane_ms, end_ms), end_ms).moments
+
+    def first_ms(self, row: int) -> int | None:
+        """Return the start of the oldest pane that is kept of a row; None without one."""
+        return min(self._of[row]) * self._panes.pane_ms if self._of[row] else None
+
+    def windows(self) -> tuple[Window, ...]:
+        """Return the windows of the panes."""
+        return self._panes.windows
+
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
+        """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
+        self.begin_row_clusters(rows)
+
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of a pane with a number that is impossible for any values; None without one."""
+        found = self.impossible_pane(everything=everything)
+        return None if found is None else self._name(*found)
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return panes and counts by processing time to write, and names of panes to remove."""
+        changed, gone = self.take_panes()
+        names = [self._name(row, pane) for row, pane in changed]
+        fields = dict(zip(names, self.bytes_of(changed), strict=True))
+        for row in sorted(self._processed_changed):
+            name = f"{CheckpointField.PROCESSED}{self._panes.pane_ms}:{self._rows.name(row)}"
+            fields[name] = json.dumps(sorted(self._processed[row].items())).encode()
+        self._processed_changed = set()
+        return fields, [self._name(row, pane) for row, pane in gone]
+
+    def _name(self, row: int, pane: int) -> str:
+        return f"{CheckpointField.PANE}{self._panes.pane_ms}:{pane}:{self._rows.name(row)}"
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        length, _, rest = name.partition(":")
+        if int(length) != self._panes.pane_ms:
+            return False
+        if kind == CheckpointField.PROCESSED:
+            self._processed[self._rows.named(rest)] = dict(json.loads(data))
+            return True
+        pane, _, key = rest.partition(":")
+        self.load(self._rows.named(key), int(pane), data)
+        return True

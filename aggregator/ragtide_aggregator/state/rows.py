@@ -1,69 +1,164 @@
-"""The keys of a state, one row per key, with counts, times and population sizes. No clock, no I/O."""
+"""The keys of a state, one row per key, with counts, times, moments and weights; and what a part of a state does.
 
-import struct
-from typing import Final
+No clock, no I/O.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import to_milliseconds
 from ragtide_schemas.limits import TIME_MAX
 
-from ..events.batch import EventBatch, Times
-from ..events.keys import EstimateKey
-from ..statistics.tables.batches import Rows
-from ..statistics.tables.tables import doubled
-
-_ROW: Final = struct.Struct("<3QqQ")
-_ROWS: Final = np.dtype([("counts", "<i8", (3,)), ("updated_ms", "<i8"), ("population", "<i8")])
-_CAPACITY: Final = 64
+from ..alerts.rule_values import Arrived
+from ..errors import reading
+from ..events.batch import EventBatch, Scope, Times
+from ..events.keys import UNBOUNDED, EstimateKey
+from ..statistics.means.moments import MomentTable
+from ..statistics.means.sampling_weights import SamplingWeights
+from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.row_table import ADD, MOST, RowColumn, RowTable
+from .closed_clusters import ClosedClusters, add_clusters
 
 LATEST_MS: Final = to_milliseconds(TIME_MAX)
 """The latest time that an event can have."""
 
-SIZE: Final = _ROW.size
-"""Bytes of a row."""
+
+@dataclass(frozen=True, slots=True)
+class AddedBatch:
+    """A batch whose values the moments have, for the parts that look at it afterwards."""
+
+    batch: EventBatch
+    closed: ClosedClusters | None
+    """Clusters that the batch closed."""
+    late: NDArray[np.bool_]
+    """Whether each part came too late for its pane."""
+    before: Floats
+    """For each value the mean of its key before it, which predicts the first value of a pane."""
+    arrived: Sequence[Arrived]
+    """The single values and the closed clusters that alert rules take."""
 
 
-class KeyRows:
-    """Keys and their rows.
+class StatePart:
+    """A part of a state: it follows the rows of the state, takes batches, and owns its fields of the checkpoint.
+
+    A part inherits what it has nothing to do with.
+    """
+
+    kinds: ClassVar[tuple[CheckpointField, ...]] = ()
+    """Beginnings of the names of its fields, in the order in which they are loaded."""
+
+    def add_key(self, row: int, key: EstimateKey) -> None:
+        """Follow a new key, whose row is the next one."""
+
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
+        """Take note that the interactions of a pipeline and run count in clusters: all so far are single ones.
+
+        Args:
+            scope: pipeline and run.
+            rows: of its keys whose values have a range.
+        """
+
+    def take(self, added: AddedBatch) -> None:
+        """Add a batch."""
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return fields of the checkpoint to write, and names of fields to remove, since the last call."""
+        return {}, []
+
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set the part to fields of one kind, given without the kind; return the names of those to remove.
+
+        Raises:
+            DamagedFieldError: a field cannot be read.
+        """
+        gone = []
+        for name, data in fields:
+            with reading(kind + name):
+                if not self._load_field(kind, name, data):
+                    gone.append(kind + name)
+        return gone
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        """Set the part to a field; return False if the settings ask for it no more."""
+        raise NotImplementedError
+
+    def complete(self) -> None:
+        """Complete the part after all fields are loaded."""
+
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the name of a field with a number that is not finite, or impossible; None without one.
+
+        Args:
+            everything: whether to look at all fields, and not only at those that changed since `take_changes`.
+        """
+        return None
+
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the numbers of the same part of another state, to be read.
+
+        Args:
+            other: part of the other state.
+            rows: for each row of the other state the row of its key here.
+        """
+
+
+class KeyRows(RowTable, StatePart, what="counts"):
+    """Keys and their rows, with what every key has. A new key gets a row in all parts that follow.
 
     Attributes:
         keys: key of every row.
-        counts: absences, values too late for a window, and values out of order; shape (3, rows or more).
-        updated_ms: time of the newest interaction of each row; shape (rows or more,).
-        population: population size of each row, 0 if unknown; same shape.
-        holds_counts: whether the values of each row are counts; same shape.
+        moments: of every row.
+        weights: sums over sampled values of the rows that have any.
+        changed: rows that changed since the last commit.
+        parts: parts that follow the rows.
     """
 
+    kinds = (CheckpointField.ESTIMATE,)
+
+    # Absences, values too late for a window, and values out of order.
+    counts = RowColumn(np.int64, (3,), merge=ADD)
+    # Time of the newest interaction.
+    updated_ms = RowColumn(np.int64, merge=MOST)
+    # Population size, 0 if unknown.
+    population = RowColumn(np.int64, merge=MOST)
+    # Whether values are counts.
+    holds_counts = RowColumn(np.bool_, stored=False)
+    # Whether values have a range, and so intervals and weights: all but time and cost of labeling.
+    in_range = RowColumn(np.bool_, stored=False)
+
     def __init__(self) -> None:
+        super().__init__()
         self.keys: list[EstimateKey] = []
+        # Not bounded, because time and cost of labeling have no highest value. Scores are checked before.
+        self.moments = MomentTable(bounded=False)
+        self.weights = SamplingWeights()
+        self.changed: set[int] = set()
+        self.parts: Sequence[StatePart] = ()
         self._names: list[str | None] = []
         self._named: dict[str, int] = {}
         self._index: dict[EstimateKey, int] = {}
-        self.counts = np.zeros((3, _CAPACITY), dtype=np.int64)
-        self.updated_ms = np.zeros(_CAPACITY, dtype=np.int64)
-        self.population = np.zeros(_CAPACITY, dtype=np.int64)
-        self.holds_counts = np.zeros(_CAPACITY, dtype=bool)
-        self._newest_ms: dict[tuple[str, str | None], int] = {}
-
-    def __len__(self) -> int:
-        return len(self.keys)
+        self._newest_ms: dict[Scope, int] = {}
 
     def find(self, key: EstimateKey) -> int | None:
         """Return the row of a key; None for an unknown key."""
         return self._index.get(key)
 
-    def add(self, key: EstimateKey) -> int:
-        """Add a row for a new key, and return it."""
-        row = self._index[key] = len(self.keys)
-        if row == self.updated_ms.size:
-            self.counts = doubled(self.counts, axis=1)
-            self.updated_ms, self.population = doubled(self.updated_ms), doubled(self.population)
-            self.holds_counts = doubled(self.holds_counts)
-        self.holds_counts[row] = key.holds_counts
-        self.keys.append(key)
-        self._names.append(None)
+    def row(self, key: EstimateKey) -> int:
+        """Return the row of a key; a new key gets a row."""
+        row = self._index.get(key)
+        if row is None:
+            row = self._index[key] = self.add_row()
+            self.keys.append(key)
+            self._names.append(None)
+            self.moments.add_row()
+            self.holds_counts[row], self.in_range[row] = key.holds_counts, key.metric not in UNBOUNDED
+            for part in self.parts:
+                part.add_key(row, key)
         return row
 
     def name(self, row: int) -> str:
@@ -73,13 +168,12 @@ class KeyRows:
             name = self._names[row] = self.keys[row].encode()
         return name
 
-    def named(self, name: str) -> int | None:
-        """Return the row whose key was read from this text; None if none was."""
-        return self._named.get(name)
-
-    def remember(self, name: str, row: int) -> None:
-        """Take note that the key of a row was read from a text, which is then not decoded again."""
-        self._named[name] = row
+    def named(self, name: str) -> int:
+        """Return the row of a key as text; a new key gets a row."""
+        row = self._named.get(name)
+        if row is None:
+            row = self._named[name] = self.row(EstimateKey.decode(name))
+        return row
 
     def newest_ms(self, pipeline: str, run: str | None) -> int | None:
         """Return the time of the newest interaction of a pipeline and run; None without one."""
@@ -91,62 +185,110 @@ class KeyRows:
         self._newest_ms[pipeline, run] = max(newest, time_ms)
         return newest
 
-    def count(self, absent: Rows, late: Rows, out_of_order: Rows) -> None:
-        """Add absences, late values and values out of order, one for each time that a row occurs."""
-        for counts, which in zip(self.counts, (absent, late, out_of_order), strict=True):
-            np.add.at(counts, which, 1)
-
     def follow(self, pipeline: str, run: str | None, times_ms: Times) -> Times:
         """Call `advance` for several interactions in order, and return its results."""
         newest = np.maximum.accumulate(np.concatenate([[self.advance(pipeline, run, int(times_ms[0]))], times_ms]))
         self.advance(pipeline, run, int(newest[-1]))
         return newest[:-1]
 
-    def finite(self, batch: EventBatch) -> None:
-        """Set the population sizes of a batch's rows; of several sizes for one row, the last counts."""
-        if not batch.population.any():
-            return
+    def has_mixed_weights(self, row: int) -> bool:
+        """Return whether the values of a row were kept with different probabilities."""
+        found = self.weights.read(np.array([row], dtype=np.intp))
+        return found is not None and bool(found.mixed([self.moments.n(row)])[0])
+
+    def take(self, added: AddedBatch) -> None:
+        """Add the counts, times and population sizes of a batch, and the closed clusters with sampled values."""
+        batch, closed, of = added.batch, added.closed, added.batch.part_of
+        out_of_order = batch.times_ms < batch.newest_ms
+        counted = (batch.absent, batch.rows[added.late[of]], batch.rows[out_of_order[of]])
+        for counts, rows in zip(self.counts, counted, strict=True):
+            np.add.at(counts, rows, 1)
+        np.maximum.at(self.updated_ms, batch.rows, batch.times_ms[of])
+        np.maximum.at(self.updated_ms, batch.absent, batch.times_ms[batch.absent_of])
+        if batch.population.any():
+            self._set_population(batch)
+        if closed is not None:
+            self.changed.update(closed.rows.tolist())
+            if closed.sampled is not None:
+                add_clusters(self.weights, closed.sampled, closed, closed.rows[closed.sampled.places])
+        self.changed.update(batch.grouped.rows.tolist(), batch.absent.tolist())
+
+    def _set_population(self, batch: EventBatch) -> None:
+        # Of several sizes for one row, the last counts.
         parts = np.concatenate([batch.part_of, batch.absent_of])
         order = np.argsort(parts, kind="stable")
         order = order[batch.population[parts[order]] > 0]
         self.population[np.concatenate([batch.rows, batch.absent])[order]] = batch.population[parts[order]]
 
-    def touch(self, rows: Rows, times_ms: NDArray[np.int64]) -> None:
-        """Advance the times of rows to those of interactions."""
-        np.maximum.at(self.updated_ms, rows, times_ms)
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
+        """Count each sampled value of rows as a cluster by itself."""
+        self.changed.update(rows)
+        for row in rows:
+            self.weights.begin_clusters(row)
 
     def impossible(self, rows: Rows) -> NDArray[np.bool_]:
-        """Return for each row whether a count is negative, or its time is impossible; same shape."""
+        """Return for each row whether a count or a time is impossible; same shape."""
         wrong = (self.counts[:, rows] < 0).any(axis=0) | (self.population[rows] < 0)
         times = self.updated_ms[rows]
         return np.asarray(wrong | (times < 0) | (times > LATEST_MS))
 
-    def merge(self, row: int, other: "KeyRows", other_row: int) -> None:
-        """Add the counts of the same key in other rows."""
-        self.counts[:, row] += other.counts[:, other_row]
-        self.updated_ms[row] = max(self.updated_ms[row], other.updated_ms[other_row])
-        self.population[row] = max(self.population[row], other.population[other_row])
-        key = self.keys[row]
-        self.advance(key.pipeline, key.run, other.newest_ms(key.pipeline, key.run) or 0)
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of a key with an impossible number; None without one."""
+        return self.damaged_row(self.kinds[0], (self, self.moments, self.weights), everything=everything)
 
-    def to_bytes(self, row: int) -> bytes:
-        """Return a row as bytes, exactly."""
-        return _ROW.pack(*self.counts[:, row].tolist(), int(self.updated_ms[row]), int(self.population[row]))
+    def damaged_row(self, kind: CheckpointField, tables: Sequence[RowTable], *, everything: bool) -> str | None:
+        """Return the field of a row with an impossible number in tables that have all rows; None without one."""
+        rows = np.fromiter(range(len(self)) if everything else self.changed, dtype=np.intp)
+        wrong = np.any([table.impossible(rows) for table in tables], axis=0)
+        return kind + self.name(int(rows[np.argmax(wrong)])) if wrong.any() else None
 
-    def load(self, row: int, data: bytes) -> None:
-        """Set a row to what `to_bytes` returned, at the beginning of the data."""
-        *counts, updated_ms, self.population[row] = _ROW.unpack_from(data)
-        self.counts[:, row] = counts
-        self.updated_ms[row] = updated_ms
-        self.advance(self.keys[row].pipeline, self.keys[row].run, int(self.updated_ms[row]))
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the changed rows; the owner of the state clears `changed` afterwards."""
+        rows = np.array(sorted(self.changed), dtype=np.intp)
+        numbers = zip(rows.tolist(), self.bytes_of(rows), self.moments.bytes_of(rows), strict=True)
+        kind = CheckpointField.ESTIMATE
+        return {
+            kind + self.name(row): counts + moments + self.weights.to_bytes(row) for row, counts, moments in numbers
+        }, []
 
-    def load_rows(self, rows: Rows, data: bytes) -> None:
-        """Set rows to what `to_bytes` returned for each, joined; much faster than one by one."""
-        found = np.frombuffer(data, dtype=_ROWS)
-        # A count above 2^63 becomes negative here, and so impossible.
-        self.counts[:, rows] = found["counts"].T
-        self.population[rows] = found["population"]
-        self.updated_ms[rows] = found["updated_ms"]
-        for row, time_ms in zip(rows.tolist(), found["updated_ms"].tolist(), strict=True):
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set rows to fields that `take_changes` returned: all at once, because a state may have many."""
+        found = []
+        for name, _ in fields:
+            with reading(kind + name):
+                found.append(self.named(name))
+        rows, end = np.array(found, dtype=np.intp), self.SIZE + MomentTable.SIZE
+        try:
+            self.load_rows(rows, b"".join(data[: self.SIZE] for _, data in fields))
+            self.moments.load_rows(rows, b"".join(data[self.SIZE : end] for _, data in fields))
+            for row, (_, data) in zip(found, fields, strict=True):
+                if len(data) > end:  # values of the row were sampled from the traffic
+                    self.weights.load(row, data[end:])
+        except ValueError:
+            # One of them is damaged: the error names it.
+            for row, (name, data) in zip(found, fields, strict=True):
+                with reading(kind + name):
+                    self.load_estimate(row, data)
+        for row, time_ms in zip(found, self.updated_ms[rows].tolist(), strict=True):
             key = self.keys[row]
             self.advance(key.pipeline, key.run, time_ms)
+        return []
+
+    def load_estimate(self, row: int, data: bytes) -> None:
+        """Set a row to a field that `take_changes` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        end = self.SIZE + MomentTable.SIZE
+        self.load(row, data[: self.SIZE])
+        self.moments.load(row, data[self.SIZE : end])
+        self.weights.load(row, data[end:])
+
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the numbers of the rows of another state."""
+        for theirs, row in enumerate(rows):
+            self.merge(row, other, theirs)
+            self.moments.merge(row, other.moments, theirs)
+            self.weights.merge(row, other.weights, theirs)
+            key = self.keys[row]
+            self.advance(key.pipeline, key.run, other.newest_ms(key.pipeline, key.run) or 0)

@@ -1,14 +1,24 @@
-"""The aggregator's state: the sum of all metric events so far. No clock, no I/O."""
+"""The aggregator's state: the sum of all metric events so far. No clock, no I/O.
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+The state owns parts, and each part owns its numbers and its fields of the checkpoint. The state applies events as
+batches, and goes over its parts to store, load, check and merge them.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Self
+
+import numpy as np
 
 from ragtide_runtime.alert_book import AlertBook
+from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
+from ..alerts.kappa_rules import KappaRules
 from ..alerts.rule_state import RuleState
-from ..events.batch import BLOCKS, SEGMENT, Scope
+from ..errors import DamagedFieldError
+from ..events.batch import BLOCKS, SEGMENT, EventBatch, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
@@ -21,18 +31,17 @@ from ..statistics.means.dependence import Dependence
 from ..statistics.means.moments import MomentTable
 from ..statistics.means.sampling_weights import SampledSums
 from ..statistics.tables.batches import Rows
-from .absence_rows import AbsenceRows
+from .batch_adding import BatchAdding
 from .batch_builder import BatchBuilder
-from .checking import check_numbers
-from .checkpoint_encoding import load, written
-from .declarations import Declarations
+from .cluster_rows import ClusterRows
 from .history import HistoryRows
-from .open_clusters import ScopeClusters
+from .measured_rows import DependenceRows, QuantileRows, SwingRows
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
-from .panes import PaneTable
-from .rows import LATEST_MS, KeyRows
-from .table import StateTable
+from .pane_rows import PaneTable
+from .row_lookup import AbsenceRows, Declarations, RowLookup
+from .rows import LATEST_MS, AddedBatch, KeyRows, StatePart
+from .rule_alerts import StateAlerts
 
 __all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
 
@@ -56,103 +65,134 @@ class AggregatorState:
     """
 
     def __init__(self, options: StateOptions) -> None:
-        self._table = StateTable(options)
+        self._options = options
         self._queue = EventQueue()
         self._gone: list[str] = []
+        self._book = AlertBook()
+        self._rows = KeyRows()
+        kappa = KappaRules(
+            options.rules, options.origin, sessions=options.clusters is not None and options.clusters.by != BLOCKS
+        )
+        self._pairs = PairRows(self._rows, kappa, clustered=options.clusters is not None)
+        self._clusters: ClusterRows | None = None
+        self._dependence: DependenceRows | None = None
+        if options.clusters is not None:
+            self._clusters = ClusterRows(options.clusters, self._rows, self._pairs)
+            self._dependence = DependenceRows(self._rows)
+        self._panes = PaneTable(options.panes, self._rows) if options.panes.windows else None
+        self._history: HistoryRows | None = None
+        if options.history is not None:
+            self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._clusters)
+        self._alerts = StateAlerts(
+            options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters
+        )
+        self._swings = SwingRows(self._rows, self._alerts.rules)
+        self._quantiles = QuantileRows(self._rows, wanted=options.quantiles)
+        self._lookup = RowLookup(options, self._rows, self._pairs, self._book)
+        # In the order in which they are loaded: rules on pairs come after pairs, and open clusters after both rows.
+        wanted: tuple[StatePart | None, ...] = (
+            self._lookup.declarations, self._rows, self._pairs, self._quantiles, self._dependence, self._clusters,
+            self._swings, self._lookup.capped, self._panes, self._history, self._alerts,
+        )  # fmt: skip
+        self._parts = [part for part in wanted if part is not None]
+        # In the order in which they follow a new key: the swing is measured where there are rules.
+        follow = (self._clusters, self._dependence, self._history, self._alerts, self._swings, self._quantiles)
+        self._rows.parts = [part for part in (*follow, self._lookup) if part is not None]
 
     @property
-    def _applied(self) -> StateTable:
-        """The table, after applying the queue."""
+    def _applied(self) -> Self:
+        """The state after applying the queue, as which its numbers are read."""
         if not self._queue.is_empty:
             self._apply_queue()
-        return self._table
+        return self
 
     def __len__(self) -> int:
-        return len(self._applied.rows)
+        return len(self._applied._rows)
 
     @property
     def fit_for(self) -> Stated:
         """Purposes of labelers that the settings state."""
-        return self._table.options.fit_for
+        return self._options.fit_for
 
     @property
     def n_applied_keys(self) -> int:
         """Number of keys without the keys of the queue; it does not apply the queue."""
-        return len(self._table.rows)
+        return len(self._rows)
 
     def has_changed(self, keys: int) -> bool:
         """Return whether at least `NEARLY` of `keys` keys have changed since the last call of `take_changes`."""
-        if len(self._table.changed) + self._queue.most_keys < keys:
+        if len(self._rows.changed) + self._queue.most_keys < keys:
             return False
-        return len(self._applied.changed) >= NEARLY * keys
+        return len(self._applied._rows.changed) >= NEARLY * keys
 
     @property
     def keys(self) -> list[EstimateKey]:
         """Key of every row."""
-        return self._applied.rows.keys
+        return self._applied._rows.keys
 
     def index(self, key: EstimateKey) -> int | None:
         """Return the row of a key; None for an unknown key."""
-        return self._applied.rows.find(key)
+        return self._applied._rows.find(key)
 
     @property
     def rows(self) -> KeyRows:
         """The counts of every row."""
-        return self._applied.rows
+        return self._applied._rows
 
     @property
     def moments(self) -> MomentTable:
         """Moments of every row."""
-        return self._applied.moments
+        return self._applied._rows.moments
 
     @property
     def panes(self) -> PaneTable | None:
         """Panes of every row; None without windows."""
-        return self._applied.panes
+        return self._applied._panes
 
     @property
     def history(self) -> HistoryRows | None:
         """Open panes of the keys that have a history; None without history."""
-        return self._applied.history
+        return self._applied._history
 
     @property
     def pairs(self) -> PairRows:
         """Pairs of a reference and a proxy score."""
-        return self._applied.pairs
+        return self._applied._pairs
 
     @property
     def absences(self) -> AbsenceRows:
         """Rows that count how often metrics were absent, by reason."""
-        return self._applied.absences
+        return self._applied._lookup.absences
 
     def cluster_sums(self, rows: Rows) -> ClusterSums | None:
         """Return the sums over closed clusters of rows; None if the settings ask for no clusters."""
-        clusters = self._applied.clusters
+        clusters = self._applied._clusters
         return None if clusters is None else clusters.sums.read(rows)
 
     def dependence(self, rows: Rows) -> Dependence | None:
         """Return the dependence of neighbouring values of rows of whole pipelines; None if it is not measured."""
-        measured = self._applied.dependence
-        return None if measured is None else measured.read(rows, self.moments)
+        measured = self._applied._dependence
+        return None if measured is None else measured.read(rows)
 
     def sampled(self, rows: Rows) -> SampledSums | None:
         """Return the sums over values of rows that were sampled from the traffic; None if none of them was."""
-        return self._applied.weights.sums.read(rows)
+        return self._applied._rows.weights.read(rows)
 
     @property
     def clustered(self) -> Collection[Scope]:
         """Pipelines and runs whose interactions count in clusters."""
-        clusters = self._applied.clusters
+        clusters = self._applied._clusters
         return () if clusters is None else clusters.scopes.keys()
 
     @property
     def waiting(self) -> Mapping[Scope, int]:
         """By pipeline and run the number of interactions in open clusters, which no interval and no rule counts yet."""
-        clusters = self._applied.clusters
+        clusters = self._applied._clusters
         if clusters is None:
             return {}
         return {
-            scope: sum(cluster.interactions for cluster in one.open.values()) for scope, one in clusters.scopes.items()
+            scope: sum(cluster.interactions for cluster in found.open.values())
+            for scope, found in clusters.scopes.items()
         }
 
     @property
@@ -161,64 +201,40 @@ class AggregatorState:
 
         It is empty where clusters of any length are cut by design: blocks, and the interactions of a segment value.
         """
-        clusters = self._applied.clusters
+        clusters = self._applied._clusters
         if clusters is None or clusters.options.by == BLOCKS or clusters.options.by.startswith(SEGMENT):
             return {}
-        return {scope: (one.continued, len(one.open)) for scope, one in clusters.scopes.items()}
+        return {scope: (found.continued, len(found.open)) for scope, found in clusters.scopes.items()}
 
     def measures_swing(self, row: int) -> bool:
         """Return whether the swing of a row's mean over the day is measured."""
-        return self._applied.swings.measures(row)
+        return self._applied._swings.measures(row)
 
     def swings(self, rows: Rows, direction: Direction) -> Swings:
         """Return the swings over the day of measured rows, scaled to [0, 1]."""
-        return self._applied.swings.swings(rows, direction)
+        return self._applied._swings.swings(rows, direction)
 
     def measures_dependence(self, row: int) -> bool:
         """Return whether the dependence of a row's values is measured."""
-        measured = self._applied.dependence
+        measured = self._applied._dependence
         return measured is not None and measured.measures(row)
-
-    def merge_clusters(self, row: int, other: "AggregatorState", other_row: int) -> None:
-        """Add the closed clusters that another state has of the same key."""
-        mine, theirs = self._applied.clusters, other._applied.clusters
-        if mine is not None and theirs is not None:
-            mine.sums.merge(row, theirs.sums, other_row)
-        measured, others = self._applied.dependence, other._applied.dependence
-        if measured is not None and others is not None:
-            measured.merge(row, others, other_row)
-
-    def merge_weights(self, row: int, other: "AggregatorState", other_row: int) -> None:
-        """Add the sampled values that another state has of the same key."""
-        self._applied.weights.sums.merge(row, other._applied.weights.sums, other_row)
-
-    def merge_clustered(self, other: "AggregatorState") -> None:
-        """Take note of the pipelines and runs whose interactions count in clusters in another state."""
-        mine = self._applied.clusters
-        if mine is not None:
-            for scope in other.clustered:
-                mine.scopes.setdefault(scope, ScopeClusters())
-
-    def row_of(self, key: EstimateKey) -> int:
-        """Return the row of a key; a new key gets a row."""
-        return self._applied.row(key)
 
     @property
     def declarations(self) -> Declarations:
         """Declarations of metrics that are not ragtide's own."""
-        return self._applied.declarations
+        return self._applied._lookup.declarations
 
     def definition(self, key: EstimateKey) -> MetricDefinition | None:
         """Return the definition of the metric whose scores a key counts; None without a definition."""
-        return self._applied.declarations.definition(key)
+        return self._applied._lookup.declarations.definition(key)
 
     def newest_ms(self, key: EstimateKey) -> int:
         """Return the time of the newest interaction of a key's pipeline and run."""
-        return self._applied.rows.newest_ms(key.pipeline, key.run) or 0
+        return self._applied._rows.newest_ms(key.pipeline, key.run) or 0
 
     def quantiles(self, row: int) -> Quantiles | None:
         """Return the quantiles of a row's values; None for a row without quantiles."""
-        return self._applied.quantiles.get(row)
+        return self._applied._quantiles.find(row)
 
     def apply(self, event: MetricEvent, processed_ms: int | None = None) -> None:
         """Add one metric event. It waits in a queue, and is later applied with other events as columns.
@@ -255,43 +271,74 @@ class AggregatorState:
     def apply_columns(self, columns: EventColumns) -> list[RejectedEvent]:
         """Add many metric events, and return the events that cannot be counted."""
         self._apply_queue()
-        builder = BatchBuilder(columns, self._table)
-        start = 0
+        builder = BatchBuilder(columns, self._lookup, self._clusters)
+        rules, start = self._alerts.rules, 0
         while start < len(builder):
-            self._begin(int(builder.times_ms[start]))
+            if rules.interrupts(int(builder.times_ms[start])):
+                self._rows.changed.update(rules.begin(int(builder.times_ms[start])))
             stop = builder.stop(start, VALUES_AT_ONCE)
-            stop = start + self._table.rules.uninterrupted(builder.times_ms[start:stop])
+            stop = start + rules.uninterrupted(builder.times_ms[start:stop])
             while builder.until_clusters_change(start, stop) == start:
-                self._table.prepare_clusters(builder.scope(start))
+                self._prepare_clusters(builder.scope(start))
             stop = builder.until_clusters_change(start, stop)
-            self._table.take(builder.batch(start, stop))
+            self._take(builder.batch(start, stop))
             start = stop
         return builder.rejected
-
-    def _begin(self, time_ms: int) -> None:
-        if self._table.rules.interrupts(time_ms):
-            self._table.changed.update(self._table.rules.begin(time_ms))
 
     def _apply_queue(self) -> None:
         if not self._queue:
             return
         queue, self._queue = self._queue, EventQueue()
-        for one in self.apply_columns(queue.columns()):
+        for rejected in self.apply_columns(queue.columns()):
             # Events are checked before they join the queue, so a rejected one is a defect of this code.
-            raise ValueError(one.error.detail) from one.error
+            raise ValueError(rejected.error.detail) from rejected.error
+
+    def _prepare_clusters(self, scope: Scope) -> None:
+        """Begin the clusters of a pipeline and run, or measure the length of its blocks again."""
+        assert self._clusters is not None  # noqa: S101 - for the type checker: a batch had a cluster
+        assert self._dependence is not None  # noqa: S101 - as well
+        clusters = self._clusters.scopes.get(scope)
+        if clusters is None:
+            rows = self._clusters.begin(scope)
+            for part in self._parts:
+                part.begin_clusters(scope, rows)
+        else:
+            ruled = [row for row in range(len(self._rows)) if self._alerts.rules.of(row)]
+            clusters.set_block(self._dependence.block(scope, ruled))
+
+    def _take(self, batch: EventBatch) -> None:
+        """Add a batch: its alerts first, which need the numbers as of a part of it."""
+        arrived, closed = self._alerts.arrivals(batch)
+        late = np.zeros(batch.times_ms.shape, dtype=bool)
+        if self._panes is not None:
+            late = self._options.panes.late(batch.times_ms, batch.newest_ms)
+        adding = BatchAdding(
+            batch,
+            late,
+            closed=closed,
+            rows=self._rows,
+            dependence=self._dependence,
+            panes=self._panes,
+            clusters=self._clusters,
+        )
+        self._alerts.raise_alerts(adding, arrived)
+        adding.rest()
+        added = AddedBatch(batch, closed, late, adding.before, arrived)
+        for part in self._parts:
+            part.take(added)
 
     def rules_of(self, row: int) -> Sequence[RuleState]:
         """Return the states of the rules on a row."""
-        return self._applied.rules.of(row)
+        return self._applied._alerts.rules.of(row)
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
-        return [*self._applied.rules.firing(), *self._applied.kappa.firing(), *self._applied.book.firing]
+        return [*self._applied._alerts.firing(), *self._book.firing]
 
     @property
     def book(self) -> AlertBook:
         """The firing alerts without statistics; its changes are in the next commit."""
-        return self._table.book
+        return self._book
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call, for a commit.
@@ -299,24 +346,27 @@ class AggregatorState:
         Raises:
             DamagedFieldError: a number is not finite, or impossible for any values; do not use the state any more.
         """
-        table = self._applied
-        check_numbers(table, table.changed)
-        fields, gone = written(table)
-        written_alerts, ended_alerts, alerts = table.book.take_changes()
+        rows, history = self._applied._rows, self._history
+        self._check()
+        fields, gone, alerts = self._book.take_changes()
+        for part in self._parts:
+            written, removed = part.take_changes()
+            fields |= written
+            gone += removed
         changes = Changes(
-            keys=[self.keys[row] for row in sorted(table.changed)],
-            rows={**fields, **table.capped.take_changes(len(table.rows)), **written_alerts},
-            gone=self._gone + gone + ended_alerts,
-            alerts=[*alerts, *table.alerts],
-            capped=table.capped.take_news(),
-            closed=() if table.history is None else table.history.take_closed(),
-            without_history=0 if table.history is None else table.history.refused,
+            keys=[rows.keys[row] for row in sorted(rows.changed)],
+            rows=fields,
+            gone=self._gone + gone,
+            alerts=[*alerts, *self._alerts.take_alerts()],
+            capped=self._lookup.capped.take_news(),
+            closed=() if history is None else history.take_closed(),
+            without_history=0 if history is None else history.refused,
         )
-        table.changed, table.alerts, self._gone = set(), [], []
+        rows.changed, self._gone = set(), []
         return changes
 
     @classmethod
-    def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> "AggregatorState":
+    def from_fields(cls, options: StateOptions, fields: Mapping[str, bytes]) -> Self:
         """Return the state in the fields of a checkpoint.
 
         The state of a removed or changed rule is dropped; if its alert is firing, the alert resolves. Panes of another
@@ -326,7 +376,7 @@ class AggregatorState:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
         state = cls(options)
-        state._gone = load(state._table, fields)
+        state._gone = state._load(fields)
         return state
 
     def set_fields(self, fields: Mapping[str, bytes]) -> None:
@@ -335,6 +385,58 @@ class AggregatorState:
         Raises:
             DamagedFieldError: a field cannot be read, or was written by another version.
         """
-        load(self._table, fields)
+        self._load(fields)
         # Only an owner of the partition removes the states of rules that were removed, and withdraws their alerts.
-        self._table.alerts.clear()
+        self._alerts.take_alerts()
+
+    def _load(self, fields: Mapping[str, bytes]) -> list[str]:
+        """Set the parts to fields of a checkpoint, and return the names of the fields to remove."""
+        by_kind: defaultdict[str, list[tuple[str, bytes]]] = defaultdict(list)
+        for name, data in fields.items():
+            kind, colon, rest = name.partition(":")
+            by_kind[kind + colon].append((rest, data))
+        for name, data in by_kind[CheckpointField.FIRING_ALERT]:
+            self._book.load(name, data)
+        gone = [kind + name for kind in self._unwanted() for name, _ in by_kind[kind]]
+        for part in self._parts:
+            for kind in part.kinds:
+                if by_kind[kind]:
+                    gone += part.load_fields(kind, by_kind[kind])
+        for part in self._parts:
+            part.complete()
+        self._check(everything=True)
+        return gone
+
+    def _unwanted(self) -> set[CheckpointField]:
+        """Return the kinds of fields of parts that the settings do not ask for."""
+        wanted = {kind for part in self._parts for kind in part.kinds}
+        return {kind for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows) for kind in part.kinds} - wanted
+
+    def _check(self, *, everything: bool = False) -> None:
+        """Check that no number is infinite, undefined or impossible for any values, before a commit would store it.
+
+        Bounds in the schema keep such numbers out. With a checkpoint that has one, each start would fail.
+        """
+        for part in self._parts:
+            field = part.damaged_field(everything=everything)
+            if field is not None:
+                raise DamagedFieldError(field, ValueError("a number is not finite, or impossible for any values"))
+
+    @classmethod
+    def merged(cls, states: Iterable["AggregatorState"], options: StateOptions) -> Self:
+        """Return a state with the values of the states of several partitions, to be read; it takes no events.
+
+        Sums are exact, so counts, means and totals are those of one state with all values. Numbers that depend on the
+        order of the values are combined. Intrinsic times are added up, which keeps anytime-valid intervals valid, and
+        the recent mean is the mean of the recent means. Rule states are left out, because each partition raises its
+        own alerts.
+
+        Source: docs/statistics.md, "Many keys at once".
+        """
+        whole = cls(options)
+        for state in states:
+            rows, theirs = [whole._rows.row(key) for key in state.keys], {type(part): part for part in state._parts}
+            for part in whole._parts:
+                if type(part) in theirs:
+                    part.add_part(theirs[type(part)], rows)
+        return whole

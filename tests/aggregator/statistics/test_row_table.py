@@ -47,7 +47,8 @@ def test_rows_survive_growth_and_bytes_one_by_one_or_together(values: list[float
     for row in rows.tolist():
         each.load(each.add_row(), table.to_bytes(row))
         together.add_row()
-    together.load_rows(rows, b"".join(table.to_bytes(row) for row in rows.tolist()))
+    assert table.bytes_of(rows) == [table.to_bytes(row) for row in rows.tolist()]
+    together.load_rows(rows, b"".join(table.bytes_of(rows)))
     for row, value in enumerate(values):
         assert table.first[row].tolist() == [value, value]
         assert numbers(each, row) == numbers(together, row) == numbers(table, row)

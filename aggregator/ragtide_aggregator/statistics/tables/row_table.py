@@ -44,6 +44,10 @@ def add_exactly(axis: int) -> Merge:
     return add
 
 
+_VERSION: Final = "version "
+"""Name of the version in the form of a row's bytes, which no column has."""
+
+
 class RowColumn(Generic[Scalar]):
     """A number, or an array of numbers, of every row.
 
@@ -134,6 +138,9 @@ class RowTable:
             self.__dict__[column.name] = column.rows(shape, self._room)
         self._stored = [(column, shape) for column, shape in self._shapes.items() if column.stored]
         self._struct = _row_struct(self._version, self._shapes)
+        head = [] if self._version is None else [(_VERSION, "u1")]
+        numbers = [(column.name, np.dtype(column.kind).newbyteorder("<"), shape) for column, shape in self._stored]
+        self._bytes = np.dtype([*head, *numbers])
         self._checks = any(column.least is not None for column in self._columns)
 
     def __len__(self) -> int:
@@ -184,6 +191,16 @@ class RowTable:
             numbers += of_row.ravel().tolist() if shape else [of_row.item()]
         return self._struct.pack(*numbers)
 
+    def bytes_of(self, rows: Rows) -> list[bytes]:
+        """Return what `to_bytes` of a RowTable returns for each of rows; much faster than one by one."""
+        found = np.empty(rows.size, dtype=self._bytes)
+        if self._version is not None:
+            found[_VERSION] = self._version
+        for column, _ in self._stored:
+            found[column.name] = np.moveaxis(self.__dict__[column.name][column.at(rows)], column.axis, 0)
+        data, size = found.tobytes(), self.size
+        return [data[at : at + size] for at in range(0, len(data), size)]
+
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 
@@ -209,10 +226,8 @@ class RowTable:
         """
         if len(data) != rows.size * self.size:
             raise ValueError(f"{rows.size:,} rows of {self._what} have {len(data):,} bytes")
-        head = [] if self._version is None else [("version ", "u1")]
-        numbers = [(column.name, np.dtype(column.kind).newbyteorder("<"), shape) for column, shape in self._stored]
-        found = np.frombuffer(data, dtype=np.dtype([*head, *numbers]))
-        if self._version is not None and (found["version "] != self._version).any():
+        found = np.frombuffer(data, dtype=self._bytes)
+        if self._version is not None and (found[_VERSION] != self._version).any():
             raise ValueError(f"a row of {self._what} has a version other than {self._version}")
         for column, _ in self._stored:
             self.__dict__[column.name][column.at(rows)] = np.moveaxis(found[column.name], 0, column.axis)

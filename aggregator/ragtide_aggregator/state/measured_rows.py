@@ -1,0 +1,204 @@
+"""Numbers of the rows that have them: the dependence of neighbouring values, the swing over the day, and quantiles.
+
+No clock, no I/O.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Generic, Self, TypeVar
+
+import numpy as np
+
+from ragtide_runtime.redis.keys import CheckpointField
+
+from ..alerts.evaluator import RuleEvaluator
+from ..events.batch import Scope
+from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ..statistics.drift.drift import Direction
+from ..statistics.drift.seasons import SeasonTable, Swings
+from ..statistics.intervals.quantiles import Quantiles, counted
+from ..statistics.means.dependence import FIRST_BLOCK, Dependence, DependenceTable, Moved
+from ..statistics.tables.batches import Floats, Rows
+from ..statistics.tables.row_table import RowColumn, RowTable
+from .rows import AddedBatch, KeyRows, StatePart
+
+SWING_CONFIDENCE: Final = 0.95
+"""Confidence of the ends of a swing."""
+
+Table = TypeVar("Table", bound=RowTable)
+
+
+class _Places(RowTable):
+    place = RowColumn(np.intp, fill=-1, stored=False)
+
+
+class MeasuredRows(StatePart, Generic[Table]):
+    """A table that measures some rows of the state: metrics of whole pipelines, whose values have a range."""
+
+    def __init__(self, rows: KeyRows, table: Table) -> None:
+        self._rows, self._table = rows, table
+        # For each row of the state its row in the table; -1 if it is not measured.
+        self._places = _Places()
+
+    def add_key(self, row: int, key: EstimateKey) -> None:
+        """Add the row of a key, and measure it if it is one of those."""
+        self._places.add_row()
+        if self._is_suitable(row, key):
+            self._places.place[row] = self._table.add_row()
+
+    def _is_suitable(self, row: int, key: EstimateKey) -> bool:
+        return key.segment is None and key.metric not in UNBOUNDED and not key.metric.startswith(HIDDEN)
+
+    def measures(self, row: int) -> bool:
+        """Return whether a row is measured."""
+        return bool(self._places.place[row] >= 0)
+
+    def _measured(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return which rows are measured, and their rows in the table."""
+        places = self._places.place[rows]
+        which = np.flatnonzero(places >= 0)
+        return which, places[which]
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the measured rows that changed."""
+        rows = np.array(sorted(self._rows.changed), dtype=np.intp)
+        which, places = self._measured(rows)
+        measured = zip(rows[which].tolist(), places.tolist(), strict=True)
+        return {self.kinds[0] + self._rows.name(row): self._table.to_bytes(place) for row, place in measured}, []
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        row = self._rows.named(name)
+        # A reader without rules has the swings of the rows that rules watched.
+        if not self.measures(row):
+            self._places.place[row] = self._table.add_row()
+        self._table.load(int(self._places.place[row]), data)
+        return True
+
+
+class DependenceRows(MeasuredRows[DependenceTable]):
+    """The dependence of neighbouring values of whole pipelines."""
+
+    kinds = (CheckpointField.DEPENDENCE,)
+
+    def __init__(self, rows: KeyRows) -> None:
+        super().__init__(rows, DependenceTable())
+
+    def update(self, rows: Rows, values: Floats) -> None:
+        """Add values to rows, in order; rows that are not measured take none."""
+        which, places = self._measured(rows)
+        self._table.update(places, values[which])
+
+    def read(self, rows: Rows, moved: Moved | None = None) -> Dependence:
+        """Return the dependence of measured rows, without the part that a known change of the mean makes."""
+        return self._table.read(self._places.place[rows], self._rows.moments.read(rows), moved)
+
+    def block(self, scope: Scope, ruled: Iterable[int]) -> int:
+        """Return the length of blocks that suits a pipeline and run.
+
+        Args:
+            scope: the pipeline and run.
+            ruled: rows that alert rules watch. The longest of their blocks counts; without rules, the median block.
+        """
+        keys = self._rows.keys
+        mine = [row for row, key in enumerate(keys) if (key.pipeline, key.run) == scope and self.measures(row)]
+        watched = sorted(set(mine).intersection(ruled))
+        if not mine:
+            return FIRST_BLOCK
+        found = self.read(np.array(watched or mine, dtype=np.intp)).block
+        return int(found.max()) if watched else int(np.sort(found)[found.size // 2])
+
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of a row with a number that no values add up to; None without one."""
+        rows = np.fromiter(range(len(self._rows)) if everything else self._rows.changed, dtype=np.intp)
+        which, places = self._measured(rows)
+        wrong = self._table.impossible(places)
+        return self.kinds[0] + self._rows.name(int(rows[which[np.argmax(wrong)]])) if wrong.any() else None
+
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the blocks of another state."""
+        for theirs, row in enumerate(rows):
+            if self.measures(row) and other.measures(theirs):
+                self._table.merge(int(self._places.place[row]), other._table, int(other._places.place[theirs]))
+
+
+class SwingRows(MeasuredRows[SeasonTable]):
+    """How far means move with the hour of the day, of the keys of whole pipelines that rules watch.
+
+    It takes the values, or the closed clusters, that rules take, in the hours in which they count there.
+    """
+
+    kinds = (CheckpointField.SEASON,)
+
+    def __init__(self, rows: KeyRows, rules: RuleEvaluator) -> None:
+        super().__init__(rows, SeasonTable("day"))
+        self._rules = rules
+
+    def _is_suitable(self, row: int, key: EstimateKey) -> bool:
+        return super()._is_suitable(row, key) and bool(self._rules.of(row))
+
+    def take(self, added: AddedBatch) -> None:
+        """Add the values and the closed clusters that rules take."""
+        for arrived in added.arrived:
+            values = arrived.values
+            which, places = self._measured(values.rows)
+            sizes = None if values.sizes is None else values.sizes[which]
+            self._table.add_values(places, values.hours[which], values.values[which], sizes=sizes)
+
+    def swings(self, rows: Rows, direction: Direction) -> Swings:
+        """Return the swings of measured rows, scaled to [0, 1]."""
+        return self._table.swings(self._places.place[rows], direction=direction, confidence=SWING_CONFIDENCE)
+
+
+class QuantileRows(StatePart):
+    """The quantiles of the metrics of whole pipelines.
+
+    Args:
+        rows: of the state.
+        wanted: whether there are quantiles.
+    """
+
+    kinds = (CheckpointField.QUANTILES,)
+
+    def __init__(self, rows: KeyRows, *, wanted: bool) -> None:
+        self._rows, self._wanted = rows, wanted
+        self._sketches: list[Quantiles] = []
+        self._places = _Places()
+
+    def add_key(self, row: int, key: EstimateKey) -> None:
+        """Add the row of a key."""
+        self._places.add_row()
+        if self._wanted and key.segment is None and not key.metric.startswith(HIDDEN):
+            self._places.place[row] = len(self._sketches)
+            self._sketches.append(Quantiles())
+
+    def find(self, row: int) -> Quantiles | None:
+        """Return the quantiles of a row's values; None for a row without quantiles."""
+        place = int(self._places.place[row])
+        return None if place < 0 else self._sketches[place]
+
+    def take(self, added: AddedBatch) -> None:
+        """Add the values of a batch."""
+        if self._sketches:
+            places = self._places.place[added.batch.rows]
+            which = np.flatnonzero(places >= 0)
+            for place, key, count in counted(places[which], added.batch.values[which]):
+                self._sketches[place].add_bin(key, count)
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the quantiles of the rows that changed."""
+        found = ((row, self.find(row)) for row in sorted(self._rows.changed))
+        return {
+            self.kinds[0] + self._rows.name(row): sketch.to_bytes() for row, sketch in found if sketch is not None
+        }, []
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        place = int(self._places.place[self._rows.named(name)])
+        if place >= 0:
+            self._sketches[place] = Quantiles.from_bytes(data)
+        return True
+
+    def add_part(self, other: Self, rows: Sequence[int]) -> None:
+        """Add the quantiles of another state."""
+        for theirs, row in enumerate(rows):
+            sketch, added = self.find(row), other.find(theirs)
+            if sketch is not None and added is not None:
+                sketch.merge(added)

@@ -1,0 +1,387 @@
+"""Evaluates the alert rules of a state, and raises their alerts with diagnosis, dependence and cause.
+
+A search for a cause costs two readings of the moments of the segment values at the alarm, and one at each look; between
+them nothing. A pipeline without segments has no search. No clock, no I/O.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import Alert, to_milliseconds
+from ragtide_schemas.diagnosis import DIAGNOSED_N, PATTERNS, Score, diagnose
+
+from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentBefore, SegmentsNow
+from ..alerts.evaluator import Raised, RuleEvaluator
+from ..alerts.kappa_rules import KappaRules
+from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
+from ..alerts.messages import (
+    CERTAIN_EFFECT,
+    MIXED_SENTENCE,
+    awaiting_cause,
+    dependent_sentence,
+    explained_alert,
+    unsettled_sentence,
+)
+from ..alerts.rule_state import RuleState
+from ..alerts.rule_values import Arrived, RuleValues
+from ..errors import reading
+from ..events.batch import BLOCKS, EventBatch
+from ..events.keys import EstimateKey
+from ..statistics.causes.mix_shift import DesignEffects
+from ..statistics.drift.seasons import HOUR_MS
+from ..statistics.means.dependence import Moved
+from ..statistics.means.segment_moments import SegmentMoments
+from ..statistics.tables.batches import Floats, Rows, grouped
+from .batch_adding import BatchAdding
+from .closed_clusters import ClosedClusters
+from .cluster_rows import ClusterRows
+from .measured_rows import DependenceRows
+from .options import StateOptions
+from .pane_rows import PaneTable
+from .rows import KeyRows, StatePart
+
+LEAST_BEFORE: Final = 200
+"""Values that the panes before a change must hold; else everything before the alarm is the stretch before."""
+
+
+class DueLook(NamedTuple):
+    """The part of a batch after which a search looks."""
+
+    part: int
+    row: int
+    state: RuleState
+
+
+class AlertCauses:
+    """The searches for causes of the alerts of a state."""
+
+    def __init__(
+        self, rows: KeyRows, rules: RuleEvaluator, panes: PaneTable | None, clusters: ClusterRows | None
+    ) -> None:
+        self._rows, self._moments, self._rules = rows, rows.moments, rules
+        self._panes, self._clusters = panes, clusters
+        self._searching: dict[RuleState, int] = {}
+        # Rows of segment values by the key of their whole pipeline, of all rows before `_indexed`.
+        self._values_of: dict[EstimateKey, list[int]] = {}
+        self._indexed = 0
+
+    def resume(self, row: int, state: RuleState) -> None:
+        """Go on with the search of a loaded rule state, if it has one."""
+        if state.search is not None and state.search.next_n is not None:
+            self._searching[state] = row
+
+    def wanted(self, row: int, alert: Alert) -> bool:
+        """Return whether a cause is to be found: of a mean of a whole pipeline with segments that begins to fire."""
+        return alert.status == "firing" and alert.quantity == "mean" and bool(self._names(row))
+
+    def begin(self, row: int, alert: Alert) -> Alert:
+        """Begin the search for the cause of an alert that fires; return the alert, which says that it is searched for.
+
+        Moments and panes hold everything up to the alarm, and nothing after it.
+        """
+        state = self._state(row, alert)
+        alert = awaiting_cause(alert)
+        state.fired_as(alert)
+        names = dict(list(self._names(row).items())[:MOST_NAMES])
+        places = [row, *(place for values in names.values() for place in values.values())]
+        at_alarm = self._read(places)
+        reference = at_alarm
+        if self._panes is not None and alert.began_at is not None:
+            found = self._panes.before(places, to_milliseconds(alert.began_at))
+            if found.n[0] >= LEAST_BEFORE:
+                reference = SegmentMoments(found.n.astype(np.float64), found.mean, found.m2)
+        state.search = CauseSearch(alert, _part(reference, np.array([0])), _part(at_alarm, np.array([0])))
+        start = 1
+        for name, values in names.items():
+            mine = np.arange(start, start + len(values))
+            # The most frequent values; among equals the first by name.
+            kept = np.argsort(-at_alarm.n[mine], kind="stable")[:MOST_VALUES]
+            state.search.segments[name] = SegmentBefore(
+                name,
+                tuple(list(values)[place] for place in kept.tolist()),
+                kept.size == len(values),
+                _part(reference, mine[kept]),
+                _part(at_alarm, mine[kept]),
+            )
+            start += len(values)
+        self._searching[state] = row
+        return alert
+
+    def end(self, row: int, alert: Alert) -> Alert:
+        """End the search of an alert that resolves; return the alert with the cause that was found."""
+        state = self._state(row, alert)
+        search, state.search = state.search, None
+        self._searching.pop(state, None)
+        return alert if search is None or search.cause is None else alert.model_copy(update={"cause": search.cause})
+
+    def due(self, batch: EventBatch, start: int) -> DueLook | None:
+        """Return the next look that is due in a batch, whose values from `start` on are not in the moments yet."""
+        found = []
+        for state, row in self._searching.items():
+            after = None if state.search is None else state.search.next_n
+            if after is None:
+                continue
+            places = np.flatnonzero(batch.rows[start:] == row)
+            missing = max(after - self._moments.n(row), 1)
+            if missing <= places.size:
+                found.append(DueLook(int(batch.part_of[start + places[missing - 1]]), row, state))
+        return min(found, key=lambda look: (look.part, look.state.field), default=None)
+
+    def look(self, due: DueLook, batch: EventBatch) -> Alert | None:
+        """Take a look; return the alert as explained if the cause is named now."""
+        state, search = due.state, due.state.search
+        assert search is not None  # noqa: S101 - for the type checker: a due search is one
+        names = self._names(due.row)
+        segments = {
+            name: {value: self._read([place]) for value, place in values.items()} for name, values in names.items()
+        }
+        now = SegmentsNow(self._read([due.row]), segments, self._effects(due.row), state.key.value_range)
+        cause = search.look(now)
+        if search.next_n is None:
+            del self._searching[state]
+        if cause is None:
+            return None
+        event = batch.source.event(int(batch.places[due.part]))
+        return explained_alert(search.alert, cause, event.occurred_at, self._moments.n(due.row))
+
+    def _state(self, row: int, alert: Alert) -> RuleState:
+        return next(state for state in self._rules.of(row) if state.rule.name == alert.rule)
+
+    def _names(self, row: int) -> dict[str, dict[str, int]]:
+        """Return the rows of the values of each segment of a whole pipeline, by name; names and values are sorted."""
+        keys = self._rows.keys
+        for place in range(self._indexed, len(keys)):
+            if keys[place].segment is not None:
+                self._values_of.setdefault(keys[place]._replace(segment=None), []).append(place)
+        self._indexed = len(keys)
+        found: dict[str, dict[str, int]] = {}
+        for value, place in sorted((str(keys[place].segment), place) for place in self._values_of.get(keys[row], ())):
+            if self._moments.n(place):
+                found.setdefault(value.partition("=")[0], {})[value] = place
+        return dict(sorted(found.items()))
+
+    def _read(self, rows: Sequence[int]) -> SegmentMoments:
+        found = self._moments.read(list(rows))
+        return SegmentMoments(found.n.astype(np.float64), found.mean, found.m2)
+
+    def _effects(self, row: int) -> DesignEffects:
+        if self._clusters is None:
+            return DesignEffects()
+        sums = self._clusters.sums.read([row])
+        found = replace(self._moments.read([row]), clusters=sums)
+        return DesignEffects.measured(found, blocks=self._clusters.options.by == BLOCKS)
+
+
+def _part(moments: SegmentMoments, places: Rows) -> SegmentMoments:
+    return SegmentMoments(moments.n[places], moments.mean[places], moments.m2[places])
+
+
+class StateAlerts(StatePart):
+    """The alert rules on the keys of a state, and the alerts that they raised since the last commit.
+
+    Args:
+        options: of the state.
+        rows: of the state.
+        kappa: rules on pairs of scores and gold scores.
+        dependence: of neighbouring values, None if it is not measured.
+        panes: None without windows.
+        clusters: None without clusters.
+    """
+
+    kinds = (CheckpointField.ALERT_CLOCK, CheckpointField.RULE_STATE)
+
+    def __init__(
+        self,
+        options: StateOptions,
+        rows: KeyRows,
+        kappa: KappaRules,
+        *,
+        dependence: DependenceRows | None,
+        panes: PaneTable | None,
+        clusters: ClusterRows | None,
+    ) -> None:
+        level = OwnLevel()
+        if options.false_discovery is not None:
+            level = FalseDiscoveryLevel(options.false_discovery)
+        elif options.budget is not None:
+            level = SharedBudget(options.budget.false_alarms, options.budget.period_ms)
+        self.rules = RuleEvaluator(options.rules, level, options.origin)
+        """Rules on values."""
+        self._has_rules = bool(options.rules)
+        self._kappa, self._rows, self._dependence, self._clusters = kappa, rows, dependence, clusters
+        self._causes = AlertCauses(rows, self.rules, panes, clusters)
+        self._alerts: list[Alert] = []
+
+    def add_key(self, row: int, key: EstimateKey) -> None:
+        """Add the rules on a key."""
+        self.rules.add_row(key)
+
+    def firing(self) -> list[Alert]:
+        """Return the alerts that fire."""
+        return [*self.rules.firing(), *self._kappa.firing()]
+
+    def take_alerts(self) -> list[Alert]:
+        """Return the alerts since the last call."""
+        alerts, self._alerts = self._alerts, []
+        return alerts
+
+    def arrivals(self, batch: EventBatch) -> tuple[list[Arrived], ClosedClusters | None]:
+        """Return the single values and the closed clusters of a batch that rules take, and the closed clusters."""
+        rules = self.rules
+        places = rules.with_rules(batch.rows)
+        costs = rules.costs(batch.rows[places]) if self._has_rules else None
+        inside, closed = (None, None) if self._clusters is None else self._clusters.close(batch, places, costs)
+        arrived = self._single_values(batch, places, costs, inside)
+        if closed is not None:
+            every = np.arange(closed.rows.size)
+            within = rules.adjusted.within(every, closed.rows, closed.values.values, closed.clusters, closed.sizes)
+            arrived.append(Arrived(replace(closed.values, within=within), closed.parts))
+        return arrived, closed
+
+    def _single_values(
+        self, events: EventBatch, places: Rows, costs: Floats | None, inside: NDArray[np.bool_] | None
+    ) -> list[Arrived]:
+        if inside is not None:
+            single = ~inside[events.part_of[places]]
+            places, costs = places[single], None if costs is None else costs[single]
+        if not places.size:
+            return []
+        rows, of = events.rows[places], events.part_of[places]
+        batch = grouped(rows)
+        numbers = np.empty_like(rows)
+        numbers[batch.order] = batch.occurrence + 1
+        numbers += self._rows.moments.counts(rows)
+        hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
+        values = RuleValues(
+            rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs,
+            within=self.rules.adjusted.within(places, events.rows, events.values, events.part_of),
+        )  # fmt: skip
+        return [Arrived(values, of)]
+
+    def raise_alerts(self, adding: BatchAdding, arrived: Sequence[Arrived]) -> None:
+        """Evaluate the rules on a batch, raise their alerts and explain alerts, with the numbers as of their parts.
+
+        Args:
+            adding: of the batch, of which nothing is added yet.
+            arrived: the values of the batch that rules take.
+        """
+        # Of one part the rules on values come first.
+        raised = [*self.rules.evaluate(arrived), *self._kappa.take(adding.batch)]
+        waiting = deque(sorted(raised, key=lambda one: one.position))
+        while True:
+            look = self._causes.due(adding.batch, adding.values)
+            if waiting and (look is None or waiting[0].position <= look.part):
+                first = waiting.popleft()
+                adding.until(first.position)
+                self._alerts.append(self._raised(first, adding))
+            elif look is not None:
+                adding.until(look.part)
+                explained = self._causes.look(look, adding.batch)
+                if explained is not None:
+                    diagnosis = self._diagnosis(self._rows.keys[look.row])
+                    self._alerts.append(explained.model_copy(update={"diagnosis": diagnosis}))
+            else:
+                return
+
+    def _raised(self, raised: Raised, adding: BatchAdding) -> Alert:
+        """Return an alert with the diagnosis and the dependence as of the part that raised it."""
+        alert = raised.alert
+        kappa = alert.quantity == "kappa"
+        if alert.status == "resolved":
+            return alert if kappa else self._causes.end(raised.row, alert)
+        alert = alert.model_copy(update={"diagnosis": self._diagnosis(self._rows.keys[raised.row], alert)})
+        if kappa:
+            return alert
+        alert = self._with_dependence(alert, raised.row)
+        if self._rows.has_mixed_weights(raised.row):
+            alert = alert.model_copy(update={"message": alert.message + MIXED_SENTENCE})
+        if not self._causes.wanted(raised.row, alert):
+            return alert
+        adding.panes_until(raised.position)
+        return self._causes.begin(raised.row, alert)
+
+    def _with_dependence(self, alert: Alert, row: int) -> Alert:
+        """Return an alert with the measured design effect, and what it means for the false alarms of the rule."""
+        key = self._rows.keys[row]
+        whole = row if key.segment is None else self._rows.find(key._replace(segment=None))
+        if self._dependence is None or whole is None or not self._dependence.measures(whole):
+            return alert
+        moved = None
+        if whole == row and alert.quantity == "mean" and alert.observed is not None and alert.observed_n is not None:
+            lowest, highest = key.value_range
+            moved = Moved(np.array([alert.observed_n]), np.array([(alert.observed - lowest) / (highest - lowest)]))
+        found = self._dependence.read(np.array([whole]), moved)
+        effect = float(found.design_effect[0])
+        if np.isnan(effect):
+            return alert
+        clusters = None if self._clusters is None else self._clusters.scopes.get((key.pipeline, key.run))
+        sentence = ""
+        if clusters is None and found.certain[0] > CERTAIN_EFFECT:
+            sentence = dependent_sentence(effect)
+        elif clusters is not None and self._clusters is not None and self._clusters.options.measures_blocks:
+            sentence = "" if found.settled[0] else unsettled_sentence(clusters.block)
+        return alert.model_copy(update={"design_effect": effect, "message": alert.message + sentence})
+
+    def _diagnosis(self, key: EstimateKey, alert: Alert | None = None) -> tuple[str, ...]:
+        """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert.
+
+        Recent scores still hold some from before a change, so the metric of an alert has its mean since the change.
+        """
+        recent = {}
+        for metric in sorted({metric for pattern in PATTERNS for metric in pattern.conditions}):
+            own = key._replace(metric=metric, measure=None)
+            row = self._rows.find(own)
+            if row is not None and self._rows.moments.n(row) >= DIAGNOSED_N:
+                lowest, highest = own.value_range
+                recent[metric] = Score(lowest + (highest - lowest) * self._rows.moments.recent(row))
+        if alert is None or alert.quantity != "mean" or alert.metric not in recent:
+            return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
+        if alert.observed is not None and (alert.observed_n or 0) >= DIAGNOSED_N:
+            recent[alert.metric] = Score(alert.observed)
+        return tuple(diagnosis.sentence() for diagnosis in diagnose(recent))
+
+    def _taken(self, row: int) -> int:
+        """Return the number of values of a row that rules have taken."""
+        if self._clusters is not None and self._clusters.has(row):
+            return int(self._clusters.sums.values(np.array([row]))[0])
+        return self._rows.moments.n(row)
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the states of the rules on rows and pairs that changed, and the clock of the rules."""
+        states = dict(self._kappa.take_changes())
+        for row in sorted(self._rows.changed):
+            if self.rules.of(row):
+                states |= self.rules.dump(row, self._taken(row))
+        fields = {CheckpointField.RULE_STATE + name: data for name, data in states.items()}
+        if self._rows.changed:
+            fields[CheckpointField.ALERT_CLOCK] = self.rules.dump_clock()
+        return fields, []
+
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set the states of the rules; return the fields of removed rules, whose alerts are withdrawn."""
+        if kind == CheckpointField.ALERT_CLOCK:
+            for _, data in fields:
+                with reading(kind):
+                    self.rules.load_clock(data)
+            return []
+        states = {state.field: (row, state) for row in range(len(self._rows)) for state in self.rules.of(row)}
+        gone = []
+        for name, data in fields:
+            with reading(kind + name):
+                if self._kappa.load(name, data):
+                    continue
+                if name in states:
+                    row, state = states[name]
+                    state.load(data)
+                    self.rules.refresh(row)
+                    self._causes.resume(row, state)
+                else:
+                    gone.append(kind + name)
+                    self._alerts += RuleState.withdrawn(data)
+        return gone
