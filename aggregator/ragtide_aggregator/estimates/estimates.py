@@ -118,7 +118,8 @@ def _is_chosen(estimate: Estimate, estimator: str) -> bool:
 
 def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estimate]:
     state = view.state
-    means = [row for row in rows if not state.keys[row].metric.startswith(HIDDEN)]
+    keys = state.keys
+    means = [row for row in rows if not keys[row].metric.startswith(HIDDEN)]
     result = errors_of(view, rows, method)
     if not means:
         return result
@@ -127,7 +128,7 @@ def _of_view(view: View, rows: list[int], method: IntervalMethod) -> list[Estima
     found = read_view(view, list(needed), method)
     absent = absences(view, means)
     result += [
-        usage(found, row) if state.keys[row].metric in UNBOUNDED else mean(found, row, shares[row], absent.get(row, {}))
+        usage(found, row) if keys[row].metric in UNBOUNDED else mean(found, row, shares[row], absent.get(row, {}))
         for row in means
     ]
     return result

@@ -52,7 +52,7 @@ def errors_of(view: View, rows: list[int], method: IntervalMethod) -> list[Estim
 
 def rmse(found: MeasuredView, row: int, gold: int | None) -> Estimate:
     """Return the RMSE of a row of squared errors; its baseline is the error of always predicting the mean."""
-    key = found.view.state.keys[row]
+    key = found.keys[row]
     width = key.value_range[1] - key.value_range[0]
 
     def root(mean_square: float) -> float:
@@ -136,7 +136,7 @@ def of_family(found: MeasuredView, rows: list[int]) -> list[Estimate]:
             "previous": consistency_score(change.previous),
             "trend": other_way.get(change.name or "", change.name),
         }
-    family = _family(view.state.keys[fewest].metric)
+    family = _family(found.keys[fewest].metric)
     # A number over a family has no version.
     return [
         record(found, fewest, RMSE + family, now, metric_version=None, **_range_of_error(1.0), **error),

@@ -125,7 +125,8 @@ def share_rows(state: AggregatorState, row: int) -> list[ShareRow]:
 
 def absences(view: View, rows: list[int]) -> dict[int, dict[str, int]]:
     """Return for each row the absences of its metric in the view by reason, the most frequent reason first."""
-    of = {row: view.state.absences.of(view.state.keys[row]) for row in rows}
+    keys, known = view.state.keys, view.state.absences
+    of = {row: known.of(keys[row]) for row in rows}
     wanted = [reason_row for reasons in of.values() for reason_row in reasons.values()]
     if not wanted:
         return {}
@@ -149,8 +150,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         shares: rows of its distribution.
         absent: absences of the metric by reason.
     """
-    view = found.view
-    key = view.state.keys[row]
+    view, key = found.view, found.keys[row]
     definition = view.state.definition(key)
     numbers, scaled = found.numbers.of(row), found.mean_of(row)
     value = metric_mean(key, definition, numbers, scaled)
@@ -212,8 +212,7 @@ def _quantiles(view: View, row: int) -> dict[str, float]:
 
 def usage(found: MeasuredView, row: int) -> Estimate:
     """Return the estimate of a quantity without a highest value, such as seconds of labeling: it has no interval."""
-    view, numbers = found.view, found.numbers.of(row)
-    key = view.state.keys[row]
+    view, key, numbers = found.view, found.keys[row], found.numbers.of(row)
     return record(
         found,
         row,

@@ -20,7 +20,7 @@ def record(found: MeasuredView, row: int, metric: str, mean: ScaledMean | None, 
         fields: more fields of the estimate; they replace the fields of the row.
     """
     view, numbers = found.view, found.numbers.of(row)
-    key, span = view.state.keys[row], view.span
+    key, span = found.keys[row], view.span
     seen = numbers.n + numbers.n_absent
     strategy = (mean.strategy if mean is not None else "") or found.method.strategy
     known: dict[str, Any] = {

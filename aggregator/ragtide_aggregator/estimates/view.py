@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
 from ..statistics.means.clustered_interval import clusters_used, design_effects
 from ..statistics.means.moments import Moments, with_weights
@@ -261,6 +262,8 @@ class MeasuredView:
     """A view with the numbers, means and trends of its rows."""
 
     numbers: ViewNumbers
+    keys: list[EstimateKey]
+    """Key of every row of the state."""
     means: list[ScaledMean]
     trends: list[Trend]
     method: IntervalMethod
@@ -282,15 +285,15 @@ class MeasuredView:
 
 def read_view(view: View, rows: list[int], method: IntervalMethod) -> MeasuredView:
     """Return a view with the numbers, means and trends of rows."""
-    numbers = view.read(rows)
+    numbers, keys = view.read(rows), view.state.keys
     means = numbers.means(method)
     before = view.before()
     if before is None:
-        return MeasuredView(numbers, means, [Trend()] * len(rows), method)
+        return MeasuredView(numbers, keys, means, [Trend()] * len(rows), method)
     # Each window has half of alpha, so that both intervals hold together at the confidence.
     half = method.shared_by(2)
     pairs = zip(numbers.means(half), before.read(rows).means(half), strict=True)
-    return MeasuredView(numbers, means, [trend(now, past) for now, past in pairs], method)
+    return MeasuredView(numbers, keys, means, [trend(now, past) for now, past in pairs], method)
 
 
 def trend(now: ScaledMean, past: ScaledMean) -> Trend:

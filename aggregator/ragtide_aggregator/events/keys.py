@@ -1,6 +1,7 @@
 """The key of an estimate: its scope, its metric, and the labeler that measured it."""
 
 import json
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ragtide_schemas import METRICS, Kind, Measure, MetricEvent, range_of
@@ -63,6 +64,7 @@ def absence_of(name: str) -> tuple[str, str] | None:
     return metric, reason
 
 
+@lru_cache(maxsize=10_000)
 def scored_metric(name: str) -> str:
     """Return the metric whose scores are counted under a name.
 
