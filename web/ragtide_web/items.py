@@ -91,13 +91,13 @@ class Answers:
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[PostedItem] = field(default_factory=list)
 
-    def add(self, one: PostedItem) -> None:
+    def add(self, posted: PostedItem) -> None:
         """Add the outcome of an item."""
-        self.counts[one.status] += 1
+        self.counts[posted.status] += 1
         if len(self.listed) == ITEMS_LISTED_MAX:
             self.listed = [item for item in self.listed if item.detail is not None]
-        if one.detail is not None or self.counts.total() <= ITEMS_LISTED_MAX:
-            self.listed.append(one)
+        if posted.detail is not None or self.counts.total() <= ITEMS_LISTED_MAX:
+            self.listed.append(posted)
 
     @property
     def too_many_problems(self) -> bool:

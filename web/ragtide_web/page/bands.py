@@ -74,8 +74,8 @@ class BandChart:
     def band(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the outline of the interval over a stretch, as points of a polygon."""
         known = [point for point in stretch if point.lower is not None and point.upper is not None]
-        upper = [(self.middle(one), self.y(one.upper)) for one in known if one.upper is not None]
-        lower = [(self.middle(one), self.y(one.lower)) for one in reversed(known) if one.lower is not None]
+        upper = [(self.middle(point), self.y(point.upper)) for point in known if point.upper is not None]
+        lower = [(self.middle(point), self.y(point.lower)) for point in reversed(known) if point.lower is not None]
         return " ".join(f"{x},{y}" for x, y in (*upper, *lower))
 
     def line(self, stretch: Sequence[HistoryPoint]) -> str:

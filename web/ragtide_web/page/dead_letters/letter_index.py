@@ -176,10 +176,10 @@ class PartitionLetters:
         unreadable = Unreadable("dead letter")
         found = await asyncio.to_thread(self._decoded, page, unreadable)
         self.unreadable += unreadable.count
-        self.letters |= {one.letter_id: one for one in found}
+        self.letters |= {summary.letter_id: summary for summary in found}
         if len(self.letters) > self._most:
             newest = sorted(self.letters.values(), key=lambda letter: letter.place)[-self._most :]
-            self.letters = {one.letter_id: one for one in newest}
+            self.letters = {summary.letter_id: summary for summary in newest}
 
     def _decoded(self, page: Sequence[Entry], unreadable: Unreadable) -> list[LetterSummary]:
         streams = self._streams

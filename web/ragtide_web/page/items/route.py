@@ -216,7 +216,7 @@ class ItemContent(PageContent):
 
     template = "item.html"
     specimen: Specimen
-    one: RagInteraction
+    interaction: RagInteraction
     """Interaction of the specimen."""
     view: ItemScreen
     choice: ItemChoice
@@ -356,32 +356,34 @@ async def _content(
     *,
     opinions: Sequence[Annotation],
 ) -> ItemContent:
-    one, choice = specimen.interaction, asked.choice
+    interaction, choice = specimen.interaction, asked.choice
     around, total = None, 0
     if choice.query:
         alert = await _alert(shared, viewer, choice.alert)
-        listed = await read_list(kept, one.pipeline, choice, alert)
-        around, total = listed.around(one.interaction_id), len(listed.items)
+        listed = await read_list(kept, interaction.pipeline, choice, alert)
+        around, total = listed.around(interaction.interaction_id), len(listed.items)
 
     def address(interaction_id: str | None, **query: str) -> str | None:
         if interaction_id is None:
             return None
-        return item_address(one.pipeline, interaction_id, {**choice.query, **query})
+        return item_address(interaction.pipeline, interaction_id, {**choice.query, **query})
 
     template = shared.settings.web.trace_url
     return ItemContent(
         specimen=specimen,
-        one=one,
+        interaction=interaction,
         view=item_view(specimen, asked.labeler, sees_texts=viewer.sees_texts, whole=asked.whole),
         choice=choice,
         place=None if around is None else around[0],
         total=total,
         before=None if around is None else address(around[1]),
         after=None if around is None else address(around[2]),
-        here=address(one.interaction_id, marks=asked.labeler or ""),
-        whole=address(one.interaction_id, all="1", marks=asked.labeler or ""),
-        download=address(one.interaction_id, download="1"),
-        by_labeler={given.labeler: address(one.interaction_id, marks=given.labeler) for given in specimen.labelings},
+        here=address(interaction.interaction_id, marks=asked.labeler or ""),
+        whole=address(interaction.interaction_id, all="1", marks=asked.labeler or ""),
+        download=address(interaction.interaction_id, download="1"),
+        by_labeler={
+            given.labeler: address(interaction.interaction_id, marks=given.labeler) for given in specimen.labelings
+        },
         trace_url=template.replace("{trace_id}", specimen.trace_id) if template and specimen.trace_id else None,
         opinions=opinions,
         mine=next((opinion for opinion in opinions if opinion.annotator == viewer.name), None),

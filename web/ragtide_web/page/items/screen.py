@@ -172,22 +172,22 @@ def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whol
     """
     labeling = labeling_to_show(specimen, labeler) or labeling_to_show(specimen) or specimen.labelings[0]
     found = marked(specimen, labeling)
-    one, room = specimen.interaction, _Room(sees_texts=sees_texts, whole=whole)
-    question = room.text(one.question)
+    interaction, room = specimen.interaction, _Room(sees_texts=sees_texts, whole=whole)
+    question = room.text(interaction.question)
     response = None if found.response is None else _response(found.response, room)
-    response_text = room.text(one.response) if response is None else None
+    response_text = room.text(interaction.response) if response is None else None
     documents = tuple(
         _document(number, document, sentences, room)
-        for number, (document, sentences) in enumerate(zip(one.documents, found.documents, strict=True))
+        for number, (document, sentences) in enumerate(zip(interaction.documents, found.documents, strict=True))
     )
-    further = {"segments": one.segments, "metadata": one.metadata, "history": one.history or ()}
+    further = {"segments": interaction.segments, "metadata": interaction.metadata, "history": interaction.history or ()}
     marks: list[Mark] = [each.supported for each in found.response or ()]
     marks += [each.relevant for sentences in found.documents for each in sentences or ()]
     return ItemScreen(
         question=question,
         response=response,
         response_text=response_text,
-        reference=room.text(one.reference_answer),
+        reference=room.text(interaction.reference_answer),
         metadata=room.text(to_json(further, indent=2).decode()) if any(further.values()) else None,
         documents=documents,
         labeler=labeling.labeler,
@@ -206,9 +206,11 @@ def score_rows(specimen: Specimen) -> tuple[ScoreRow, ...]:
     rows = []
     for metric in metrics:
         scores = tuple(
-            ShownScore(one.labeler, one.scores.get(metric), filled.get(metric, one.absent.get(metric, "")))
-            for one, filled in zip(specimen.labelings, formulas, strict=True)
-            if metric in one.scores or metric in one.absent
+            ShownScore(
+                labeling.labeler, labeling.scores.get(metric), filled.get(metric, labeling.absent.get(metric, ""))
+            )
+            for labeling, filled in zip(specimen.labelings, formulas, strict=True)
+            if metric in labeling.scores or metric in labeling.absent
         )
         values = [each.score for each in scores if each.score is not None]
         rows.append(ScoreRow(metric, scores, max(values) - min(values) if len(values) > 1 else None))
@@ -230,12 +232,16 @@ def support_of(sentence: ResponseSentence) -> Support:
 
 def _response(sentences: Sequence[ResponseSentence], room: _Room) -> tuple[ShownResponseSentence, ...]:
     shown = []
-    for one in sentences:
-        is_shown, text = room.sentence(one.text)
+    for sentence in sentences:
+        is_shown, text = room.sentence(sentence.text)
         if not is_shown:
             break
-        parts = _parts(text, one.unsupported) if text is not None and one.unsupported else ()
-        shown.append(ShownResponseSentence(one.key, text, support_of(one), _probability(one.supported), one.by, parts))
+        parts = _parts(text, sentence.unsupported) if text is not None and sentence.unsupported else ()
+        shown.append(
+            ShownResponseSentence(
+                sentence.key, text, support_of(sentence), _probability(sentence.supported), sentence.by, parts
+            )
+        )
     return tuple(shown)
 
 
@@ -261,18 +267,18 @@ def _document(
         text = room.text(document.text)
         return ShownDocument(number, name, document.score, None, text, text is not None and text.cut)
     shown = []
-    for one in sentences:
-        is_shown, content = room.sentence(one.text)
+    for sentence in sentences:
+        is_shown, content = room.sentence(sentence.text)
         if not is_shown:
             break
         shown.append(
             ShownDocumentSentence(
-                one.key,
+                sentence.key,
                 content,
-                _is(one.relevant),
-                _is(one.utilized),
-                (_probability(one.relevant), _probability(one.utilized)),
-                one.supports,
+                _is(sentence.relevant),
+                _is(sentence.utilized),
+                (_probability(sentence.relevant), _probability(sentence.utilized)),
+                sentence.supports,
             )
         )
     return ShownDocument(number, name, document.score, tuple(shown), None, len(shown) < len(sentences))

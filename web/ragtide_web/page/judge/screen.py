@@ -205,12 +205,12 @@ def spend_chart(counts: Mapping[datetime, CallCounts], limit_usd: float | None, 
         SpendBar(
             at,
             usd,
-            sum(one.outcomes.values()),
+            sum(calls.outcomes.values()),
             round(place * step + 0.1 * step, 2),
             round(0.8 * step, 2),
             round(100 * max(usd, 0.0) / top_usd, 1),
         )
-        for place, ((at, one), usd) in enumerate(zip(counts.items(), dollars, strict=True))
+        for place, ((at, calls), usd) in enumerate(zip(counts.items(), dollars, strict=True))
     ]
     return SpendChart(bars, top_usd, limit_usd, spent_usd if limit_usd is not None else None)
 

@@ -81,7 +81,7 @@ class LabelContent(PageContent):
     may_answer: bool
     item: ItemToAnnotate | None
     """None if the queue is empty."""
-    one: RagInteraction | None
+    interaction: RagInteraction | None
     """Interaction of the item."""
     asked: Sequence[ItemQuestion]
     ratings: Mapping[str, str]
@@ -135,7 +135,7 @@ async def _shown(
     content = LabelContent(
         may_answer=_may_answer(viewer),
         item=item,
-        one=None if item is None else item.specimen.interaction,
+        interaction=None if item is None else item.specimen.interaction,
         asked=[] if item is None else questions(item.specimen, chosen.rated),
         ratings=RATINGS,
         left=len(items),
