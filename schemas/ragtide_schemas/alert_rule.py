@@ -119,7 +119,9 @@ class AlertRule(WireModel):
         if definition is not None:
             self.check_definition(definition)
         elif family in CLOSED_FAMILIES:
-            raise ValueError(unknown("metric", self.metric, (one for one in METRICS if one.startswith(f"{family}."))))
+            raise ValueError(
+                unknown("metric", self.metric, (name for name in METRICS if name.startswith(f"{family}.")))
+            )
         return self
 
     def _check_agreement(self) -> None:

@@ -161,7 +161,10 @@ class WireModel(BaseModel):
 
     def __repr__(self) -> str:
         """Return the fields that were given, in bounded length."""
-        return short_repr(type(self).__name__, [one for one in self.__repr_args__() if one[0] in self.model_fields_set])
+        return short_repr(
+            type(self).__name__,
+            [(field, value) for field, value in self.__repr_args__() if field in self.model_fields_set],
+        )
 
     def __str__(self) -> str:
         """Return the same as `repr`."""

@@ -97,7 +97,7 @@ class Estimate(VersionedModel):
     neighbours; None while it is not known."""
     n_clusters: Count | None = None
     """Number of closed clusters, such as sessions, on which the interval rests; an interaction without one counts as
-    its own. A session that goes on beyond `clusters.size` or `clusters.quiet_s`, or that the cap of open clusters
+    its own. A session that continues beyond `clusters.size` or `clusters.quiet_s`, or that the cap of open clusters
     closed early, is several. For `weighted` and `prediction_powered`: those with a reference score. None where each
     interaction counts by itself."""
     coverage: Annotated[float, Field(ge=0, le=1)] | None = None

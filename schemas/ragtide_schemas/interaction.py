@@ -137,7 +137,7 @@ class RagInteraction(VersionedModel):
     turn: Count | None = None
     """Number of this answer in its session, such as 0 for the first."""
     history: History = None
-    """Earlier turns of the conversation, oldest first: at most 20 turns, with 100,000 characters together. They tell
+    """Earlier turns of the conversation, oldest first: at most 20 turns, with 100,000 characters together. They give
     the meaning of a question such as "And for children?"."""
     user_id: Name | None = None
     """Id of the user who asked; a hash is stored instead, unless `hash_user_ids` is off."""

@@ -79,7 +79,7 @@ class Specimen(VersionedModel):
 
         Without spans their field is left out, so that releases that do not know it read the specimen.
         """
-        spans = any(getattr(labels, SPANS, ()) for one in self.labelings for labels in one.labels)
+        spans = any(getattr(labels, SPANS, ()) for labeling in self.labelings for labels in labeling.labels)
         return self.__pydantic_serializer__.to_json(self, exclude=None if spans else _WITHOUT_SPANS)
 
     def to_stored(self) -> bytes:

@@ -38,16 +38,16 @@ def closest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str | 
     wanted = name.casefold()
     # Names of too different a length cannot be alike.
     shortest, longest = likeness / (2 - likeness) * len(name), (2 - likeness) / likeness * len(name)
-    fitting = sorted((one for one in set(known) if shortest <= len(one) <= min(longest, LONGEST)), reverse=True)
-    names = {one.casefold(): one for one in fitting}
-    alike = list(names) if len(names) <= COMPARED else nlargest(COMPARED, names, lambda one: _alike(one, wanted))
+    fitting = sorted((name for name in set(known) if shortest <= len(name) <= min(longest, LONGEST)), reverse=True)
+    names = {name.casefold(): name for name in fitting}
+    alike = list(names) if len(names) <= COMPARED else nlargest(COMPARED, names, lambda name: _alike(name, wanted))
     near = get_close_matches(wanted, sorted(alike), n=1, cutoff=likeness)
     return names[near[0]] if near else None
 
 
-def _alike(one: str, other: str) -> int:
-    ends = ((one, other), (one[::-1], other[::-1]))
-    return sum(sum(takewhile(bool, map(eq, *pair))) for pair in ends) - abs(len(one) - len(other))
+def _alike(name: str, other: str) -> int:
+    ends = ((name, other), (name[::-1], other[::-1]))
+    return sum(sum(takewhile(bool, map(eq, *pair))) for pair in ends) - abs(len(name) - len(other))
 
 
 def suggestion(name: str, known: Iterable[str], *, listed_by: str | None = None) -> str:

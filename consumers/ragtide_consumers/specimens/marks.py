@@ -55,8 +55,8 @@ class MarkedSpecimen:
 def labeling_to_show(specimen: Specimen, labeler: str | None = None) -> SpecimenLabeling | None:
     """Return the labeling whose marks are shown: of a labeler by name, else the last one that labels sentences."""
     if labeler is not None:
-        return next((one for one in specimen.labelings if one.labeler == labeler), None)
-    marking = [one for one in specimen.labelings if any(map(_marks, one.labels))]
+        return next((labeling for labeling in specimen.labelings if labeling.labeler == labeler), None)
+    marking = [labeling for labeling in specimen.labelings if any(map(_marks, labeling.labels))]
     return marking[-1] if marking else specimen.labelings[0]
 
 
@@ -93,9 +93,9 @@ def _by_keys(specimen: Specimen, labels: SentenceLabels) -> MarkedSpecimen:
     return MarkedSpecimen(
         tuple(
             None
-            if one.sentences is None
-            else tuple(document(f"{number}{letters(place)}", text) for place, text in enumerate(one.sentences))
-            for number, one in enumerate(specimen.interaction.documents)
+            if kept.sentences is None
+            else tuple(document(f"{number}{letters(place)}", text) for place, text in enumerate(kept.sentences))
+            for number, kept in enumerate(specimen.interaction.documents)
         ),
         None
         if response is None
@@ -129,16 +129,16 @@ def _by_place(specimen: Specimen, labels: SentenceProbabilities | None) -> Marke
     Without the sentences of one document the places of those after it are unknown; then no document sentence is marked.
     """
     documents = specimen.interaction.documents
-    total = sum(len(one.sentences or ()) for one in documents)
+    total = sum(len(document.sentences or ()) for document in documents)
     whole = labels is not None and total == len(labels.relevant)
     place = 0
     found: list[tuple[DocumentSentence, ...] | None] = []
-    for number, one in enumerate(documents):
-        if one.sentences is None:
+    for number, document in enumerate(documents):
+        if document.sentences is None:
             found.append(None)
             continue
         sentences = []
-        for index, text in enumerate(one.sentences):
+        for index, text in enumerate(document.sentences):
             relevant = utilized = None
             if labels is not None and whole:
                 relevant, utilized = labels.relevant[place], labels.utilized[place]

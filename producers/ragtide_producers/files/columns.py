@@ -45,7 +45,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 """The columns of each field, the surest first, in lower case with underscores."""
 
 WHOLE_CONVERSATIONS: Final = ("messages", "conversation")
-"""Columns of a whole conversation: those that end with the question of the row tell its history."""
+"""Columns of a whole conversation: those that end with the question of the row have its history."""
 
 TARGETS: Final = (*COLUMNS, "history", "pipeline", "session_id", "user_id", "cluster", "occurred_at")
 """Fields that `--map` may name."""
@@ -225,7 +225,7 @@ def _put_history(row: Mapping[str, Any], fields: dict[str, Any], taken: dict[str
 def history_in(
     row: Mapping[str, Any], question: object, *, without: Collection[str] = ()
 ) -> tuple[str, list[Turn]] | None:
-    """Return the column that tells the history of a row, and the last turns before the question; None without one.
+    """Return the column that has the history of a row, and the last turns before the question; None without one.
 
     Args:
         row: column names and values.

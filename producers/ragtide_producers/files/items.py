@@ -59,7 +59,7 @@ class Item:
     cluster: str | None = None
     """Name of a group of items whose answers depend on each other, such as those about one topic or document."""
     history: tuple[EarlierTurn, ...] | None = None
-    """Earlier turns of the conversation that the question goes on with. The metadata have them, too, as they were."""
+    """Earlier turns of the conversation that the question continues. The metadata have them, too, as they were."""
 
 
 class _CheckedItem(WireModel):

@@ -25,7 +25,7 @@ def is_ragchecker(fields: dict[str, Any]) -> bool:
     if any(isinstance(fields.get(name), list) for name in _TABLES):
         return True
     if "retrieved_context" in fields:
-        return isinstance(chunks, list) and all(isinstance(one, dict) and one.keys() <= _CHUNK for one in chunks)
+        return isinstance(chunks, list) and all(isinstance(chunk, dict) and chunk.keys() <= _CHUNK for chunk in chunks)
     return fields.keys() >= _OWN
 
 

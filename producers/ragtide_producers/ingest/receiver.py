@@ -18,7 +18,7 @@ from .telemetry import IngestTelemetry
 CALL_SPANS_MAX: Final = 500
 """Most spans of one trace that one script stores, so that no script blocks Redis for long."""
 CALL_BYTES_MAX: Final = 1024 * 1024
-"""Bytes of spans and resources after which one script stores no more."""
+"""Bytes of spans and resources after which a script stores nothing else."""
 TRIP_SPANS_MAX: Final = 1_000
 """About the most spans in one round trip."""
 TRIP_BYTES_MAX: Final = 4 * 1024 * 1024

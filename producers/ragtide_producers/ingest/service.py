@@ -9,7 +9,7 @@ The steps of one trace, of which each may be the last if the process dies:
 4. Publish the interactions. The ids are known to Redis, so a second time adds nothing.
 5. Delete the written interactions, and set the time of the next step.
 
-A process that finds a decision that was not finished goes on with step 4.
+A process that finds a decision that was not finished continues with step 4.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ log = structlog.get_logger("ragtide.ingest")
 
 
 async def run_ingest(settings: Settings, redis: Redis, stop: asyncio.Event, telemetry: IngestTelemetry) -> None:
-    """Read traces that are due, in all partitions, until told to stop."""
+    """Read traces that are due, in all partitions, until `stop` is set."""
     reader = TraceReader(settings, redis, telemetry)
     with telemetry.health.reporting(ROLE, telemetry.loop):
         await reader.run(stop)
@@ -77,7 +77,7 @@ class TraceReader:
         self.options = MappingOptions.of(settings.ingest, UserIds.of(settings))
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read traces until told to stop; an outage of Redis is waited for."""
+        """Read traces until `stop` is set; an outage of Redis is waited for."""
         reading, backoff = redis_outage(self._redis).attempt("reading traces"), Backoff()
         while not stop.is_set():
             try:
@@ -97,7 +97,7 @@ class TraceReader:
         """Read the traces that are due now, and return whether there were any.
 
         Raises:
-            redis.RedisError: Redis failed; the next step goes on.
+            redis.RedisError: Redis failed; the next step continues.
         """
         self._telemetry.sizes(await self._store.sizes())
         claims = await self._store.claim()

@@ -12,8 +12,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 from ragtide_runtime.redis.keys import TraceField
 
 from ..traces.otlp import VECTOR_MIN, has_valid_ids, is_of_ragtide, read_attributes, read_span
-from ..traces.sampling import TAIL_SAMPLING
-from ..traces.span import Span
+from ..traces.span import TAIL_SAMPLING, Span
 
 SPAN_ID_BYTES: Final = 8
 DIGEST_BYTES: Final = 8
@@ -64,7 +63,7 @@ def fields_by_trace(request: ExportTraceServiceRequest) -> tuple[list[TraceSpans
 
 
 def tail_sampled_services(request: ExportTraceServiceRequest) -> set[str]:
-    """Return the services whose spans a tail sampler has chosen, as far as it tells."""
+    """Return the services whose spans a tail sampler has chosen, as far as it says so."""
     return {
         str(read_attributes(of_resource.resource.attributes).get("service.name", ""))
         for of_resource in request.resource_spans

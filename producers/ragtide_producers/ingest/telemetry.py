@@ -58,7 +58,7 @@ class IngestTelemetry:
         """Count a request that found no room."""
         self._spans.labels("full").inc()
         self.warn_once(
-            "traces find no room: senders are told to try again later",
+            "traces find no room: senders are asked to try again later",
             remedy="run more processes of ragtide serve, or raise ingest.traces_bytes and ingest.traces_cap",
         )
 

@@ -45,7 +45,7 @@ class Retrier:
 
 
 def retry_dead_letter(streams: Streams, letter_id: str, letter: DeadLetter, payload: bytes) -> ScriptCall[str | None]:
-    """Return the call that moves a payload back to its stream; the reply is the new id, None if the letter is gone."""
+    """Return the call that moves a payload back to its stream; its reply is the new id, None without the letter."""
     keys: tuple[str, ...] = (streams.dead_letters, letter.stream)
     arguments: tuple[Argument, ...] = (letter_id, payload, letter.entry_id)
     identity = _identity(letter, payload) if letter.stream == streams.interactions else None

@@ -89,7 +89,9 @@ def _kind_of(error: Exception) -> object:
     if isinstance(error, ValidationError):
         details = error.errors(include_url=False, include_input=False, include_context=False)
         # Without the index in a list, because ten documents without a text are one kind of mistake.
-        found = {(tuple(part for part in one["loc"] if isinstance(part, str)), one["type"]) for one in details[:10]}
+        found = {
+            (tuple(part for part in detail["loc"] if isinstance(part, str)), detail["type"]) for detail in details[:10]
+        }
         return frozenset(found)
     return error.reason if isinstance(error, InvalidEntryError) else type(error)
 

@@ -113,7 +113,7 @@ def says_nothing(text: str) -> bool:
 
 
 def documents_of(value: Any, depth: int = 0) -> list[Found] | None:
-    """Return the documents in the reply of a retriever, best first; None if the reply tells no documents.
+    """Return the documents in the reply of a retriever, best first; None if the reply has no documents.
 
     An empty list means that nothing was found.
     """

@@ -186,7 +186,7 @@ class _LiteralReader:
     def value(self) -> Any:
         found = self._value(0)
         if self.text[self.at :].strip():
-            raise ValueError("the text goes on after its value")
+            raise ValueError("the text continues after its value")
         return found
 
     def fields(self) -> dict[str, Any]:

@@ -18,9 +18,9 @@ HEAD_CHARS: Final = 2_000
 
 
 def context_in(prompt: str, question: str | None, n_documents: int) -> str | None:
-    r"""Return the part of a prompt that has the documents; None if nothing tells it.
+    r"""Return the part of a prompt that has the documents; None if nothing marks it.
 
-    A heading, tags or a line with the question tell that there are documents; so does the right number of paragraphs.
+    A heading, tags or a line with the question show that there are documents; so does the right number of paragraphs.
 
     >>> context_in("Answer by these documents:\nIt was built in 1889.\n\nQuestion: When?", "When?", 1)
     'It was built in 1889.'
@@ -37,12 +37,12 @@ def context_in(prompt: str, question: str | None, n_documents: int) -> str | Non
     lines = prompt.strip().split("\n")
     others = [line for line in lines if not _repeats(line, question)]
     kept = _after_heading(others)
-    is_told = len(kept) < len(lines) or kept != others
+    is_marked = len(kept) < len(lines) or kept != others
     while kept and (not kept[-1].strip() or _ANSWER.fullmatch(kept[-1].strip())):
         kept.pop()
     found = "\n".join(kept).strip()
     fits = n_documents > 1 and parts_of(found, n_documents) is not None
-    return found or None if is_told or fits else None
+    return found or None if is_marked or fits else None
 
 
 def context_after_instructions(prompt: str, n_documents: int) -> str | None:

@@ -51,7 +51,7 @@ _LISTS: Final = (
     "documents", "results", "result", "matches", "hits", "items", "data", "passages", "chunks", "sources", "records",
     "content", "contexts", "context", "nodes", "output", "response", "articles", "entries", "retrievalResults",
 )  # fmt: skip
-"""Keys of which an empty value tells that nothing was found."""
+"""Keys of which an empty value shows that nothing was found."""
 _COUNTS: Final = ("total", "count", "total_results", "totalResults", "num_results", "total_count", "totalCount", "n")
 _SAID: Final = ("message", "detail", "text", "result", "output", "response", "content", "answer", "info")
 """Keys under which a reply says in words that nothing was found."""
@@ -64,7 +64,7 @@ _FAILED: Final = frozenset({"error", "failed", "failure"})
 
 
 def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
-    """Return the documents in the reply of a search, best first; None if the reply tells none, or is an error.
+    """Return the documents in the reply of a search, best first; None if the reply has none, or is an error.
 
     An empty list means that nothing was found. Structured content of MCP wins over its text. JSON inside a text is
     read; a line that only counts the results is no document.
@@ -83,7 +83,7 @@ def reply_documents(value: Any, depth: int = 0) -> list[Found] | None:
         return _in_mapping(value, depth)
     if isinstance(value, list) and value and all(_is_part(item) for item in value):
         return _in_parts(value, depth)
-    return _told(documents_of(value))
+    return _known_documents(documents_of(value))
 
 
 def is_error(value: Any) -> bool:
@@ -106,7 +106,7 @@ def is_error(value: Any) -> bool:
 def tells_nothing(value: Any) -> bool:
     """Whether a reply says that nothing was found: an empty list, `null`, a count of 0, or a sentence.
 
-    An empty object tells nothing, not even that: some senders write it for a content that they hide.
+    An empty object shows nothing, not even that: some senders write it for a content that they hide.
     """
     if isinstance(value, str):
         return _says_nothing(value)
@@ -139,7 +139,7 @@ def _in_text(text: str, depth: int) -> list[Found] | None:
         return None
     if isinstance(value, Mapping | list):
         return reply_documents(value, depth + 1)
-    return None if is_cut(text) else _told(documents_of(text))
+    return None if is_cut(text) else _known_documents(documents_of(text))
 
 
 def is_cut(text: str) -> bool:
@@ -161,7 +161,7 @@ def _in_mapping(value: Mapping[str, Any], depth: int) -> list[Found] | None:
         ((key, inner),) = value.items()
         if key in _WRAPPERS and isinstance(inner, Mapping | list | str):
             return reply_documents(inner, depth + 1)
-    return _told(documents_of(dict(value)))
+    return _known_documents(documents_of(dict(value)))
 
 
 def _is_part(item: Any) -> bool:
@@ -214,11 +214,11 @@ def _resource(resource: Any, depth: int) -> list[Found] | None:
     return found if found is not None else [Found(text, key)]
 
 
-def _told(found: list[Found] | None) -> list[Found] | None:
+def _known_documents(found: list[Found] | None) -> list[Found] | None:
     """Return documents without bare texts that only say that nothing was found, or how many were."""
-    if not found or any(one.id is not None or one.score is not None or one.text is None for one in found):
+    if not found or any(part.id is not None or part.score is not None or part.text is None for part in found):
         return found
-    texts = [(one.text or "").strip() for one in found]
+    texts = [(part.text or "").strip() for part in found]
     if all(_says_nothing(text) for text in texts):
         return []
     is_summary = all(len(text) <= NOTHING_CHARS and _SUMMARY.fullmatch(text) for text in texts)

@@ -26,24 +26,24 @@ def answered_documents(reply: Any) -> list[Found] | None:
     An empty list means that it found nothing.
     """
     found: list[Found] = []
-    told = False
+    states_documents = False
     for shape, listed in _lists(reply):
         if not isinstance(listed, list):
             continue
         documents = [_document(shape, item) for item in listed]
         known = [document for document in documents if document is not None]
-        told = told or bool(known) or not listed
+        states_documents = states_documents or bool(known) or not listed
         found.extend(known)
-    return list({(document.text, document.id): document for document in found}.values()) if told else None
+    return list({(document.text, document.id): document for document in found}.values()) if states_documents else None
 
 
 def hidden_documents(reply: Any) -> str | None:
-    """Return the remedy if the reply tells a retrieval and leaves its documents out."""
+    """Return the remedy if the reply indicates a retrieval and leaves its documents out."""
     return next((shape.switch for shape, listed in _lists(reply) if listed is None and shape.switch), None)
 
 
 def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
-    """Yield the lists of documents in a reply with the shapes that tell them, in their order."""
+    """Yield the lists of documents in a reply with the shapes that mark them, in their order."""
     stack = [(value, 0)]
     while stack:
         at, depth = stack.pop()
@@ -54,7 +54,7 @@ def _lists(value: Any) -> Iterator[tuple[AnsweredShape, Any]]:
         if isinstance(at, list):
             stack.extend((item, depth + 1) for item in reversed(at))
         elif isinstance(at, Mapping):
-            shape = next((one for one in ANSWERED_SHAPES if _fits(one, at)), None)
+            shape = next((known for known in ANSWERED_SHAPES if _fits(known, at)), None)
             if shape is not None:
                 yield shape, next((at[key] for key in shape.keys if key in at), None)
             else:

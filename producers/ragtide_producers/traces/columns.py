@@ -1,4 +1,4 @@
-"""The table of dialects by columns: the names of all dialects for one content, and the roles that words tell."""
+"""The table of dialects by columns: the names of all dialects for one content, and the roles that words indicate."""
 
 from dataclasses import fields
 from typing import Final, get_type_hints
@@ -46,7 +46,7 @@ DECISIVE_KINDS: Final = [name for row in DECISIVE for name in row.kinds]
 
 
 def role_by_words(text: str, llm: tuple[str, ...] = (), tools: tuple[str, ...] = ()) -> Role:
-    """Return the role that a name tells; `llm` and `tools` are further words of model calls and of retrievals."""
+    """Return the role that a name indicates; `llm` and `tools` are further words of model calls and of retrievals."""
     lowered = text[:200].lower()
     if any(word in lowered for word in RERANK_WORDS):
         return "rerank"

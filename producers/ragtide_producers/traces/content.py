@@ -39,9 +39,9 @@ def answer_of(group: SpanGroup, keys: tuple[str, ...]) -> str | None:
 
 
 def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
-    """Return the documents that the generator got, best first; None if the spans do not tell them.
+    """Return the documents that the generator got, best first; None if the spans do not have them.
 
-    A reranking replaces the documents that went into it. If it does not tell its inputs, it replaces the documents of
+    A reranking replaces the documents that went into it. If its inputs are unknown, it replaces the documents of
     all earlier spans. The remaining documents are joined without repeats. Ids without texts take their texts from the
     prompt.
 
@@ -77,8 +77,8 @@ def documents_in(group: SpanGroup, question: str | None) -> list[Found] | None:
 def _prompt_has_documents(group: SpanGroup, question: str | None) -> bool:
     """Whether a prompt has documents, in its variables, between tags or below a heading such as `Context:`."""
     prompts = [prompt for call in group.calls for prompt in call.prompts]
-    told = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
-    return told or any(call.prompt_documents for call in group.calls)
+    in_prompt = any(context_in(prompt, None, 1) and context_in(prompt, question, 1) for prompt in prompts)
+    return in_prompt or any(call.prompt_documents for call in group.calls)
 
 
 def _not_replaced(kept: Sequence[list[Found]], rerank: SpanReading) -> list[list[Found]]:
@@ -93,16 +93,18 @@ def _key(document: Found) -> str:
 
 
 def _prompt_documents(group: SpanGroup, listed: list[Found], question: str | None) -> list[Found] | None:
-    """Return the documents of the last model call that tells them, with the listed ids if their number fits.
+    """Return the documents of the last model call that has them, with the listed ids if their number fits.
 
     They are in the variables of the prompt, in the results of tools, or, if ids are listed, in the text of the prompt.
     """
     for call in reversed(group.calls):
-        found = call.prompt_documents or [one for result in call.tool_results for one in reply_documents(result) or ()]
+        found = call.prompt_documents or [
+            document for result in call.tool_results for document in reply_documents(result) or ()
+        ]
         if not found and listed:
-            told = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
+            contexts = (context_in(prompt, question, len(listed)) for prompt in call.prompts)
             counted = (context_after_instructions(prompt, len(listed)) for prompt in call.prompts)
-            found = [Found(text) for text in chain(told, counted) if text][:1]
+            found = [Found(text) for text in chain(contexts, counted) if text][:1]
         if found:
             return _split(found, listed)
     return None

@@ -52,7 +52,7 @@ class Convention:
     found: tuple[str, ...] = ()
     """The number of the found documents."""
     no_list_is_empty: bool = False
-    """Whether a retrieval with a visible input and no output found nothing: flattened names tell no empty list."""
+    """Whether a retrieval with a visible input and no output found nothing: flattened names have no empty list."""
     events: tuple[EventContent, ...] = ()
     result_events: tuple[str, ...] = ()
     """Events of which each is a found document."""
@@ -83,7 +83,7 @@ class Convention:
     switch: str = ""
     """The remedy when spans of this dialect come without content."""
     marks: tuple[str, ...] = ()
-    """Beginnings of attribute names which tell the dialect of a span without a role."""
+    """Beginnings of attribute names which show the dialect of a span without a role."""
 
 
 _KINDS: Final[Mapping[str, Role]] = {
@@ -406,26 +406,26 @@ CONVENTIONS: Final = (
 )  # fmt: skip
 """The dialects, the preferred first: a span may have names of two."""
 DECISIVE: Final = (OPENINFERENCE, LANGFUSE, MLFLOW, LANGSMITH, VERCEL)
-"""Dialects that name the role of every span: a name tells nothing more."""
+"""Dialects that name the role of every span: the name of a span adds nothing."""
 
 DOCUMENT_KEYS: Final = ("context", "contexts", "documents", "docs", "sources", "passages", "retrieved_documents")
 """Keys of a prompt's variables that may have the documents."""
 
 RETRIEVAL_WORDS: Final = ("retriev", "vector_search", "vectorsearch", "vector search", "similarity_search", "search")
-"""Parts of a name that tell a retrieval where no attribute tells the role."""
+"""Parts of a name that indicate a retrieval where no attribute names the role."""
 PREPARING_WORDS: Final = (
     "generat", "creat", "rewrit", "rephras", "condens", "build", "plan", "expand", "decide", "decision", "route",
     "should", "need", "grade", "check", "pars", "format",
 )  # fmt: skip
-"""Parts of a name that tell a step around a retrieval, such as `generate_search_query`: its output has no documents."""
+"""Parts of a name that indicate a step around a retrieval, such as `generate_search_query`: it has no documents."""
 TOOL_WORDS: Final = (
     "lookup", "look_up", "knowledge", "vector", "find_doc", "get_doc", "fetch_doc", "read_doc", "query_doc", "passage",
     "get_context", "query_engine", "query_index", "rag_",
 )  # fmt: skip
-"""Further parts of the name of a tool that tell a retrieval: the reply of such a tool goes to the model."""
+"""Further parts of the name of a tool that indicate a retrieval: the reply of such a tool goes to the model."""
 RERANK_WORDS: Final = ("rerank", "ranker")
 LLM_WORDS: Final = ("generator", "chatcompletion", "chat_completion", "llm")
-"""Parts of the type of a Haystack component that tell a model call."""
+"""Parts of the type of a Haystack component that indicate a model call."""
 WRITING_OPERATIONS: Final = frozenset({"add", "delete", "insert", "update", "upsert", "create", "remove", "write"})
 """Operations of a vector store that retrieve nothing."""
 OPERATIONS: Final = ("db.operation.name", "db.operation")
@@ -438,7 +438,7 @@ WRITING_WORDS: Final = (
 AGENT_OPERATIONS: Final = frozenset({"invoke_agent", "invoke_workflow", "create_agent"})
 """Operations whose messages are those of the application: the question as it was asked, and the answer."""
 RAG_WORDS: Final = ("retrieve_and_generate", "retrieveandgenerate", "retrieve-and-generate", "retrieve and generate")
-"""Parts of a name that tell a retrieval which answers, too (Bedrock's knowledge bases)."""
+"""Parts of a name that indicate a retrieval which answers, too (Bedrock's knowledge bases)."""
 SERVED_MODEL: Final = "llm.model_name"
 """Attribute that a retrieval has only if it answers, too (OpenInference's instrumentation of Bedrock)."""
 

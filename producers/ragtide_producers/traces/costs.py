@@ -1,4 +1,4 @@
-"""The cost of the model calls of an interaction: told by its spans, or else computed from their tokens."""
+"""The cost of the model calls of an interaction: stated by its spans, or else computed from their tokens."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from ragtide_schemas.limits import COST_MAX_USD
 from .reading import NUMBER_MAX, SpanReading, TruncatedError
 
 TOLD: Final = "trace"
-"""Source of a cost that the spans tell."""
+"""Source of a cost that the spans state."""
 MODELS_MAX: Final = 32
 """Most different models of one interaction that are looked up: each look-up of a new name takes milliseconds."""
 _PLAIN_KEYS: Final = frozenset({"input", "output", "total"})
@@ -23,9 +23,9 @@ class CostAbsence(StrEnum):
     """Why the cost of the model calls of an interaction is not known."""
 
     NO_MODEL = "no_model"
-    """A call does not tell its model."""
+    """A model call reports no model."""
     NO_TOKENS = "no_tokens"
-    """A call does not tell its tokens, or tells impossible or ambiguous ones."""
+    """A model call reports no token counts, or impossible or ambiguous counts."""
     UNKNOWN_MODEL = "unknown_model"
     """The price table does not know a model and its provider for certain."""
     NO_PRICE_TABLE = "no_price_table"
@@ -41,9 +41,9 @@ class _AbsentCostError(Exception):
 def costs_of(calls: Sequence[SpanReading]) -> dict[str, Any]:
     """Return the cost of model calls as metadata of their interaction.
 
-    `cost_usd` is the sum over all calls. `cost_source` is `trace` if the spans tell the cost, or else name and version
+    `cost_usd` is the sum over all calls. `cost_source` is `trace` if the spans state the cost, or else name and version
     of the price table. A part of a sum is no cost: if the cost of one call is unknown, `cost_absent` has the reason
-    instead. Nothing is returned for calls that tell no model, no tokens and no cost.
+    instead. Nothing is returned for calls that report no model, no tokens and no cost.
     """
     if not any(_says_something(call) for call in calls):
         return {}
@@ -73,18 +73,18 @@ def cost_outcome(metadata: Mapping[str, Any]) -> str | None:
 
 
 def _says_something(call: SpanReading) -> bool:
-    return call.text("model") is not None or _told(call) is not None or call.number("input_tokens") is not None
+    return call.text("model") is not None or _stated_usd(call) is not None or call.number("input_tokens") is not None
 
 
-def _told(call: SpanReading) -> float | None:
+def _stated_usd(call: SpanReading) -> float | None:
     found = call.number("cost", "total", "total_cost")
     return found if found is not None and 0 <= found <= COST_MAX_USD else None
 
 
 def _cost_of(call: SpanReading) -> tuple[float, str]:
-    told = _told(call)
-    if told is not None:
-        return told, TOLD
+    stated = _stated_usd(call)
+    if stated is not None:
+        return stated, TOLD
     model = call.text("model")
     if model is None:
         raise _AbsentCostError(CostAbsence.NO_MODEL)
@@ -102,7 +102,7 @@ def _cost_of(call: SpanReading) -> tuple[float, str]:
 
 
 def tokens_of(call: SpanReading) -> CallTokens | None:
-    """Return the tokens of a model call; None if the span does not tell them without doubt."""
+    """Return the tokens of a model call; None if the span does not state them without doubt."""
     try:
         usage = call.mapping("input_tokens")
     except TruncatedError:

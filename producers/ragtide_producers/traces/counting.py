@@ -18,7 +18,7 @@ RESOURCES_MAX: Final = 10_000
 SCOPES_MAX: Final = 50_000
 """Most instrumentation scopes of one request."""
 REQUEST_SPANS_MAX: Final = 100_000
-"""Most spans of one request. An SDK sends 512, a Collector 8,192 unless told otherwise."""
+"""Most spans of one request. An SDK sends 512, a Collector 8,192 unless configured otherwise."""
 ELEMENTS_MAX: Final = 1_000_000
 """Most elements of one request: resources, scopes, spans, events, links, attributes, and the values in lists and
 mappings. Lists of plain numbers, as embeddings are, do not count."""

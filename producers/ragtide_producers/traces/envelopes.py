@@ -66,7 +66,7 @@ def json_request(body: bytes) -> Json:
     value = _loaded(text)
     if _SURROGATE.search(text):
         value = _mended(value)
-    spans = [one for item in value for one in _resource_spans(item)] if isinstance(value, list) else None
+    spans = [found for item in value for found in _resource_spans(item)] if isinstance(value, list) else None
     if spans is None:
         spans = _resource_spans(value)
     elif not value:

@@ -172,7 +172,7 @@ def _no_retrieval(tree: Tree) -> str:
     searches = [reading for reading in tools if reading.searches]
     if not searches:
         names = ", ".join(dict.fromkeys(_shown(reading.tool_name) for reading in tools))
-        hint = f"the names of its tools tell no search ({names[:200]}): if one is, name it in ingest.retrieval_names"
+        hint = f"no name of its tools indicates a search ({names[:200]}): if one is, name it in ingest.retrieval_names"
         return hint if names else NO_RETRIEVAL
     name = _shown(searches[0].tool_name)
     if not searches[0].has_output:

@@ -68,7 +68,7 @@ def _tell_results(tree: Tree, calls: Sequence[Node]) -> None:
 
 
 def _answers(reading: SpanReading) -> bool:
-    """Whether a model call has the documents of a service that retrieved inside the call, or tells that it did."""
+    """Whether a model call has the documents of a service that retrieved inside the call, or indicates that it did."""
     try:
         return reading.documents is not None or reading.hidden_documents is not None
     except TruncatedError:
@@ -133,7 +133,7 @@ def retrievals_of(tree: Tree) -> list[Node]:
     """Return the retrievals and rerankings that are not a part of another which has documents.
 
     A tool counts as a retrieval if its reply reads as documents with ids or scores, and no retrieval is below it. So
-    does a step of a chain whose name tells a search and whose output has documents, if no model call is below it.
+    does a step of a chain whose name indicates a search and whose output has documents, if no model call is below it.
     """
     kept: list[Node] = []
     tools: list[Node] = []
@@ -172,7 +172,7 @@ def _has_documents(reading: SpanReading) -> bool:
 
 
 def _finds_documents(node: Node) -> bool:
-    """Whether the reply of a tool reads as found documents, or its name tells a search, which may find nothing."""
+    """Whether the reply of a tool reads as found documents, or its name indicates a search, which may find nothing."""
     try:
         found = node.reading.documents if node.reading else None
     except TruncatedError:

@@ -17,7 +17,7 @@ START_CHARS: Final = 24
 """Characters at the start of a document by which it is found in a text; a shorter document stays there."""
 
 MISSES_MAX: Final = 100
-"""Places of one text that begin as a document and go on differently, before the search ends."""
+"""Places of one text that begin as a document and continue differently, before the search ends."""
 
 
 class UnreadableHistoryError(Exception):
@@ -25,7 +25,7 @@ class UnreadableHistoryError(Exception):
 
 
 def history_of(group: SpanGroup, explicit: Any, question: str | None, documents: Iterable[Found] | None) -> list[Turn]:
-    """Return the last turns before the question, oldest first; empty if the spans do not tell them.
+    """Return the last turns before the question, oldest first; empty if the spans do not have them.
 
     The attribute `ragtide.history` wins; then the input of the anchor, then the chat messages of the last model call
     that has earlier turns. The texts of the documents are left out of the turns. A history that is cut is no history.

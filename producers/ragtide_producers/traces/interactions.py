@@ -12,8 +12,7 @@ from .fields import Refusal, RefusedError, fields_of
 from .grouping import SpanGroup, groups_of
 from .options import MappingOptions
 from .reading import AmbiguousError, SpanReading, TruncatedError
-from .sampling import sampling_probability
-from .span import Span
+from .span import Span, sampling_probability
 from .tree import Node, Tree
 
 TRUNCATED_REMEDY: Final = (

@@ -1,13 +1,17 @@
-"""Requests of the OTLP become spans (opentelemetry-proto, `ExportTraceServiceRequest`)."""
+"""Requests of the OTLP, in a body or a file, become spans (opentelemetry-proto, `ExportTraceServiceRequest`)."""
 
+import codecs
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.telemetry.tracing import OWN_SPANS, RESULTS_SCOPE, TRACER
 from ragtide_schemas.printable import printable
 
-from ..errors import InvalidTracesError
+from ..errors import InvalidTracesError, UnreadableFileError
 from .counting import check_counts, check_json, check_protobuf
 from .span import Span, SpanEvent
 
@@ -35,6 +39,10 @@ _TRACE_ID_BYTES: Final = 16
 _SPAN_ID_BYTES: Final = 8
 _REMOTE_PARENT: Final = 0x300
 """Bits of a span's flags: it is known whether the parent is remote, and it is (trace.proto, `SpanFlags`)."""
+
+CAPTURE_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Most bytes of a file, and of its decompressed content."""
+_GZIP: Final = b"\x1f\x8b"
 
 
 def decode_request(body: bytes, encoding: Encoding) -> ExportTraceServiceRequest:
@@ -68,9 +76,9 @@ def _json_request(body: bytes) -> ExportTraceServiceRequest:
 def _check_counts(fields: Mapping[str, Any]) -> None:
     of_resources = fields["resourceSpans"]
     check_counts(len(of_resources), 0, 0)
-    of_scopes = [one for of_resource in of_resources for one in of_resource.get("scopeSpans") or ()]
+    of_scopes = [of_scope for of_resource in of_resources for of_scope in of_resource.get("scopeSpans") or ()]
     check_counts(len(of_resources), len(of_scopes), 0)
-    check_counts(len(of_resources), len(of_scopes), sum(len(one.get("spans") or ()) for one in of_scopes))
+    check_counts(len(of_resources), len(of_scopes), sum(len(of_scope.get("spans") or ()) for of_scope in of_scopes))
 
 
 def _protobuf_request(body: bytes) -> ExportTraceServiceRequest:
@@ -104,7 +112,7 @@ def spans_of(request: ExportTraceServiceRequest) -> Iterator[Span]:
 def is_of_ragtide(scope: str, name: str) -> bool:
     """Whether a span is ragtide's own: a result, or a step of its work, such as a call of the judge.
 
-    An application may name its tracer `ragtide`, so its name alone does not tell.
+    An application may name its tracer `ragtide`, so its name alone is no proof.
 
     >>> is_of_ragtide("ragtide.results", "ragtide evaluation"), is_of_ragtide("ragtide", "ragtide judge call")
     (True, True)
@@ -177,3 +185,29 @@ def _list(value: AnyValue, depth: int) -> list[Any] | None:
     if len(items) >= VECTOR_MIN and all(numbers):
         return None
     return [_value(item, depth + 1) for item in items]
+
+
+def read_capture(path: Path) -> list[Span]:
+    """Return the spans in a file: protobuf, JSON, or a JSON object a line; compressed with gzip or not.
+
+    Raises:
+        UnreadableFileError: the file cannot be read, is too large, or has another content.
+    """
+    try:
+        with path.open("rb") as file:
+            body = file.read(CAPTURE_MAX_BYTES + 1)
+        if body.startswith(_GZIP):
+            with gzip.open(path) as compressed:
+                body = compressed.read(CAPTURE_MAX_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableFileError(f"{path} cannot be read: {error}") from None
+    if len(body) > CAPTURE_MAX_BYTES:
+        raise UnreadableFileError(f"{path} has more than {CAPTURE_MAX_BYTES} bytes: split it")
+    try:
+        return list(spans_of(decode_request(body, "json" if _is_json(body) else "protobuf")))
+    except InvalidTracesError as error:
+        raise UnreadableFileError(f"{path}: {error}") from None
+
+
+def _is_json(body: bytes) -> bool:
+    return body.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")

@@ -127,7 +127,7 @@ class SpanReading:
 
     @cached_property
     def documents(self) -> list[Found] | None:
-        """The documents that the span returned; None if the span does not tell them.
+        """The documents that the span returned; None if the span does not have them.
 
         Raises:
             TruncatedError: documents are missing or cut.
@@ -135,15 +135,15 @@ class SpanReading:
         self._whole()
         if self.role == "llm":
             return self._answered
-        told = self._told_documents
-        if told is not None or self.answers_itself:
-            return told if told is not None else self._answered or []
+        found = self._own_documents
+        if found is not None or self.answers_itself:
+            return found if found is not None else self._answered or []
         if self.has_output:
             return reply_documents(self._output)
         return [] if self._found_none else reply_documents(self.told_result) if self.told_result is not None else None
 
     @cached_property
-    def _told_documents(self) -> list[Found] | None:
+    def _own_documents(self) -> list[Found] | None:
         """The documents in the attributes and events that have nothing else."""
         flat = self._flattened("reranked" if self.role == "rerank" else "documents")
         if flat.gap:
@@ -158,14 +158,14 @@ class SpanReading:
 
     @cached_property
     def _answered(self) -> list[Found] | None:
-        """The documents in the reply of a service that retrieves and answers; None if the reply tells none."""
+        """The documents in the reply of a service that retrieves and answers; None if the reply names none."""
         given = [self._attributes[name] for name in _REPLIES if name in self._attributes]
         found = [answered_documents(_spelled(value)) for value in given if may_be_answered(value)]
         return next((documents for documents in found if documents is not None), None)
 
     @property
     def hidden_documents(self) -> str | None:
-        """The remedy if the reply of a service tells that it retrieved, without the documents."""
+        """The remedy if the reply of a service shows that it retrieved, without the documents."""
         given = (self._attributes[name] for name in _REPLIES if name in self._attributes)
         try:
             found = (hidden_documents(_spelled(value)) for value in given if may_be_answered(value))
@@ -213,23 +213,23 @@ class SpanReading:
         named = f"{self.span.name} {self._attributes.get(GENAI.kinds[0], '')}".lower()
         if SERVED_MODEL in self._attributes or any(word in named for word in RAG_WORDS):
             return answer_in(self._output, ANSWER_KEYS) is not None
-        if not isinstance(self._output, str) or not self._told_documents:
+        if not isinstance(self._output, str) or not self._own_documents:
             return False
-        return not all((document.text or "") in self._output for document in self._told_documents)
+        return not all((document.text or "") in self._output for document in self._own_documents)
 
     @cached_property
     def rerank_inputs(self) -> list[Found]:
-        """The documents that went into a reranking, as far as the span tells them."""
+        """The documents that went into a reranking, as far as the span has them."""
         return documents_of(self._flattened("rerank_inputs").items) or []
 
     @property
     def is_search(self) -> bool:
-        """Whether the name of the span tells a search, and the span has an output."""
+        """Whether the span's name indicates a search, and the span has an output."""
         return role_by_words(self.span.name) == "retrieval" and self._first("outputs") is not None
 
     @property
     def only_reads(self) -> bool:
-        """Whether no name of the span or of its tool tells that something is stored, sent or deleted."""
+        """Whether no name of the span or of its tool indicates that something is stored, sent or deleted."""
         return not any(word in name.lower() for name in self._names for word in WRITING_WORDS)
 
     @property
@@ -239,7 +239,7 @@ class SpanReading:
 
     @property
     def searches(self) -> bool:
-        """Whether the name of the span or of its tool tells a search."""
+        """Whether the name of the span or of its tool indicates a search."""
         return any(role_by_words(name, tools=TOOL_WORDS) == "retrieval" for name in self._names)
 
     @property
@@ -527,7 +527,7 @@ def _texts(text: str) -> Any:
     with suppress(ValueError, RecursionError):
         return json.loads(text, strict=False)
     texts = text[2:-2].split('", "')
-    if any(one.count('"') % 2 for one in texts):
+    if any(text.count('"') % 2 for text in texts):
         raise AmbiguousError("the texts of a list are not escaped, and a quote in one hides where it ends")
     return texts
 

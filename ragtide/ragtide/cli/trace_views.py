@@ -8,10 +8,10 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from ragtide_producers.traces.captures import read_capture
 from ragtide_producers.traces.explaining import ExplainedSpan, ExplainedTrace, explain_traces
 from ragtide_producers.traces.interactions import Mapped
 from ragtide_producers.traces.options import MappingOptions
+from ragtide_producers.traces.otlp import read_capture
 from ragtide_schemas.printable import printable
 
 from .fitting import Column, fitted

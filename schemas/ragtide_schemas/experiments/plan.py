@@ -165,7 +165,7 @@ class Plan(VersionedModel, ExperimentOptions):
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
         for what, names in (
-            ("configs", [one.name for one in self.configs]),
+            ("configs", [config.name for config in self.configs]),
             ("metrics", [m.name for m in self.metrics]),
         ):
             doubled = _first_doubled(names)

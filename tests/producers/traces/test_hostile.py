@@ -15,12 +15,11 @@ from ragtide_producers.errors import InvalidTracesError, UnreadableFileError
 from ragtide_producers.shapes.documents import documents_of
 from ragtide_producers.shapes.literals import BrokenTextError, value_of
 from ragtide_producers.shapes.messages import messages_of
-from ragtide_producers.traces.captures import read_capture
 from ragtide_producers.traces.conventions import CONVENTIONS
 from ragtide_producers.traces.explaining import explain_traces
 from ragtide_producers.traces.interactions import interactions_of
 from ragtide_producers.traces.options import MappingOptions
-from ragtide_producers.traces.otlp import decode_request, spans_of
+from ragtide_producers.traces.otlp import decode_request, read_capture, spans_of
 from ragtide_producers.traces.span import Span
 
 NAMES = sorted(

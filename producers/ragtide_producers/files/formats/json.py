@@ -129,9 +129,9 @@ def _of_columns(table: Mapping[str, Any]) -> Sequence[Any]:
     indices = [list(column) for column in table.values() if isinstance(column, dict)]
     sizes = {name: len(column) for name, column in columns.items() if column is not None and hasattr(column, "__len__")}
     if len(sizes) < len(columns) or len(set(sizes.values())) > 1 or any(index != indices[0] for index in indices):
-        told = ", ".join(f"{name} {size}" for name, size in sizes.items())[:200]
+        lengths = ", ".join(f"{name} {size}" for name, size in sizes.items())[:200]
         raise RecordError(
-            f"it is an object of columns that are not as long as each other ({told}): write a list of rows"
+            f"it is an object of columns that are not as long as each other ({lengths}): write a list of rows"
         )
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 

@@ -18,7 +18,7 @@ class Record:
     """Content from which an id is made for a record without one."""
     problem: str | None = None
     cells: bool = False
-    """Whether the values are texts of cells, in which nothing tells a missing value from a word such as `None`."""
+    """Whether the values are texts of cells, which do not separate a missing value from a word such as `None`."""
 
 
 class RecordError(ValueError):
