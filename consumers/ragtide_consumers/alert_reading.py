@@ -279,7 +279,11 @@ class AlertGroupSource:
     async def _remove_forgotten(self) -> None:
         for stream in self._streams:
             consumers = await self._redis.xinfo_consumers(stream, self._group)
-            names = [one["name"] for one in consumers if not one["pending"] and one["idle"] > 1000 * FORGOTTEN_S]
+            names = [
+                consumer["name"]
+                for consumer in consumers
+                if not consumer["pending"] and consumer["idle"] > 1000 * FORGOTTEN_S
+            ]
             if names:
                 await run_script(self._redis, delete_idle_consumers(stream, self._group, names))
 

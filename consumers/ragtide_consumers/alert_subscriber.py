@@ -264,8 +264,8 @@ class AlertFilter:
         return (
             (self._severities is None or alert.severity in self._severities)
             and (self._statuses is None or alert.status in self._statuses)
-            and (self._pipelines is None or any(fnmatchcase(alert.pipeline, one) for one in self._pipelines))
-            and (self._rules is None or any(fnmatchcase(alert.rule, one) for one in self._rules))
+            and (self._pipelines is None or any(fnmatchcase(alert.pipeline, pattern) for pattern in self._pipelines))
+            and (self._rules is None or any(fnmatchcase(alert.rule, pattern) for pattern in self._rules))
         )
 
 
@@ -273,11 +273,11 @@ def _texts(name: str, given: str | Sequence[str] | None, known: Sequence[str] = 
     if given is None:
         return None
     texts = (given,) if isinstance(given, str) else tuple(given)
-    if not texts or not all(isinstance(one, str) and one for one in texts):
+    if not texts or not all(isinstance(text, str) and text for text in texts):
         raise ValueError(f"{name} is {given!r}: give a text, or a list with at least one text; None takes every alert")
-    for one in texts:
-        if known and one not in known:
-            raise ValueError(f"{name} is {one!r}: give one of {', '.join(known)}")
+    for text in texts:
+        if known and text not in known:
+            raise ValueError(f"{name} is {text!r}: give one of {', '.join(known)}")
     return texts
 
 

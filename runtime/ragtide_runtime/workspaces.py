@@ -66,7 +66,7 @@ async def get_workspace(redis: Redis, settings: Settings, name: str) -> Workspac
     """
     found = await find_workspace(redis, settings, name)
     if found is None:
-        known = [one.run for one in await list_workspaces(redis, settings)]
+        known = [workspace.run for workspace in await list_workspaces(redis, settings)]
         raise ConfigurationError(unknown("workspace", name, known))
     return found
 
@@ -82,7 +82,7 @@ async def list_workspaces(redis: Redis, settings: Settings, unreadable: Unreadab
         except InvalidEntryError as error:
             if unreadable is not None:
                 unreadable.add(repr(name), error)
-    return sorted(found, key=lambda one: one.created_at)
+    return sorted(found, key=lambda workspace: workspace.created_at)
 
 
 def _decode(name: str, data: bytes) -> Workspace:

@@ -94,7 +94,7 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
     await redis.xreadgroup(LABEL_GROUP, "host-1", {STREAMS.interactions: ">"}, count=4)
     await redis.hset(STREAMS.dropped, mapping={"interactions_cap": 3})
     group = NotificationGroup(
-        destination="hook", key="a", pipeline="shop", due_ms=5, tries=3, answer="it answers 500", told_ms=7_000
+        destination="hook", key="a", pipeline="shop", due_ms=5, tries=3, answer="it answers 500", last_sent_ms=7_000
     )
     state = DestinationState(name="hook", sent_ms=(9_000,))
     await redis.hset(

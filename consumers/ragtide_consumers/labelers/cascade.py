@@ -106,7 +106,7 @@ class CascadeLabeler:
     @property
     def outages(self) -> tuple[LabelerOutage, ...]:
         """The outages of the labelers of the samples."""
-        return tuple(one.outage for one in (self._reference, self._middle) if one is not None)
+        return tuple(sample.outage for sample in (self._reference, self._middle) if sample is not None)
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return the proxy's scores, with another labeler's scores beside them if the interaction was chosen.
@@ -141,7 +141,7 @@ class CascadeLabeler:
 
     async def aclose(self) -> None:
         """Close all labelers."""
-        sampled = [one.labeler for one in (self._middle, self._reference) if one is not None]
+        sampled = [sample.labeler for sample in (self._middle, self._reference) if sample is not None]
         for labeler in (self._proxy, *sampled):
             await close(labeler)
 

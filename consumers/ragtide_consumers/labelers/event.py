@@ -97,11 +97,11 @@ def _scores(interaction: RagInteraction) -> list[float]:
 
 
 COMPUTED: Final[Mapping[str, Callable[[RagInteraction], float | None]]] = {
-    "question_length": lambda one: len(one.question),
-    "context_length": lambda one: sum(len(document.text) for document in one.documents),
-    "documents": lambda one: len(one.documents),
-    "top_score": lambda one: max(_scores(one), default=None),
-    "mean_score": lambda one: sum(scores) / len(scores) if (scores := _scores(one)) else None,
+    "question_length": lambda interaction: len(interaction.question),
+    "context_length": lambda interaction: sum(len(document.text) for document in interaction.documents),
+    "documents": lambda interaction: len(interaction.documents),
+    "top_score": lambda interaction: max(_scores(interaction), default=None),
+    "mean_score": lambda interaction: sum(scores) / len(scores) if (scores := _scores(interaction)) else None,
 }
 """Functions that return a covariate, None if the interaction has none: characters of the question, characters of all
 documents, number of documents, the largest and the mean score that the retriever gave."""

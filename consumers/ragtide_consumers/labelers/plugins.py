@@ -90,7 +90,11 @@ def _made(factory: Any, settings: Settings, services: Services) -> Any:
     """
     given = {"settings": settings, "services": services}
     parameters = signature(factory).parameters.values()
-    named = {one.name: given[one.name] for one in parameters if one.name in given and one.kind in _BY_NAME}
+    named = {
+        parameter.name: given[parameter.name]
+        for parameter in parameters
+        if parameter.name in given and parameter.kind in _BY_NAME
+    }
     first = next(iter(parameters), None)
     takes_first = first is not None and first.name not in named and first.kind in _BY_POSITION
     return factory(*([settings] if takes_first else []), **named)

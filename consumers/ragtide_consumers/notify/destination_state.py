@@ -25,7 +25,7 @@ class StormSummary(BaseModel):
     key: str
     """Id of the summary."""
     due_ms: int
-    """Time at which it is told."""
+    """Time at which it is sent."""
     alerts: dict[str, Alert] = {}
     """Alerts of the withheld messages as they were last, by id."""
     n_withheld: int = 0
@@ -57,49 +57,49 @@ class DestinationState(BaseModel):
     """Times of the messages in the window of the storm guard."""
     summary: StormSummary | None = None
     """The next summary; None while no message is withheld."""
-    summary_told_ms: int | None = None
+    summary_sent_ms: int | None = None
     """Time of the last summary."""
     not_before_ms: int = 0
     """Time before which the destination asked not to be called."""
 
     def in_storm(self, now_ms: int, most: int, window_ms: int) -> bool:
         """Return whether a further message would be one too many in the window."""
-        return sum(now_ms - window_ms < one for one in self.sent_ms) >= most
+        return sum(now_ms - window_ms < at_ms for at_ms in self.sent_ms) >= most
 
     def with_message(self, now_ms: int, window_ms: int) -> "DestinationState":
         """Return the state after one more message."""
-        kept = (*(one for one in self.sent_ms if now_ms - window_ms < one), now_ms)
+        kept = (*(at_ms for at_ms in self.sent_ms if now_ms - window_ms < at_ms), now_ms)
         return self.model_copy(update={"sent_ms": kept})
 
-    def withholding(self, alerts: list[Alert], now_ms: int, wait_ms: int, window_ms: int) -> "DestinationState":
-        """Return the state after a message was withheld: a summary tells it, at most one in each window."""
+    def with_withheld(self, alerts: list[Alert], now_ms: int, wait_ms: int, window_ms: int) -> "DestinationState":
+        """Return the state after a message was withheld: a summary has it, at most one in each window."""
         summary = self.summary
         if summary is None:
             due_ms = now_ms + wait_ms
-            if self.summary_told_ms is not None:
-                due_ms = max(due_ms, self.summary_told_ms + window_ms)
+            if self.summary_sent_ms is not None:
+                due_ms = max(due_ms, self.summary_sent_ms + window_ms)
             summary = StormSummary(key=f"storm-{self.name}-{now_ms}", due_ms=due_ms)
         return self.model_copy(update={"summary": summary.with_alerts(alerts)})
 
     def due_summary(self, now_ms: int) -> DueMessage | None:
         """Return the summary if it is due."""
-        one = self.summary
-        if one is None or now_ms < max(one.due_ms, one.retry_ms):
+        summary = self.summary
+        if summary is None or now_ms < max(summary.due_ms, summary.retry_ms):
             return None
-        return DueMessage(self.name, one.key, "firing", tuple(one.alerts), is_summary=True)
+        return DueMessage(self.name, summary.key, "firing", tuple(summary.alerts), is_summary=True)
 
-    def without_told(self, told: StormSummary, now_ms: int, window_ms: int) -> "DestinationState":
-        """Return the state after a summary was told, or given up; what came meanwhile waits for the next one."""
+    def without_summary(self, ended: StormSummary, now_ms: int, window_ms: int) -> "DestinationState":
+        """Return the state after a summary was sent, or given up; later messages wait for the next summary."""
         left = None
-        if self.summary is not None and self.summary.n_withheld > told.n_withheld:
-            news = {name: one for name, one in self.summary.alerts.items() if told.alerts.get(name) != one}
+        if self.summary is not None and self.summary.n_withheld > ended.n_withheld:
+            later = {name: alert for name, alert in self.summary.alerts.items() if ended.alerts.get(name) != alert}
             left = StormSummary(
                 key=f"storm-{self.name}-{now_ms}",
                 due_ms=now_ms + window_ms,
-                alerts=news,
-                n_withheld=self.summary.n_withheld - told.n_withheld,
+                alerts=later,
+                n_withheld=self.summary.n_withheld - ended.n_withheld,
             )
-        return self.model_copy(update={"summary": left, "summary_told_ms": now_ms})
+        return self.model_copy(update={"summary": left, "summary_sent_ms": now_ms})
 
 
 COMPONENT = "notify"
@@ -107,7 +107,7 @@ COMPONENT = "notify"
 
 
 def failing_alert(destination: str, partition: int, reason: str, now_ms: int) -> Alert:
-    """Return the alert that a destination was not told something; the other destinations are told it."""
+    """Return the alert that a destination fails; it is sent to the other destinations."""
     return Alert(
         alert_id=f"{FAILING_RULE}{destination}:{partition}:{now_ms}",
         status="firing",
@@ -118,7 +118,7 @@ def failing_alert(destination: str, partition: int, reason: str, now_ms: int) ->
         direction="fall",
         fired_at=_time(now_ms),
         message=(
-            f"Destination {destination} could not be told an alert, which is now a dead letter: {reason} "
+            f"An alert could not be delivered to destination {destination} and is now a dead letter: {reason} "
             "ragtide dead-letters shows it; ragtide notify test tries the destination."
         )[:4000],
     )
@@ -127,13 +127,13 @@ def failing_alert(destination: str, partition: int, reason: str, now_ms: int) ->
 def dead_letter(
     change: PendingChange, destination: str, *, stream: str, tries: int, reason: str, now_ms: int
 ) -> DeadLetter:
-    """Return the dead letter of a change that a destination was not told."""
+    """Return the dead letter of a change that was not delivered to a destination."""
     return DeadLetter.of(
         change.alert.encode(),
         stream=stream,
         entry_id=change.entry_id,
         reason=Reason.UNDELIVERABLE,
-        detail=f"destination {destination} was not told that the alert is {change.status}: {reason}",
+        detail=f"destination {destination} did not get the change of the alert to {change.status}: {reason}",
         component=COMPONENT,
         deliveries=tries,
         failed_at=_time(now_ms),

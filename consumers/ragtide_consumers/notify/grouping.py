@@ -1,9 +1,9 @@
-"""An alert group: the alerts that one destination is told together, and what it has been told of them.
+"""An alert group: the alerts that one destination gets together, and what was sent to it about them.
 
-A machine is told each alert alone, so its groups have one alert each. A channel of people is told the alerts of a
-pipeline together: the first one waits `group_wait_s` for others, and the group lasts while any of them fires.
+A machine gets each alert alone, so its groups have one alert each. A channel of people gets the alerts of a pipeline
+together: the first one waits `group_wait_s` for others, and the group lasts while any of them fires.
 
-All functions are pure: they return a changed group, given the time.
+All functions of a group are pure: they return a changed group, given the time.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _ORDER: Final[tuple[AlertStatus, ...]] = ("firing", "explained", "resolved")
 
 
 class PendingChange(BaseModel):
-    """A change of an alert that a destination is still to be told."""
+    """A change of an alert that is still to be sent to a destination."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +36,7 @@ class PendingChange(BaseModel):
     entry_id: str
     """Id of its entry in the alerts stream."""
     tried_ms: int | None = None
-    """Time of the first try to tell it; None before that."""
+    """Time of the first try to send it; None before that."""
 
 
 class GroupMember(BaseModel):
@@ -45,24 +45,24 @@ class GroupMember(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     alert: Alert
-    """The alert as it was told last, or as it fired."""
+    """The alert as it was sent last, or as it fired."""
     raised_ms: int
     """Time at which it was added to the alerts stream, in milliseconds since 1970."""
-    told: bool = False
-    """Whether its firing was told."""
-    over: bool = False
+    sent: bool = False
+    """Whether its firing was sent."""
+    resolved: bool = False
     """Whether it resolved; then it leaves the group when nothing of it is pending."""
     pending: tuple[PendingChange, ...] = ()
-    """Changes to tell, in their order."""
+    """Changes to send, in their order."""
 
     @property
     def is_tried(self) -> bool:
-        """Whether its firing was told, or may have been told by a try without an answer."""
-        return self.told or (bool(self.pending) and self.pending[0].tried_ms is not None)
+        """Whether its firing was sent, or may have been sent by a try without an answer."""
+        return self.sent or (bool(self.pending) and self.pending[0].tried_ms is not None)
 
 
 class NotificationGroup(BaseModel):
-    """The alerts that a destination is told together."""
+    """The alerts that a destination gets together."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -77,17 +77,17 @@ class NotificationGroup(BaseModel):
     members: dict[str, GroupMember] = {}
     """The alerts, by id."""
     due_ms: int | None = None
-    """Time at which pending changes are told; None if none is pending."""
+    """Time at which pending changes are sent; None if none is pending."""
     tries: int = 0
-    """Failed tries of the message that is told now."""
+    """Failed tries of the present message."""
     retry_ms: int = 0
     """Time before which there is no further try."""
     answer: str = ""
     """Reason of the last failure."""
-    told_ms: int | None = None
-    """Time at which a firing was told last; None before the first."""
+    last_sent_ms: int | None = None
+    """Time at which a firing was sent last; None before the first."""
     repeat: int = 0
-    """Number of repetitions since a firing was told."""
+    """Number of repetitions since a firing was sent."""
     sent_as: str = ""
     """Id under which the destination knows the first message."""
 
@@ -99,14 +99,14 @@ class DeliveryTimes:
     wait_ms: int
     """Time that the first change of a group waits for others."""
     repeat_ms: int
-    """Time after which a firing alert is told again; 0 for never."""
+    """Time after which a firing alert is sent again; 0 for never."""
     resend_ms: int | None
     """Time after which a firing alert must be sent again, however long it fires; None if once is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueMessage:
-    """A message that is to be told now."""
+    """A message that is to be sent now."""
 
     destination: str
     key: str
@@ -117,18 +117,18 @@ class DueMessage:
     is_summary: bool = False
 
 
-def changed(
+def with_change(
     group: NotificationGroup, change: PendingChange, on: Sequence[AlertStatus], now_ms: int, wait_ms: int
 ) -> NotificationGroup:
     """Return a group after a change of one of its alerts, or with a new alert.
 
     A change that the group knows already changes nothing. An alert that resolves before its firing was tried leaves
-    the group: neither is told.
+    the group: neither is sent.
 
     Args:
         group: of the destination.
         change: of an alert; its entry's time is the time at which the alert was raised.
-        on: changes that the destination is told.
+        on: changes that are sent to the destination.
         now_ms: present time.
         wait_ms: time that a change waits for others.
     """
@@ -137,17 +137,17 @@ def changed(
     if change.status == "firing":
         if member is not None:
             return group
-        told = "firing" not in on
-        member = GroupMember(alert=change.alert, raised_ms=int(change.entry_id.partition("-")[0]), told=told)
+        sent = "firing" not in on
+        member = GroupMember(alert=change.alert, raised_ms=int(change.entry_id.partition("-")[0]), sent=sent)
         return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
-    if member is None or member.over:
+    if member is None or member.resolved:
         return group
     if change.status == "explained":
         return _with(group, alert_id, _explained(member, change, on), now_ms, wait_ms)
     if not member.is_tried:
         return _with(group, alert_id, None, now_ms, wait_ms)
-    kept = tuple(one for one in member.pending if one.tried_ms is not None)
-    member = member.model_copy(update={"over": True, "pending": kept})
+    kept = tuple(waiting for waiting in member.pending if waiting.tried_ms is not None)
+    member = member.model_copy(update={"resolved": True, "pending": kept})
     return _with(group, alert_id, _pending(member, change, on), now_ms, wait_ms)
 
 
@@ -159,10 +159,10 @@ def _pending(member: GroupMember, change: PendingChange, on: Sequence[AlertStatu
 
 def _explained(member: GroupMember, change: PendingChange, on: Sequence[AlertStatus]) -> GroupMember:
     if member.pending and member.pending[0].status == "firing" and member.pending[0].tried_ms is None:
-        # The firing was not told yet, so it is told with its cause, and once.
+        # The firing was not sent yet, so it is sent with its cause, and once.
         firing = member.pending[0].model_copy(update={"alert": change.alert})
         return member.model_copy(update={"pending": (firing,)})
-    if any(one.status == "explained" for one in member.pending):
+    if any(waiting.status == "explained" for waiting in member.pending):
         return member
     if "explained" not in on and not member.pending:
         return member.model_copy(update={"alert": change.alert})
@@ -173,11 +173,11 @@ def _with(
     group: NotificationGroup, alert_id: str, member: GroupMember | None, now_ms: int, wait_ms: int
 ) -> NotificationGroup:
     members = dict(group.members)
-    if member is None or (member.over and not member.pending):
+    if member is None or (member.resolved and not member.pending):
         members.pop(alert_id, None)
     else:
         members[alert_id] = member
-    pending = any(one.pending for one in members.values())
+    pending = any(other.pending for other in members.values())
     due_ms = None if not pending else now_ms + wait_ms if group.due_ms is None else group.due_ms
     return group.model_copy(update={"members": members, "due_ms": due_ms})
 
@@ -191,10 +191,10 @@ def next_message(
     acknowledged: Callable[[str], bool],
     quiet: Callable[[Alert], bool] = lambda _: False,
 ) -> DueMessage | None:
-    """Return the message of a group that is to be told now; None if there is none.
+    """Return the message of a group that is to be sent now; None if there is none.
 
     Changes come before repetitions, and firings before resolutions. A silence withholds firings, explanations and
-    repetitions, but never the end of an alert that was told. An acknowledgement withholds repetitions. Quiet hours
+    repetitions, but never the end of an alert that was sent. An acknowledgement withholds repetitions. Quiet hours
     withhold everything but a change that was tried before.
     """
     if now_ms < group.retry_ms:
@@ -203,21 +203,21 @@ def next_message(
         for status in _ORDER:
             ids = tuple(
                 alert_id
-                for alert_id, one in group.members.items()
-                if one.pending
-                and one.pending[0].status == status
-                and (status == "resolved" or one.over or not silenced(one.pending[0].alert))
-                and (one.pending[0].tried_ms is not None or not quiet(one.pending[0].alert))
+                for alert_id, member in group.members.items()
+                if member.pending
+                and member.pending[0].status == status
+                and (status == "resolved" or member.resolved or not silenced(member.pending[0].alert))
+                and (member.pending[0].tried_ms is not None or not quiet(member.pending[0].alert))
             )
             if ids:
                 return DueMessage(group.destination, group.key, status, ids)
     repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
-    if group.told_ms is None or not repeat_ms or now_ms < group.told_ms + repeat_ms:
+    if group.last_sent_ms is None or not repeat_ms or now_ms < group.last_sent_ms + repeat_ms:
         return None
     ids = tuple(
         alert_id
-        for alert_id, one in _firing(group)
-        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(one.alert) or quiet(one.alert))
+        for alert_id, member in _firing(group)
+        if times.resend_ms is not None or not (acknowledged(alert_id) or silenced(member.alert) or quiet(member.alert))
     )
     return DueMessage(group.destination, group.key, "firing", ids, is_repeat=True) if ids else None
 
@@ -226,17 +226,21 @@ def wake_ms(group: NotificationGroup, times: DeliveryTimes) -> int | None:
     """Return the earliest time at which a message of a group may be due; None if only a change makes one due."""
     found = [] if group.due_ms is None else [group.due_ms]
     repeat_ms = times.resend_ms if times.resend_ms is not None else times.repeat_ms
-    if repeat_ms and group.told_ms is not None and any(True for _ in _firing(group)):
-        found.append(group.told_ms + repeat_ms)
+    if repeat_ms and group.last_sent_ms is not None and any(True for _ in _firing(group)):
+        found.append(group.last_sent_ms + repeat_ms)
     return max(min(found), group.retry_ms) if found else None
 
 
 def _firing(group: NotificationGroup) -> list[tuple[str, GroupMember]]:
-    return [(name, one) for name, one in group.members.items() if one.told and not one.over and not one.pending]
+    return [
+        (name, member)
+        for name, member in group.members.items()
+        if member.sent and not member.resolved and not member.pending
+    ]
 
 
-def trying(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
-    """Return a group whose message is tried now."""
+def with_try(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
+    """Return a group after the start of a try of its message."""
     if message.is_repeat:
         return group
     members = dict(group.members)
@@ -248,24 +252,24 @@ def trying(group: NotificationGroup, message: DueMessage, now_ms: int) -> Notifi
     return group.model_copy(update={"members": members})
 
 
-def told(group: NotificationGroup, message: DueMessage, now_ms: int, sent_as: str) -> NotificationGroup:
-    """Return a group whose message was told."""
+def with_sent(group: NotificationGroup, message: DueMessage, now_ms: int, sent_as: str) -> NotificationGroup:
+    """Return a group after its message was sent."""
     update: dict[str, object] = {"tries": 0, "retry_ms": 0, "answer": "", "sent_as": group.sent_as or sent_as}
     if message.status == "firing":
-        update |= {"told_ms": now_ms, "repeat": group.repeat + 1 if message.is_repeat else 0}
+        update |= {"last_sent_ms": now_ms, "repeat": group.repeat + 1 if message.is_repeat else 0}
     group = group.model_copy(update=update)
-    return group if message.is_repeat else _without_first(group, message, was_told=True)
+    return group if message.is_repeat else _without_first(group, message, was_sent=True)
 
 
-def given_up(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
-    """Return a group whose message is no longer tried; its other messages are."""
+def without_message(group: NotificationGroup, message: DueMessage, now_ms: int) -> NotificationGroup:
+    """Return a group without a message that is given up; its other messages stay."""
     group = group.model_copy(update={"tries": 0, "retry_ms": 0, "answer": ""})
     if message.is_repeat:
-        return group.model_copy(update={"told_ms": now_ms})
-    return _without_first(group, message, was_told=False)
+        return group.model_copy(update={"last_sent_ms": now_ms})
+    return _without_first(group, message, was_sent=False)
 
 
-def _without_first(group: NotificationGroup, message: DueMessage, *, was_told: bool) -> NotificationGroup:
+def _without_first(group: NotificationGroup, message: DueMessage, *, was_sent: bool) -> NotificationGroup:
     members = dict(group.members)
     for alert_id in message.alert_ids:
         member = members.pop(alert_id, None)
@@ -273,20 +277,20 @@ def _without_first(group: NotificationGroup, message: DueMessage, *, was_told: b
             continue
         change = member.pending[0]
         pending = member.pending[1:]
-        if change.status == "firing" and not was_told:
-            # A resolution without its firing is not told.
+        if change.status == "firing" and not was_sent:
+            # A resolution without its firing is not sent.
             continue
         member = member.model_copy(
-            update={"alert": change.alert, "pending": pending, "told": member.told or change.status == "firing"}
+            update={"alert": change.alert, "pending": pending, "sent": member.sent or change.status == "firing"}
         )
-        if not (member.over and not pending):
+        if not (member.resolved and not pending):
             members[alert_id] = member
-    due_ms = group.due_ms if any(one.pending for one in members.values()) else None
+    due_ms = group.due_ms if any(other.pending for other in members.values()) else None
     return group.model_copy(update={"members": members, "due_ms": due_ms})
 
 
-def failed(group: NotificationGroup, now_ms: int, pause_ms: int, answer: str) -> NotificationGroup:
-    """Return a group whose message was not told, and will be tried again after a pause."""
+def with_failure(group: NotificationGroup, now_ms: int, pause_ms: int, answer: str) -> NotificationGroup:
+    """Return a group whose message was not sent, and will be tried again after a pause."""
     return group.model_copy(update={"tries": group.tries + 1, "retry_ms": now_ms + pause_ms, "answer": answer[:1000]})
 
 
@@ -296,7 +300,7 @@ class KnownDestination:
 
     settings: DestinationSettings
     grouped: bool
-    """Whether several alerts of a pipeline are told together."""
+    """Whether several alerts of a pipeline are sent together."""
     times: DeliveryTimes
 
 
@@ -324,7 +328,7 @@ class NotificationGroups:
         key = self._key_of.get((name, alert_id))
         return None if key is None else self._groups[name][key]
 
-    def joined_by(self, name: str, alert: Alert) -> NotificationGroup:
+    def group_to_join(self, name: str, alert: Alert) -> NotificationGroup:
         """Return the group that a new alert joins, or an empty one."""
         if not self._destinations[name].grouped:
             return NotificationGroup(destination=name, key=alert.alert_id, pipeline=alert.pipeline, run=alert.run)
@@ -379,7 +383,7 @@ class NotificationGroups:
         return heap[0][0] if heap else None
 
     def waiting(self, name: str) -> tuple[int, int | None]:
-        """Return the number of changes that a destination is still to be told, and the time of the oldest."""
+        """Return the number of changes that are still to be sent to a destination, and the time of the oldest."""
         changes = [
             int(change.entry_id.partition("-")[0])
             for group in self._groups[name].values()

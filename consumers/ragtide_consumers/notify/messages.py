@@ -64,15 +64,15 @@ class AlertText:
         return "\n".join(lines)
 
 
-def text_of(told: Notification) -> AlertText:
+def message_text(notification: Notification) -> AlertText:
     """Return the message for people about a notification."""
-    if told.status == "test":
-        return AlertText("Test message of ragtide", ("This is a test: no alert fires.",), link=told.url)
-    if told.status == "summary":
-        return _summary(told)
-    if len(told.alerts) == 1:
-        return _single(told, told.alerts[0])
-    return _group(told)
+    if notification.status == "test":
+        return AlertText("Test message of ragtide", ("This is a test: no alert fires.",), link=notification.url)
+    if notification.status == "summary":
+        return _summary(notification)
+    if len(notification.alerts) == 1:
+        return _single(notification, notification.alerts[0])
+    return _group(notification)
 
 
 def headline(alert: Alert) -> str:
@@ -168,17 +168,17 @@ def guarantee(alert: Alert) -> str | None:
 def concentration(cause: ChangeCause) -> tuple[str, ...]:
     """Return where a change is concentrated, in sentences: other traffic, other answers, or not known."""
     name = shown(cause.segment)
-    told = {
+    verdict = {
         "mix": f"The traffic changed, and not the answers to the same kind of traffic (by {name}).",
         "within": f"The answers changed for the same kind of traffic (by {name}).",
         "both": f"Both the traffic and the answers changed (by {name}).",
         "neither": f"Neither other traffic nor other answers explain the change (by {name}).",
         "unresolved": f"It is not known yet whether the traffic or the answers changed (by {name}).",
     }[cause.verdict]
-    found = [told, _cut(f"In detail: {_line(cause.text)}.", LONGEST_SENTENCE)]
-    found += [_share(one) for one in cause.shares[:MOST_SHARES]]
+    found = [verdict, _cut(f"In detail: {_line(cause.text)}.", LONGEST_SENTENCE)]
+    found += [_share(share) for share in cause.shares[:MOST_SHARES]]
     if cause.carriers and cause.verdict in {"within", "both"}:
-        named = ", ".join(shown(one) for one in cause.carriers[:3])
+        named = ", ".join(shown(carrier) for carrier in cause.carriers[:3])
         more = f" and {len(cause.carriers) - 3} more" if len(cause.carriers) > 3 else ""
         found.append(f"It is concentrated in {named}{more}.")
     elif cause.spread == "all":
@@ -203,9 +203,9 @@ def _share(share: SegmentShare) -> str:
     return f"{text}; its mean went from {_number(share.mean_before)} to {_number(share.mean_since)}."
 
 
-def _single(told: Notification, alert: Alert) -> AlertText:
-    prefix = {"explained": "Cause known: ", "resolved": "Resolved: "}.get(told.status, "")
-    if told.status == "firing" and told.repeat:
+def _single(notification: Notification, alert: Alert) -> AlertText:
+    prefix = {"explained": "Cause known: ", "resolved": "Resolved: "}.get(notification.status, "")
+    if notification.status == "firing" and notification.repeat:
         prefix = "Still firing: "
     title = headline(alert)
     sentences: list[str] = []
@@ -221,14 +221,16 @@ def _single(told: Notification, alert: Alert) -> AlertText:
         if alert.cause is not None:
             sentences += concentration(alert.cause)
         sentences += _sure_and_next([alert])
-    if told.repeat:
-        sentences.append(f"This was told {told.repeat:,} {'time' if told.repeat == 1 else 'times'} before.")
-    sentences += _others(told)
-    return AlertText(_cut(prefix + title, LONGEST_TITLE), tuple(sentences), facts_of(alert), told.url)
+    if notification.repeat:
+        sentences.append(
+            f"This was sent {notification.repeat:,} {'time' if notification.repeat == 1 else 'times'} before."
+        )
+    sentences += _others(notification)
+    return AlertText(_cut(prefix + title, LONGEST_TITLE), tuple(sentences), facts_of(alert), notification.url)
 
 
-def _group(told: Notification) -> AlertText:
-    alerts = told.alerts
+def _group(notification: Notification) -> AlertText:
+    alerts = notification.alerts
     firing = [alert for alert in alerts if alert.status != "resolved"]
     where = _pipelines(alerts)
     if not firing:
@@ -239,9 +241,9 @@ def _group(told: Notification) -> AlertText:
         same = len(moved) == 1 and all(alert.observed is not None for alert in firing) and len(metrics) == len(firing)
         verb = ("fell" if moved == {"fall"} else "rose") if same else ""
         since = min(alert.fired_at for alert in firing)
-        told_of = f"{len(metrics)} metrics of {where} {verb}" if same else f"{len(firing)} alerts of {where} fire"
-        repeated = "Still firing: " if told.repeat else ""
-        title = f"{repeated}{told_of} since {since:%H:%M} UTC"
+        what = f"{len(metrics)} metrics of {where} {verb}" if same else f"{len(firing)} alerts of {where} fire"
+        repeated = "Still firing: " if notification.repeat else ""
+        title = f"{repeated}{what} since {since:%H:%M} UTC"
     sentences: list[str] = []
     began = [alert.began_at for alert in firing if alert.began_at is not None]
     if began:
@@ -251,16 +253,16 @@ def _group(told: Notification) -> AlertText:
     if causes and causes[0].cause is not None:
         sentences += concentration(causes[0].cause)[:1]
     sentences += _sure_and_next(firing)
-    sentences += _others(told)
-    return AlertText(_cut(title, LONGEST_TITLE), tuple(sentences), link=told.url)
+    sentences += _others(notification)
+    return AlertText(_cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url)
 
 
-def _summary(told: Notification) -> AlertText:
-    n = told.n_withheld
-    where = f" about {_pipelines(told.alerts)}" if told.alerts else ""
+def _summary(notification: Notification) -> AlertText:
+    n = notification.n_withheld
+    where = f" about {_pipelines(notification.alerts)}" if notification.alerts else ""
     title = f"{n:,} {'message' if n == 1 else 'messages'}{where} withheld"
     first = "Too many messages came within a short time. This summary replaces them."
-    return AlertText(_cut(title, LONGEST_TITLE), (first, *_listed(told.alerts)), link=told.url)
+    return AlertText(_cut(title, LONGEST_TITLE), (first, *_listed(notification.alerts)), link=notification.url)
 
 
 def _pipelines(alerts: Sequence[Alert]) -> str:
@@ -321,7 +323,7 @@ def _statistic(alert: Alert) -> str:
 
 def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
     """Return how sure alerts are, once, and what to look at."""
-    sure = list(dict.fromkeys(one for alert in alerts if (one := guarantee(alert)) is not None))
+    sure = list(dict.fromkeys(promise for alert in alerts if (promise := guarantee(alert)) is not None))
     each = "For each rule: " if len(alerts) > 1 and len(sure) == 1 else ""
     found = [f"{each}{sure[0][0].lower() + sure[0][1:] if each else sure[0]}"] if len(sure) == 1 else []
     if len(sure) > 1:
@@ -330,15 +332,17 @@ def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
     few = [alert for alert in alerts if alert.diagnosis and not advises(alert)]
     if few and len(few) == len(alerts):
         found.append("There is too little data for advice yet.")
-    ids = list(dict.fromkeys(one for alert in alerts for one in alert.worst_interaction_ids))[:MOST_INTERACTIONS]
+    ids = list(dict.fromkeys(interaction_id for alert in alerts for interaction_id in alert.worst_interaction_ids))[
+        :MOST_INTERACTIONS
+    ]
     if ids:
-        found.append(f"Interactions to read first: {', '.join(shown(one) for one in ids)}.")
+        found.append(f"Interactions to read first: {', '.join(shown(interaction_id) for interaction_id in ids)}.")
     return found
 
 
-def _others(told: Notification) -> list[str]:
-    n = told.n_still_firing
-    if not n or told.status != "resolved":
+def _others(notification: Notification) -> list[str]:
+    n = notification.n_still_firing
+    if not n or notification.status != "resolved":
         return []
     return [f"{n:,} other {'alert' if n == 1 else 'alerts'} of this group still {'fires' if n == 1 else 'fire'}."]
 

@@ -1,4 +1,4 @@
-"""A notification: the news of one alert, or of a group of alerts of one pipeline, for one destination."""
+"""A notification: the change of one alert, or of a group of alerts of one pipeline, for one destination."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,21 +7,21 @@ from typing import Literal
 from ragtide_schemas import Alert, to_milliseconds, utc_now
 
 NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test"]
-"""What a notification tells: a change of alerts, a summary of withheld messages, or a test of a destination."""
+"""The content of a notification: a change of alerts, a summary of withheld messages, or a test of a destination."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """The news of one alert, or of a group of alerts of one pipeline."""
+    """The change of one alert, or of a group of alerts of one pipeline."""
 
     key: str
     """Id that stays the same over the life of the alert or the group: the alert's id, or the group's id."""
     status: NotificationStatus
-    """What is told."""
+    """The change."""
     alerts: tuple[Alert, ...]
-    """The alerts of which it tells, all of one pipeline; several if they are grouped."""
+    """The alerts that changed, all of one pipeline; several if they are grouped."""
     repeat: int = 0
-    """Number of times that it was told before while it fires."""
+    """Number of times that it was sent before, while it fires."""
     n_withheld: int = 0
     """Number of messages that a summary of the storm guard replaces."""
     n_still_firing: int = 0
@@ -33,7 +33,7 @@ class Notification:
     raised_at: datetime | None = None
     """Wall time at which the alert was raised; None means its `fired_at`, the time of an interaction."""
     changed_at: datetime | None = None
-    """Wall time of the change that is told; None means now."""
+    """Wall time of the change; None means now."""
 
 
 def sample_alert() -> Alert:

@@ -1,7 +1,7 @@
-"""The outbox of a partition: what every destination is still to be told. It decides, and sends nothing.
+"""The outbox of a partition: the changes that are still to be sent to every destination. It decides, and sends nothing.
 
 Every method takes the time; there is no clock and no I/O. `take_changes` returns what is to be written to Redis, so
-that another process can go on with the same outbox.
+that another process can continue with the same outbox.
 """
 
 from collections import Counter
@@ -24,13 +24,13 @@ from .grouping import (
     NotificationGroup,
     NotificationGroups,
     PendingChange,
-    changed,
-    failed,
-    given_up,
     next_message,
-    told,
-    trying,
     wake_ms,
+    with_change,
+    with_failure,
+    with_sent,
+    with_try,
+    without_message,
 )
 from .notification import Notification
 from .routing import FAILING_RULE, is_quiet, wants
@@ -51,7 +51,7 @@ class OutboxLimits:
 
 @dataclass(frozen=True, slots=True)
 class WithheldBy:
-    """What people asked not to be told."""
+    """The alerts that people muted."""
 
     silenced: Callable[[Alert], bool] = lambda _: False
     """Whether a silence holds for an alert."""
@@ -65,7 +65,7 @@ class OutboxChanges:
 
     fields: dict[str, bytes] = field(default_factory=dict)
     """Fields of the outbox to set."""
-    gone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     """Fields to delete."""
     dead_letters: list[DeadLetter] = field(default_factory=list)
     alerts: list[Alert] = field(default_factory=list)
@@ -73,7 +73,7 @@ class OutboxChanges:
 
     def __bool__(self) -> bool:
         """Return whether there is anything to write."""
-        return bool(self.fields or self.gone or self.dead_letters or self.alerts)
+        return bool(self.fields or self.removed or self.dead_letters or self.alerts)
 
 
 RECHECK_MS: Final = 1000
@@ -93,7 +93,7 @@ class NotificationOutbox:
     """The outbox of a partition.
 
     Args:
-        destinations: that may be told.
+        destinations: of the settings.
         limits: of all destinations.
         partition: its number.
         stream: name of its alerts stream, for dead letters.
@@ -107,7 +107,7 @@ class NotificationOutbox:
         partition: int = 0,
         stream: str = "alerts",
     ) -> None:
-        self._destinations = {one.settings.name: one for one in destinations}
+        self._destinations = {destination.settings.name: destination for destination in destinations}
         self._limits = limits
         self._partition = partition
         self._stream = stream
@@ -119,7 +119,7 @@ class NotificationOutbox:
         self._dead_letters: list[DeadLetter] = []
         self._book = AlertBook()
         self.withheld: Counter[tuple[str, str]] = Counter()
-        """Changes and messages that were not told, by destination and reason; the reader clears it."""
+        """Changes and messages that were not sent, by destination and reason; the reader clears it."""
         self.given_up: Counter[str] = Counter()
         """Changes that became dead letters, by destination; the reader clears it."""
 
@@ -144,9 +144,7 @@ class NotificationOutbox:
 
     def _load_group(self, stored_as: str, group: NotificationGroup) -> None:
         if group.destination not in self._destinations:
-            log.warning(
-                "a destination is no longer in the settings: what it was to be told is dropped", group=stored_as
-            )
+            log.warning("a destination is no longer in the settings: its pending changes are dropped", group=stored_as)
             self.withheld[group.destination, "removed"] += 1
             self._dirty[stored_as] = None
             return
@@ -168,16 +166,16 @@ class NotificationOutbox:
     def take(self, change: PendingChange, now_ms: int) -> None:
         """Take a change of an alert from the stream; a change that is known already changes nothing."""
         alert = change.alert
-        for name, one in self._destinations.items():
+        for name, destination in self._destinations.items():
             group = self._table.of(name, alert.alert_id)
             if group is None:
-                if not wants(one.settings, alert):
+                if not wants(destination.settings, alert):
                     continue
                 if change.status != "firing":
-                    self.withheld[name, "never_told"] += change.status == "resolved"
+                    self.withheld[name, "never_sent"] += change.status == "resolved"
                     continue
-                group = self._table.joined_by(name, alert)
-            after = changed(group, change, one.settings.on, now_ms, one.times.wait_ms)
+                group = self._table.group_to_join(name, alert)
+            after = with_change(group, change, destination.settings.on, now_ms, destination.times.wait_ms)
             if after is group:
                 continue
             if change.status == "resolved" and not group.members[alert.alert_id].is_tried:
@@ -187,11 +185,11 @@ class NotificationOutbox:
     def due(self, now_ms: int, withheld_by: WithheldBy, *, may_try: Callable[[str], bool]) -> list[DueMessage]:
         """Return the messages to send now, at most one for each destination, and mark them as tried.
 
-        A destination is asked again after `told` or `failed` ended its message.
+        A destination gets its next message after `record_sent` or `record_failure` ended this one.
 
         Args:
             now_ms: present time.
-            withheld_by: what people asked not to be told.
+            withheld_by: the alerts that people muted.
             may_try: whether a destination may be called now; asked only when there is a message for it.
         """
         found = []
@@ -252,9 +250,9 @@ class NotificationOutbox:
     def _withhold(self, group: NotificationGroup, message: DueMessage, now_ms: int) -> None:
         name, alerts = message.destination, self._alerts_of(group, message)
         wait_ms = self._destinations[name].times.wait_ms
-        self._set_state(self._states[name].withholding(alerts, now_ms, wait_ms, self._limits.storm_ms))
+        self._set_state(self._states[name].with_withheld(alerts, now_ms, wait_ms, self._limits.storm_ms))
         self.withheld[name, "storm"] += 1
-        self._put(told(group, message, now_ms, ""))
+        self._put(with_sent(group, message, now_ms, ""))
 
     def _try(self, message: DueMessage, now_ms: int) -> None:
         name = message.destination
@@ -267,14 +265,14 @@ class NotificationOutbox:
             return
         if self._destinations[name].grouped:
             self._set_state(state.with_message(now_ms, self._limits.storm_ms))
-        self._put(trying(self._table.get(name, message.key), message, now_ms))
+        self._put(with_try(self._table.get(name, message.key), message, now_ms))
 
     def _alerts_of(self, group: NotificationGroup, message: DueMessage) -> list[Alert]:
         members = [group.members[alert_id] for alert_id in message.alert_ids]
-        return [one.alert if message.is_repeat else one.pending[0].alert for one in members]
+        return [member.alert if message.is_repeat else member.pending[0].alert for member in members]
 
     def notification(self, message: DueMessage) -> Notification:
-        """Return what a destination is told by a message that `due` returned."""
+        """Return the notification of a message that `due` returned."""
         name = message.destination
         if message.is_summary:
             summary = self._busy[name]
@@ -286,18 +284,18 @@ class NotificationOutbox:
         group = self._table.get(name, message.key)
         alerts = tuple(self._alerts_of(group, message))
         members = [group.members[alert_id] for alert_id in message.alert_ids]
-        others = (one for alert_id, one in group.members.items() if alert_id not in message.alert_ids)
-        entries = [] if message.is_repeat else [one.pending[0].entry_id for one in members]
-        changed_ms = max((int(one.partition("-")[0]) for one in entries), default=None)
+        others = (member for alert_id, member in group.members.items() if alert_id not in message.alert_ids)
+        entries = [] if message.is_repeat else [member.pending[0].entry_id for member in members]
+        changed_ms = max((int(entry_id.partition("-")[0]) for entry_id in entries), default=None)
         return Notification(
             group.key,
             message.status,
             alerts,
             repeat=group.repeat + 1 if message.is_repeat else 0,
-            n_still_firing=sum(one.told and not one.over for one in others),
+            n_still_firing=sum(member.sent and not member.resolved for member in others),
             sent_as=group.sent_as,
             url=self._url(alerts[0]),
-            raised_at=_time(min(one.raised_ms for one in members)),
+            raised_at=_time(min(member.raised_ms for member in members)),
             changed_at=None if changed_ms is None else _time(changed_ms),
         )
 
@@ -306,20 +304,20 @@ class NotificationOutbox:
         # A slash of a rule's name stays: many proxies do not hand on an encoded one.
         return None if base is None else f"{base.rstrip('/')}/a/{quote(alert.alert_id)}"
 
-    def told(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
-        """Record that a destination was told a message."""
+    def record_sent(self, message: DueMessage, sent_as: str, now_ms: int) -> None:
+        """Record that a message was sent."""
         name = message.destination
         summary = self._busy.pop(name)
         state = self._states[name]
         self._book.end(FAILING_RULE + name, now_ms, f"Destination {name} takes notifications again.")
         if summary is not None:
-            state = state.without_told(summary, now_ms, self._limits.storm_ms)
+            state = state.without_summary(summary, now_ms, self._limits.storm_ms)
         if state is not self._states[name]:
             self._set_state(state)
         if summary is None:
-            self._put(told(self._table.get(name, message.key), message, now_ms, sent_as))
+            self._put(with_sent(self._table.get(name, message.key), message, now_ms, sent_as))
 
-    def failed(
+    def record_failure(
         self,
         message: DueMessage,
         reason: str,
@@ -329,7 +327,7 @@ class NotificationOutbox:
         retry_after_s: float | None = None,
         share: float = 1.0,
     ) -> None:
-        """Record that a destination was not told a message: it is tried again, or given up.
+        """Record that a message was not sent: it is tried again, or given up.
 
         Args:
             message: that `due` returned.
@@ -349,16 +347,18 @@ class NotificationOutbox:
             self._summary_failed(name, summary, reason, now_ms, refused=refused, share=share)
             return
         group = self._table.get(name, message.key)
-        over = tuple(one for one in message.alert_ids if refused or self._is_late(group, message, one, now_ms))
+        over = tuple(
+            alert_id for alert_id in message.alert_ids if refused or self._is_late(group, message, alert_id, now_ms)
+        )
         left = set(message.alert_ids) - set(over)
         if over:
             lost = DueMessage(name, message.key, message.status, over, message.is_repeat)
-            changes = [] if message.is_repeat else [group.members[one].pending[0] for one in over]
+            changes = [] if message.is_repeat else [group.members[alert_id].pending[0] for alert_id in over]
             self._give_up(name, changes, group.tries + 1, reason, now_ms)
-            tries, group = group.tries, given_up(group, lost, now_ms)
+            tries, group = group.tries, without_message(group, lost, now_ms)
             group = group.model_copy(update={"tries": tries}) if left else group
         if left:
-            group = failed(group, now_ms, _pause_ms(group.tries, share), reason)
+            group = with_failure(group, now_ms, _pause_ms(group.tries, share), reason)
         self._put(group)
 
     def _is_late(self, group: NotificationGroup, message: DueMessage, alert_id: str, now_ms: int) -> bool:
@@ -375,8 +375,10 @@ class NotificationOutbox:
         state = self._states[name]
         since_ms = now_ms if state.summary is None else state.summary.tried_ms or now_ms
         if refused or now_ms - since_ms >= self._limits.give_up_ms:
-            lost = [PendingChange(status=one.status, alert=one, entry_id="summary") for one in summary.alerts.values()]
-            self._set_state(state.without_told(summary, now_ms, self._limits.storm_ms))
+            lost = [
+                PendingChange(status=alert.status, alert=alert, entry_id="summary") for alert in summary.alerts.values()
+            ]
+            self._set_state(state.without_summary(summary, now_ms, self._limits.storm_ms))
             self._give_up(name, lost, summary.tries + 1, reason, now_ms)
         elif state.summary is not None:
             again = {"tries": state.summary.tries + 1, "retry_ms": now_ms + _pause_ms(state.summary.tries, share)}
@@ -384,7 +386,7 @@ class NotificationOutbox:
 
     def _give_up(self, name: str, lost: Sequence[PendingChange], tries: int, reason: str, now_ms: int) -> None:
         self._dead_letters += [
-            dead_letter(one, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms) for one in lost
+            dead_letter(change, name, stream=self._stream, tries=tries, reason=reason, now_ms=now_ms) for change in lost
         ]
         self.given_up[name] += len(lost)
         self._book.fire(FAILING_RULE + name, lambda: failing_alert(name, self._partition, reason, now_ms))
@@ -393,11 +395,11 @@ class NotificationOutbox:
         """Return what changed since the last call."""
         fields, gone, alerts = self._book.take_changes()
         found = OutboxChanges(fields, gone, self._dead_letters, alerts)
-        for name, one in self._dirty.items():
-            if one is None:
-                found.gone.append(name)
+        for name, value in self._dirty.items():
+            if value is None:
+                found.removed.append(name)
             else:
-                found.fields[name] = one.model_dump_json(exclude_defaults=True).encode()
+                found.fields[name] = value.model_dump_json(exclude_defaults=True).encode()
         self._dirty, self._dead_letters = {}, []
         return found
 
@@ -413,7 +415,7 @@ class NotificationOutbox:
         return min(found, default=None)
 
     def waiting(self, name: str) -> tuple[int, int | None]:
-        """Return the number of changes that a destination is still to be told, and the time of the oldest."""
+        """Return the number of changes that are still to be sent to a destination, and the time of the oldest."""
         return self._table.waiting(name)
 
 

@@ -1,4 +1,4 @@
-"""One step of a notifier in Redis: what was read, decided and answered is written by one script, or not at all."""
+"""One step of a notifier in Redis: one script writes what was read, decided and answered, or nothing."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from .outbox import OutboxChanges
 WRITE: Final = Lua("write_outbox")
 
 TRIES: Final = 8
-"""Tries of a step that Redis does not answer. An answer of a destination that is not written is sent twice."""
+"""Tries of a step that Redis does not answer. A message whose answer is not written is sent twice."""
 
 
 def write_outbox(
@@ -34,12 +34,12 @@ def write_outbox(
         read: ids of the alerts that became entries of the outbox.
     """
     fields = [part for name, value in changes.fields.items() for part in (name, value)]
-    letters = [one.encode() for one in changes.dead_letters]
-    alerts = [one.encode() for one in changes.alerts]
+    letters = [letter.encode() for letter in changes.dead_letters]
+    alerts = [alert.encode() for alert in changes.alerts]
     arguments: list[Argument] = [token, revision, revision + 1, NOTIFY_GROUP]
-    lists: tuple[Sequence[Argument], ...] = (list(read), fields, changes.gone, letters, alerts)
-    for one in lists:
-        arguments += [len(one), *one]
+    lists: tuple[Sequence[Argument], ...] = (list(read), fields, changes.removed, letters, alerts)
+    for items in lists:
+        arguments += [len(items), *items]
     keys = (streams.notifier_lease, streams.outbox, streams.alerts, streams.dead_letters)
     return ScriptCall(WRITE, keys, arguments, bytes.decode)
 

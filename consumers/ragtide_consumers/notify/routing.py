@@ -1,4 +1,4 @@
-"""Routing: which destination is told of an alert. Pure functions of the settings and the alert."""
+"""Routing: which destination gets an alert. Pure functions of the settings and the alert."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -31,9 +31,9 @@ def matches(match: MatchSettings, alert: Alert) -> bool:
 
 
 def wants(destination: DestinationSettings, alert: Alert) -> bool:
-    """Return whether a destination is told of an alert.
+    """Return whether a destination gets an alert.
 
-    Every destination is told that another one fails, whatever it matches; no destination is told that of itself.
+    Every destination gets the alert that another one fails, whatever it matches. None gets that alert about itself.
     """
     if alert.kind == "stall" and alert.rule.startswith(FAILING_RULE):
         return alert.rule != f"{FAILING_RULE}{destination.name}"
@@ -41,7 +41,7 @@ def wants(destination: DestinationSettings, alert: Alert) -> bool:
 
 
 def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> bool:
-    """Return whether quiet hours of a destination withhold news of an alert at a time (milliseconds since 1970)."""
+    """Return whether quiet hours of a destination withhold an alert at a time (milliseconds since 1970)."""
     quiet = destination.quiet
     if quiet is None or alert.severity in quiet.except_severity:
         return False
@@ -49,7 +49,7 @@ def is_quiet(destination: DestinationSettings, alert: Alert, now_ms: int) -> boo
 
 
 def together(alerts: Sequence[Alert], *, grouped: bool) -> list[tuple[Alert, ...]]:
-    """Return alerts as they are told: each alone, or those of a pipeline and run together."""
+    """Return alerts as they are sent: each alone, or those of a pipeline and run together."""
     found: dict[object, list[Alert]] = {}
     for alert in alerts:
         found.setdefault((alert.pipeline, alert.run) if grouped else alert.alert_id, []).append(alert)

@@ -50,10 +50,12 @@ async def open_destinations(settings: Settings) -> AsyncIterator[dict[str, OpenD
     async with open_session(notify) as session:
         found: dict[str, OpenDestination] = {}
         try:
-            for one in notify.destinations:
-                destination = destination_of(one, notify, session, prefix=settings.prefix)
+            for chosen in notify.destinations:
+                destination = destination_of(chosen, notify, session, prefix=settings.prefix)
                 breaker = Breaker(failures=BREAKER_FAILURES, pause_s=BREAKER_PAUSE_S, longest_s=BREAKER_LONGEST_S)
-                found[one.name] = OpenDestination(known_destination(one, destination, notify), destination, breaker)
+                found[chosen.name] = OpenDestination(
+                    known_destination(chosen, destination, notify), destination, breaker
+                )
             yield found
         finally:
             for opened in found.values():
@@ -61,7 +63,7 @@ async def open_destinations(settings: Settings) -> AsyncIterator[dict[str, OpenD
 
 
 async def run_notifier(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
-    """Tell the destinations of alerts until told to stop.
+    """Send alerts to their destinations until `stop` is set.
 
     Raises:
         ConfigurationError: there is no destination, or a library is not installed.
@@ -70,7 +72,7 @@ async def run_notifier(settings: Settings, url: str, stop: asyncio.Event, proces
         raise ConfigurationError(
             "notify.destinations is empty: add [[notify.destinations]] to the settings (ragtide docs notify)"
         )
-    names = tuple(one.name for one in settings.notify.destinations)
+    names = tuple(destination.name for destination in settings.notify.destinations)
     telemetry = NotifyTelemetry(settings.partitions, names, process)
     async with (
         open_destinations(settings) as destinations,
@@ -107,7 +109,7 @@ class Notifier:
         self._owner = PartitionOwner(redis, leases, self._notify, telemetry=self._telemetry)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Notify until told to stop."""
+        """Send notifications until `stop` is set."""
         await self._owner.run(stop)
 
     async def _notify(self, ownership: Ownership) -> None:

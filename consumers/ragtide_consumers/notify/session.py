@@ -3,8 +3,8 @@
 1. Alerts are read from the consumer group `notify`. One script makes them entries of the outbox and acknowledges them.
    The outbox has its own position in the stream, so a group that is lost or set back repeats no alert, and alerts that
    a group skips are read all the same.
-2. The outbox says which messages are due. They are marked as tried by the same script, which checks the lease.
-3. Each destination is told its message, each in a task of its own, so that none delays another.
+2. The outbox returns the messages that are due. They are marked as tried by the same script, which checks the lease.
+3. Each message is sent in a task of its own, so that no destination delays another.
 4. The answers are written by the same script.
 
 If the process is killed before 2, nothing was sent. If it is killed between 2 and 4, the next session sends the message
@@ -52,17 +52,17 @@ REFRESH_S: Final = 1.0
 """Seconds for which silences and acknowledgements that were read are used."""
 
 SHORTEST_WAIT_S: Final = 0.05
-"""Least seconds between two looks at the outbox without news."""
+"""Least seconds between two looks at the outbox if no alert was read."""
 
 BACKLOG_READS: Final = 200
-"""Most reads of a backlog before messages are sent, so that alerts that resolved meanwhile are not told."""
+"""Most reads of a backlog before messages are sent, so that alerts that resolved meanwhile are not sent."""
 
 log = structlog.get_logger("ragtide.notify")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenDestination:
-    """A destination that a process can tell, with the breaker that all its partitions share."""
+    """A destination to which a process can send, with the breaker that all its partitions share."""
 
     known: KnownDestination
     destination: Destination
@@ -100,7 +100,7 @@ class NotifySession:
         self._telemetry = telemetry
         self._store = OutboxStore(redis, self._streams, ownership.tokens[self._streams.partition])
         self._outbox = NotificationOutbox(
-            [one.known for one in destinations.values()],
+            [destination.known for destination in destinations.values()],
             OutboxLimits(
                 give_up_ms=int(notify.give_up_s * 1000),
                 storm_messages=notify.storm_messages,
@@ -116,7 +116,7 @@ class NotifySession:
         self._refresh_at = 0.0
 
     async def run(self) -> None:
-        """Send until the ownership is to end; then wait for the answers of the messages that are being sent.
+        """Send until the ownership is to end; then wait for the answers to the messages in flight.
 
         Raises:
             LeaseLostError: another process owns the partition.
@@ -126,7 +126,7 @@ class NotifySession:
         await pin(self._redis, self._streams.alerts, NOTIFY_GROUP)
         self._outbox.load(await self._store.read(), _now_ms())
         names = ", ".join(self._destinations)
-        log.info("owner of the partition: sends its notifications", partition=self._streams.partition, to=names)
+        log.info("partition acquired, sending notifications", partition=self._streams.partition, to=names)
         await self._read_backlog()
         reading = asyncio.create_task(self._read(">", BLOCK_MS))
         try:
@@ -144,7 +144,7 @@ class NotifySession:
                 await self._store.write(self._outbox.take_changes(), read)
             await self._finish()
         except RedisError:
-            # What is being sent would be sent again unless the answers are written.
+            # Messages in flight would be sent again unless their answers are written.
             await self._finish()
             raise
         finally:
@@ -155,7 +155,7 @@ class NotifySession:
             self._telemetry.no_longer_owned(self._streams.partition)
 
     async def _finish(self) -> None:
-        """Wait for the answers of the messages that are being sent, and write them."""
+        """Wait for the answers to the messages in flight, and write them."""
         if self._sending:
             await asyncio.wait(self._sending)
             self._take_answers()
@@ -188,7 +188,7 @@ class NotifySession:
             last = await last_id(self._redis, stream)
             if order(last) < order(position):
                 log.warning(
-                    "the stream of alerts was deleted or replaced: it is read from its beginning", stream=stream
+                    "the stream of alerts was deleted or replaced: reading it from its beginning", stream=stream
                 )
                 self._store.position = position = START
         if not read:
@@ -201,7 +201,9 @@ class NotifySession:
         skipped = await read_range(self._redis, stream, first=f"({position}", last=f"({most}", count=READ)
         missed = [entry for entry in skipped if entry.entry_id not in ids]
         if missed:
-            log.warning("another client set the group notify forward: its alerts are read", alerts=len(missed))
+            log.warning(
+                "another client set the group notify forward: reading the alerts that it skipped", alerts=len(missed)
+            )
         return sorted([*read, *missed], key=lambda entry: order(entry.entry_id))
 
     def _take(self, entries: list[Entry]) -> list[str]:
@@ -217,7 +219,7 @@ class NotifySession:
                 self._outbox.take(PendingChange(status=alert.status, alert=alert, entry_id=entry.entry_id), now_ms)
         warning = self._unreadable.due_warning()
         if warning is not None:
-            log.warning("alerts cannot be told", detail=warning)
+            log.warning("alerts cannot be read and are not sent", detail=warning)
         return [entry.entry_id for entry in entries]
 
     async def _send_due(self) -> None:
@@ -231,8 +233,8 @@ class NotifySession:
                 self._destinations[message.destination].breaker.abandoned()
             raise
         for message in messages:
-            told = self._outbox.notification(message)
-            deliver = self._destinations[message.destination].destination.deliver(told)
+            notification = self._outbox.notification(message)
+            deliver = self._destinations[message.destination].destination.deliver(notification)
             self._sending[asyncio.create_task(_limited(deliver, 2 * self._notify.timeout_s))] = message
 
     def _may_try(self, name: str) -> bool:
@@ -259,7 +261,7 @@ class NotifySession:
         if error is None:
             breaker.succeeded()
             self._telemetry.answered(name, "sent")
-            self._outbox.told(message, task.result(), now_ms)
+            self._outbox.record_sent(message, task.result(), now_ms)
             return
         reason = str(error)
         if isinstance(error, Refused):
@@ -269,7 +271,7 @@ class NotifySession:
             log.warning(
                 "a destination refused a notification, which is now a dead letter", destination=name, reason=reason
             )
-            self._outbox.failed(message, reason, now_ms, refused=True)
+            self._outbox.record_failure(message, reason, now_ms, refused=True)
             return
         retry_after_s = error.retry_after_s if isinstance(error, TryLater) else None
         if not isinstance(error, TryLater):
@@ -279,9 +281,9 @@ class NotifySession:
         if breaker.failed():
             pause_s = round(breaker.resumes_in_s, 1)
             log.warning("a destination keeps failing: it is tried again later", destination=name, pause_s=pause_s)
-        log.info("a destination was not told: it is tried again", destination=name, reason=reason)
+        log.info("a notification was not delivered: it is tried again", destination=name, reason=reason)
         share = random.uniform(0.5, 1)  # noqa: S311 - not for secrets
-        self._outbox.failed(message, reason, now_ms, retry_after_s=retry_after_s, share=share)
+        self._outbox.record_failure(message, reason, now_ms, retry_after_s=retry_after_s, share=share)
 
     def _wait_s(self) -> float:
         next_ms = self._outbox.next_ms(_now_ms())

@@ -1,4 +1,4 @@
-"""Silences and acknowledgements: people say which alerts are not to be told, or not again. Both are stored in Redis."""
+"""Silences and acknowledgements: people mute alerts, or their repetitions. Both are stored in Redis."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ M = TypeVar("M", bound=WireModel)
 
 
 class Silence(WireModel):
-    """Alerts that are not told until a time. They still fire, and every list shows them."""
+    """Alerts that are not sent until a time. They still fire, and every list shows them."""
 
     id: Name
     """Id of the silence."""
@@ -51,7 +51,7 @@ class Silence(WireModel):
     """Time at which it was set."""
 
     def silences(self, alert: Alert, now: datetime) -> bool:
-        """Return whether an alert is not told now."""
+        """Return whether an alert is muted now."""
         return (
             now < self.until
             and fnmatchcase(alert.pipeline, self.pipeline)
@@ -62,7 +62,7 @@ class Silence(WireModel):
 
 
 class Acknowledgement(WireModel):
-    """A person works on an alert, so it is not told again while it fires. It is told when it resolves."""
+    """A person works on an alert, so it is not sent again while it fires. It is sent when it resolves."""
 
     alert_id: Name
     """Id of the alert."""
@@ -74,7 +74,7 @@ class Acknowledgement(WireModel):
 
 def is_silenced(silences: Iterable[Silence], alert: Alert, now: datetime) -> bool:
     """Return whether any silence holds for an alert now."""
-    return any(one.silences(alert, now) for one in silences)
+    return any(silence.silences(alert, now) for silence in silences)
 
 
 async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
@@ -86,10 +86,10 @@ async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
     """
     key = Streams(prefix, 0).silences
     stored = await read_silences(redis, prefix)
-    over = [one.id for one in stored if one.until <= utc_now()]
-    if over:
-        await redis.hdel(key, *over)
-    if len(stored) - len(over) >= SILENCES_MAX:
+    ended = [silence.id for silence in stored if silence.until <= utc_now()]
+    if ended:
+        await redis.hdel(key, *ended)
+    if len(stored) - len(ended) >= SILENCES_MAX:
         raise ValueError(f"there are {SILENCES_MAX:,} silences: remove one with ragtide silence remove ID")
     await redis.hset(key, silence.id, silence.encode())
 
@@ -102,13 +102,17 @@ async def remove_silence(redis: Redis, prefix: str, silence_id: str) -> bool:
 async def read_silences(redis: Redis, prefix: str) -> list[Silence]:
     """Return the silences, the first to end first; those that have ended are among them until a new one is added."""
     found = _readable(Silence, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).silences)))
-    return sorted(found, key=lambda one: (one.until, one.id))
+    return sorted(found, key=lambda silence: (silence.until, silence.id))
 
 
 async def acknowledge(redis: Redis, prefix: str, alert_id: str, by: str) -> Acknowledgement:
     """Store that a person works on an alert; forget acknowledgements older than `KEPT`."""
     key, now = Streams(prefix, 0).acknowledged, utc_now()
-    old = [one.alert_id for one in (await read_acknowledged(redis, prefix)).values() if one.at < now - KEPT]
+    old = [
+        acknowledgement.alert_id
+        for acknowledgement in (await read_acknowledged(redis, prefix)).values()
+        if acknowledgement.at < now - KEPT
+    ]
     if old:
         await redis.hdel(key, *old)
     given = Acknowledgement(alert_id=alert_id, by=by, at=now)
@@ -119,7 +123,7 @@ async def acknowledge(redis: Redis, prefix: str, alert_id: str, by: str) -> Ackn
 async def read_acknowledged(redis: Redis, prefix: str) -> dict[str, Acknowledgement]:
     """Return the acknowledgements, by the id of the alert."""
     found = _readable(Acknowledgement, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).acknowledged)))
-    return {one.alert_id: one for one in found}
+    return {acknowledgement.alert_id: acknowledgement for acknowledgement in found}
 
 
 def new_silence_id() -> str:

@@ -244,7 +244,7 @@ class Redaction:
             return self._all(value)
         # The id of a document and the names of fields are no texts.
         redacted = type(value)(
-            {field: inner if field == "id" else self._all(inner) for field, inner in one.items()} for one in value
+            {field: inner if field == "id" else self._all(inner) for field, inner in item.items()} for item in value
         )
         # Redacted turns may be longer than an interaction's history may be.
         return type(value)(last_turns(redacted)) if name == "history" else redacted

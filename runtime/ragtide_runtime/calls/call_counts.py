@@ -148,6 +148,6 @@ class CallHistory:
 
 def _together(counts: Iterable[CallCounts]) -> CallCounts:
     found = CallCounts()
-    for one in counts:
-        found.add(one)
+    for part in counts:
+        found.add(part)
     return found

@@ -140,11 +140,11 @@ async def read_calls(
     hour, day = now.replace(minute=0, second=0, microsecond=0), now.replace(hour=0, minute=0, second=0, microsecond=0)
     hour_times = [hour - timedelta(hours=back) for back in reversed(range(hours))]
     day_times = [day - timedelta(days=back) for back in reversed(range(days))]
-    names = [*(spend_periods(one)[0] for one in hour_times), *(spend_periods(one)[1] for one in day_times)]
+    names = [*(spend_periods(at)[0] for at in hour_times), *(spend_periods(at)[1] for at in day_times)]
     async with redis.pipeline(transaction=False) as pipe:
         for name in names:
             pipe.hgetall(streams.labeler_calls(labeler, name))
-        stored = [_read(one.items()) for one in cast("list[dict[bytes, bytes]]", await pipe.execute())]
+        stored = [_read(fields.items()) for fields in cast("list[dict[bytes, bytes]]", await pipe.execute())]
     return CallHistory(
         dict(zip(hour_times, stored[:hours], strict=True)), dict(zip(day_times, stored[hours:], strict=True))
     )

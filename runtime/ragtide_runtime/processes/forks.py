@@ -61,15 +61,15 @@ class Forked(Protocol):
 _BEGIN_ANEW: Final[WeakSet[Forked]] = WeakSet()
 
 
-def begin_anew_in_children(one: Forked) -> None:
+def begin_anew_in_children(forked: Forked) -> None:
     """Call `in_child` of an object in each forked child."""
-    _BEGIN_ANEW.add(one)
+    _BEGIN_ANEW.add(forked)
 
 
 def _after_fork_in_child() -> None:
     NOT_FORKING.after_fork_in_child()
-    for one in list(_BEGIN_ANEW):
-        one.in_child()
+    for forked in list(_BEGIN_ANEW):
+        forked.in_child()
 
 
 if hasattr(os, "register_at_fork"):

@@ -350,7 +350,7 @@ def recorded(store: Store, partition: int) -> Recorded:
 
 def replaced(store: Store, partition: int, number: int) -> list[str]:
     """Return the manifests of a partition before a number."""
-    return [manifest_path(partition, one) for one in _numbers(store).get(partition, []) if one < number]
+    return [manifest_path(partition, earlier) for earlier in _numbers(store).get(partition, []) if earlier < number]
 
 
 def _numbers(store: Store) -> dict[int, list[int]]:

@@ -86,7 +86,7 @@ def table_of(kind: EntryKind, entries: Sequence[RecordedEntry]) -> Any:
         ranks = {metric: rank for rank, metric in enumerate(metrics)}
         for row, of in enumerate(scores):
             # A replay must see the scores in their original order.
-            if any(ranks[one] > ranks[next_one] for one, next_one in pairwise(of)):
+            if any(ranks[metric] > ranks[following] for metric, following in pairwise(of)):
                 inexact.add(row)
         for metric in metrics:
             columns[f"{field}.{metric}"] = pa.array([of.get(metric) for of in scores], pa.float64())
@@ -102,10 +102,10 @@ def in_order(names: Sequence[tuple[str, ...]]) -> list[str]:
     ['a', 'b', 'c']
     """
     graph: dict[str, set[str]] = {}
-    for one in dict.fromkeys(names):
-        for name in one:
+    for sequence in dict.fromkeys(names):
+        for name in sequence:
             graph.setdefault(name, set())
-        for before, after in pairwise(one):
+        for before, after in pairwise(sequence):
             graph[after].add(before)
     try:
         return list(TopologicalSorter(graph).static_order())
@@ -160,7 +160,9 @@ def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
     table = pa.concat_tables(tables, promote_options="default").unify_dictionaries().combine_chunks()
     fixed = [*ENTRY, *COLUMNS[kind]]
     for field in SCORES[kind]:
-        fixed += in_order([tuple(name for name in one.column_names if name.startswith(f"{field}.")) for one in tables])
+        fixed += in_order(
+            [tuple(name for name in table.column_names if name.startswith(f"{field}.")) for table in tables]
+        )
     table = table.select([*fixed, EXACT])
     return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
 

@@ -63,9 +63,9 @@ class Recording:
         wanted = _Wanted.of(since, until)
         found = [
             file
-            for partition, one in self.partitions.items()
+            for partition, state in self.partitions.items()
             if partitions is None or partition in partitions
-            for file in one.files
+            for file in state.files
             if file.kind == kind and not file.unreadable and not file.void and wanted.overlaps(file)
             if pipelines is None or file.pipeline in pipelines
         ]
@@ -143,8 +143,8 @@ class Recording:
 
     def unreadable(self, kind: EntryKind | str) -> Iterator[dict[str, Any]]:
         """Yield the unreadable entries of a kind, unchanged, with the reason."""
-        for one in self.partitions.values():
-            for file in one.files:
+        for state in self.partitions.values():
+            for file in state.files:
                 if file.kind == kind and file.unreadable and not file.void:
                     with _named(file):
                         rows = json_lines.decode_lines(self._data(file), _sizes(file))
@@ -157,7 +157,7 @@ class Recording:
     @property
     def file_count(self) -> int:
         """Number of files."""
-        return sum(len(one.files) for one in self.partitions.values())
+        return sum(len(state.files) for state in self.partitions.values())
 
     def verify(self, each: Callable[[], object] = lambda: None) -> list[str]:
         """Return a sentence for each file that is missing or differs from its manifest.
@@ -168,8 +168,8 @@ class Recording:
             each: called after each file.
         """
         problems = []
-        for one in self.partitions.values():
-            for file in one.files:
+        for state in self.partitions.values():
+            for file in state.files:
                 try:
                     with _named(file):
                         _check(file, self._data(file))
@@ -299,11 +299,11 @@ def partition_rows(recording: Recording) -> list[dict[str, Any]]:
     """Return the last manifest, the positions in the streams, and the redaction of each partition."""
     return [
         {
-            "partition": one.partition,
-            "manifest": one.number,
-            "written_at": None if one.written_at is None else one.written_at.isoformat(),
-            "positions": {kind.value: position for kind, position in one.positions.items()},
-            "redaction": list(one.redaction),
+            "partition": state.partition,
+            "manifest": state.number,
+            "written_at": None if state.written_at is None else state.written_at.isoformat(),
+            "positions": {kind.value: position for kind, position in state.positions.items()},
+            "redaction": list(state.redaction),
         }
-        for one in recording.partitions.values()
+        for state in recording.partitions.values()
     ]

@@ -65,7 +65,7 @@ async def group_position(redis: Redis, stream: str, group: str) -> str | None:
         if not is_missing(error):
             raise
         return None
-    return next((one["last-delivered-id"].decode() for one in found if one["name"] == group.encode()), None)
+    return next((info["last-delivered-id"].decode() for info in found if info["name"] == group.encode()), None)
 
 
 async def read_group(
@@ -114,8 +114,8 @@ async def claim_abandoned(redis: Redis, stream: str, group: str, consumer: str, 
     """
     idle_ms = max(int(1000 * min_idle_s), 1)
     found = await redis.xpending_range(stream, group, min="-", max="+", count=1, idle=idle_ms)
-    for one in cast("list[dict[str, Any]]", found):
-        await redis.xclaim(stream, group, consumer, idle_ms, [one["message_id"]], justid=True)
+    for info in cast("list[dict[str, Any]]", found):
+        await redis.xclaim(stream, group, consumer, idle_ms, [info["message_id"]], justid=True)
 
 
 async def release(redis: Redis, stream: str, group: str, consumer: str, entry_ids: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class Streams:
         "notifier-lease", "string", "fencing token of the process that sends the partition's notifications"
     )
     notifier_fencing_tokens = _Key("notifier-fencing-tokens", "counter", "last fencing token of such a process")
-    outbox = _Key("outbox", "hash", "alerts that destinations are told, or are still to be told")
+    outbox = _Key("outbox", "hash", "alerts that were sent to destinations, or are still to be sent")
     silences = _Key("silences", "hash", "silences of alerts, by id", place="partition 0")
     acknowledged = _Key("acknowledged", "hash", "acknowledged alerts, by id", place="partition 0")
     annotations = _Key(
@@ -223,7 +223,7 @@ def key_shapes() -> Iterator[KeyShape]:
 def keys_table() -> str:
     """Return the table of keys in docs/redis-keys.md."""
     lines = ["| key | type | in | holds |", "|---|---|---|---|"]
-    lines += [f"| `{one.shape}` | {one.kind} | {one.place} | {one.content} |" for one in key_shapes()]
+    lines += [f"| `{key.shape}` | {key.kind} | {key.place} | {key.content} |" for key in key_shapes()]
     return "\n".join(lines) + "\n"
 
 

@@ -49,8 +49,8 @@ class ClusterSettings(BaseModel):
     by: Annotated[
         str, StringConstraints(pattern=r"^(none|auto|cluster|session_id|user_id|blocks|segment:.{1,256})$")
     ] = "auto"
-    """Interactions of a cluster depend on each other: those with the same `cluster`, `session_id`, `user_id` or
-    `segment:NAME`. `auto` takes `cluster`, else `session_id`; `blocks` neighbours in time; `none` each by itself."""
+    """What a cluster of dependent interactions has in common: `cluster`, `session_id`, `user_id` or `segment:NAME`.
+    `auto` means `cluster`, else `session_id`; `blocks` means neighbors in time; `none` means no clusters."""
     size: Annotated[int, Field(ge=2, le=1000)] = 10
     """Most interactions of a cluster; choose it so that most clusters are smaller."""
     block: Annotated[int, Field(ge=2, le=1000)] | None = None
@@ -58,7 +58,7 @@ class ClusterSettings(BaseModel):
     quiet_s: Annotated[float, Field(gt=0, le=604_800)] = 1_800.0
     """Seconds of event time without an interaction of a cluster, after which it counts in intervals and alerts."""
     open_cap: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
-    """Most open clusters of a pipeline; beyond it the cluster without an interaction for longest counts at once."""
+    """Most open clusters of a pipeline; with more, the one that was quiet for longest is closed at once."""
 
 
 class LowTrafficSettings(BaseModel):
@@ -69,9 +69,9 @@ class LowTrafficSettings(BaseModel):
     pipeline: Name = "*"
     """Shell-style pattern of the names of pipelines."""
     below: Annotated[int, Field(ge=1, le=1_000_000_000)]
-    """Number of scored interactions; an alert fires for fewer."""
+    """A pipeline counts as low-traffic when fewer interactions than this were scored within `for`."""
     period: Annotated[Duration, Field(alias="for")]
-    """Time for which there are fewer, such as `30m`; in the file `for`."""
+    """Time in which they are counted, such as `30m`; in the file `for`."""
     severity: Severity = "ticket"
     """Severity of the alert: page, ticket or info."""
 
@@ -82,14 +82,15 @@ class StallSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """Seconds that the oldest interaction may wait for labels, or for the labeler of a cascade's sample, before an
-    alert fires; None never alerts."""
+    """Seconds that the oldest interaction may wait for labels, or for the labeler of a cascade's sample, until an alert
+    fires; None never alerts."""
     traffic_s: Annotated[float, Field(gt=0)] | None = None
     """Seconds without a scored interaction after which an alert fires; None never alerts, for irregular traffic."""
     quiet_s: Annotated[float, Field(gt=0)] | None = 300.0
-    """Every dropped interaction fires an alert, which resolves after so many seconds without one; None never alerts."""
+    """A dropped interaction fires an alert, which resolves after this many seconds without another one; None never
+    alerts."""
     absent_share: Annotated[float, Field(gt=0, lt=1)] | None = 0.2
-    """Rise of the share of interactions without a metric at which an alert fires; None never alerts."""
+    """An alert fires when the share of interactions without a metric rises by this much; None never alerts."""
     low_traffic: tuple[LowTrafficSettings, ...] = ()
     """Least traffic of pipelines: tables `[[stall.low_traffic]]` with `pipeline`, `below`, `for` and `severity`."""
 

@@ -35,7 +35,10 @@ def fields_of(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
         variable = f"{PREFIX}{name}".upper()
         yield variable, field
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from ((f"{variable}_{inner}".upper(), one) for inner, one in field.annotation.model_fields.items())
+            yield from (
+                (f"{variable}_{inner}".upper(), inner_field)
+                for inner, inner_field in field.annotation.model_fields.items()
+            )
 
 
 class UnknownVariable(NamedTuple):
@@ -118,7 +121,7 @@ class Environment(EnvSettingsSource):
             ) from None
 
     def _variable(self, field_name: str, field: FieldInfo) -> str:
-        found = (variable for variable, one in fields_of(self.settings_cls) if one is field)
+        found = (variable for variable, candidate in fields_of(self.settings_cls) if candidate is field)
         return next(found, f"{PREFIX}{field_name}".upper())
 
 
@@ -135,7 +138,7 @@ def _kind_of(annotation: Any) -> str:
     if origin is Annotated:
         return _kind_of(inner[0])
     if origin in (Union, UnionType):
-        kinds = {_kind_of(one) for one in inner if one is not type(None)}
+        kinds = {_kind_of(part) for part in inner if part is not type(None)}
         return kinds.pop() if len(kinds) == 1 else "json"
     if origin is tuple and not _holds_tables(inner[0]):
         return "list"

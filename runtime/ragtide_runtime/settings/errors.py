@@ -81,10 +81,10 @@ class Explainer:
     def explain(self, error: ValidationError) -> str:
         """Return a validation error in one line."""
         details: list[dict[str, Any]] = [
-            {**one, "loc": (*self._inside, *one["loc"])} for one in error.errors(include_url=False)
+            {**detail, "loc": (*self._inside, *detail["loc"])} for detail in error.errors(include_url=False)
         ]
-        blamed = {loc[:length] for loc in (one["loc"] for one in details) for length in range(1, len(loc))}
-        sentences = [self._sentence(one) for one in details if one["loc"] not in blamed]
+        blamed = {loc[:length] for loc in (detail["loc"] for detail in details) for length in range(1, len(loc))}
+        sentences = [self._sentence(detail) for detail in details if detail["loc"] not in blamed]
         more = f"; and {len(sentences) - MOST_SHOWN} more" if len(sentences) > MOST_SHOWN else ""
         return printable("; ".join(sentences[:MOST_SHOWN]) + more)
 
@@ -175,7 +175,7 @@ def _model_at(model: type[BaseModel], loc: Sequence[str | int]) -> type[BaseMode
 def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((model for one in get_args(annotation) if (model := _model_in(one)) is not None), None)
+    return next((model for argument in get_args(annotation) if (model := _model_in(argument)) is not None), None)
 
 
 _TABLE_LINE = re.compile(r"\s*(\[\[?)\s*([A-Za-z0-9_.\"' -]{1,200}?)\s*\]")

@@ -39,13 +39,13 @@ class RemoteSettings(BaseModel):
     breaker_failures: Annotated[int, Field(ge=1)] = 10
     """Failures in a row after which calls to the endpoint are paused."""
     breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
-    """Seconds of the pause, after which a single call tries; the pause doubles while calls fail, up to 5 minutes."""
+    """Seconds of the pause. One call follows as a trial; while it fails, the pause doubles, up to 5 minutes."""
     spend_per_hour_usd: Annotated[float, Field(gt=0)] | None = None
     """Dollars that the whole deployment may spend in a clock hour (UTC)."""
     spend_per_day_usd: Annotated[float, Field(gt=0)] | None = None
     """Dollars that the whole deployment may spend in a day (UTC)."""
     cache_ttl_s: Annotated[float, Field(ge=0)] = 2_592_000.0
-    """Seconds for which usable answers stay in the cache, so that a replay does not pay again; 0 switches it off."""
+    """Seconds for which usable answers are cached, so that a replay does not pay again; 0 turns the cache off."""
 
     @property
     def spend_is_limited(self) -> bool:
@@ -66,7 +66,8 @@ class ServiceSettings(RemoteSettings):
     api_key: SecretStr | None = None
     """Key that is sent as a bearer token; None sends no token."""
     model: Annotated[str, StringConstraints(max_length=100)] = ""
-    """Model that the service runs. It is part of the labeler's version, so change it when the model changes."""
+    """Name of the model that the service runs. It is part of the labeler's version: change it when the model
+    changes."""
     batch: Annotated[int, Field(ge=1)] = 32
     """Most texts, or pairs of texts, in one call."""
     call_usd: Dollars = 0.0
@@ -113,11 +114,11 @@ class JudgeSettings(RemoteSettings):
     """Variant of the prompts: `full`; for small models `short`, with fewer words and no explanations, and `keys`, which
     is short and answered in lines of keys instead of JSON."""
     grammar: Literal["vllm", "llama.cpp"] | None = None
-    """Server whose own field takes a grammar, with which the answer to the variant `keys` has no other form; None sends
-    no grammar. A JSON answer has the form of `structured`, which both servers enforce."""
+    """Server to which a grammar is sent in its own field, so that the answer to the variant `keys` has the right form;
+    None sends no grammar. A JSON answer has the form of `structured`, which both servers enforce."""
     window_tokens: Annotated[int, Field(ge=1024)] | None = None
-    """Tokens that the model takes in all, with rules, texts and answer; None leaves it to the endpoint to refuse. With
-    it, documents have the room that the rest leaves."""
+    """Context window of the model in tokens, for rules, texts and answer together; documents get the space that the
+    rest leaves. None sends prompts of any length, and the endpoint refuses those that are too long."""
     structured: Literal["auto", "json_schema", "json_object", "text"] = "auto"
     """Way to request the form of the answer; `auto` starts with a JSON schema and adapts to refusals."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.0
@@ -131,21 +132,22 @@ class JudgeSettings(RemoteSettings):
     redact_function: str | None = None
     """A function of yours from text to text, as `module:attribute`; it runs after `redact`, in a process of its own."""
     redact_limit_s: Annotated[float, Field(gt=0)] = 30.0
-    """Seconds that this function may take for one interaction; the judge does not read one that takes longer."""
+    """Seconds that this function may take for one interaction; if it takes longer, the judge does not label it."""
     repairs: Annotated[int, Field(ge=0)] = 2
     """Most further prompts after an unusable answer; each names the faults of the answer."""
     repeat_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Share of the interactions about which the judge is asked a second time, past the cache, for the metric
-    `judge.self_consistency`; a hash of the id chooses them. It needs the family `trace`."""
+    """Share of the interactions that the judge labels a second time, without the cache, for the metric
+    `judge.self_consistency`; a hash of the id selects them. It needs the family `trace`."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
     """Most tokens a minute that one worker sends and requests, by estimate."""
     batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
     over_budget: Literal["pause", "local"] = "pause"
-    """If a spend limit is reached: `pause` waits for the next hour or day, `local` lets the local labeler score."""
+    """What happens when a spend limit is reached: `pause` waits for the next hour or day, `local` scores with the local
+    labeler."""
     prices: dict[str, Price] = Field(default_factory=dict)
-    """Price of each model. A model without one has its list price of the package `genai-prices`, if the address is that
-    of a provider. A spend limit needs a price."""
+    """Price of each model. A model without a price here has the list price of the package `genai-prices`, if the
+    address is that of a provider. A spend limit needs a price."""
 
     @model_validator(mode="after")
     def _a_repeat_needs_verdicts(self) -> Self:
@@ -195,7 +197,7 @@ class LocalSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     model: Annotated[Path, AfterValidator(expanded)] | None = None
-    """File that `ragtide fit` wrote, which corrects the shipped model for your interactions; its digest is part of the
+    """File from `ragtide fit` that corrects the shipped model for your interactions; its digest is part of the
     labeler's version. None uses the shipped model alone."""
 
 
@@ -222,12 +224,12 @@ class ModelsSettings(BaseModel):
     support_digest: Digest = ""
     """First 16 or more hexadecimal digits of the model's digest; a model with another digest is refused."""
     support_labels: dict[str, Literal["supported", "unsupported"]] = Field(default_factory=dict)
-    """Meaning of each label of the model, if its names do not tell: `{"LABEL_0" = "unsupported", ...}`."""
+    """Meaning of each label of the model, if its name does not say so: `{"LABEL_0" = "unsupported", ...}`."""
     support_threshold: Probability = 0.5
     """Probability of support from which a sentence counts as supported."""
     support_prompt: Annotated[str, AfterValidator(_prompt)] = ""
-    """Text around the documents for a classifier of tokens, with `{documents}`, and perhaps `{question}` and `{n}`
-    (how many documents); empty takes the prompt of RAGTruth."""
+    """Text around the documents for a classifier of tokens, with `{documents}`, and optionally `{question}` and `{n}`
+    (the number of documents); empty means the prompt of RAGTruth."""
     support_calibration: dict[str, float] = Field(default_factory=dict)
     """Calibration in place of the model's `calibration.json`: `{"temperature" = 1.8}`, or `slope` and `intercept`."""
     relevance: str = ""
@@ -237,7 +239,7 @@ class ModelsSettings(BaseModel):
     relevance_digest: Digest = ""
     """First digits of the digest, as for `support_digest`."""
     relevance_labels: dict[str, Literal["relevant", "irrelevant"]] = Field(default_factory=dict)
-    """Meaning of each label of the model, if it has several labels and their names do not tell."""
+    """Meaning of each label of the model, if it has several labels and their names do not say so."""
     relevance_threshold: Probability = 0.5
     """Probability of relevance from which a sentence counts as relevant."""
     relevance_calibration: dict[str, float] = Field(default_factory=dict)
@@ -252,7 +254,7 @@ class ModelsSettings(BaseModel):
     similarity_threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Threads of the sentence encoder; with one thread a sentence has the same vector in every run on a machine."""
     similarity_cache: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
-    """Most vectors of sentences that a worker keeps, so that a document that comes again is not read again."""
+    """Most sentence vectors that a worker caches, so that a document that was retrieved before is not encoded again."""
     publish: Literal["labels", "probabilities"] = "labels"
     """`labels` scores the sentences by the thresholds; `probabilities` publishes expected values: calibrate first."""
     languages: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")], ...] = ()
@@ -262,7 +264,7 @@ class ModelsSettings(BaseModel):
     overlap: Annotated[int, Field(ge=0, le=4096)] = 64
     """Tokens that two neighbouring windows of a long document share."""
     max_inputs: Annotated[int, Field(ge=1, le=1_000_000)] = 2000
-    """Most inputs of a model for one interaction; above that its metrics are absent as `too_long`."""
+    """Most inputs of a model for one interaction; with more, its metrics are absent as `too_long`."""
     batch: Annotated[int, Field(ge=1, le=4096)] = 32
     """Most inputs in one batch."""
     batch_tokens: Annotated[int, Field(ge=16, le=10_000_000)] = 1024
@@ -277,7 +279,7 @@ class ModelsSettings(BaseModel):
     max_bytes: Annotated[int, Field(ge=1)] = 8_589_934_592
     """Most bytes of the files of one model; a larger model is refused."""
     cache_dir: Path | None = None
-    """Folder for models of the Hub; None takes `models` in `data_dir`. A model that is there needs no network."""
+    """Folder for downloaded models; None means `models` in `data_dir`. A downloaded model needs no network."""
     hub_url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s]+$", max_length=2000)] = "https://huggingface.co"
     """Address of the Hub, or of a mirror."""
     hub_token: SecretStr | None = None
@@ -311,7 +313,7 @@ class CascadeSettings(BaseModel):
     below: dict[str, float] = Field(default_factory=dict)
     """Scores of the proxy below which the reference always labels, such as `{"trace.adherence" = 0.3}`."""
     middle: str = ""
-    """Name of a third labeler, between the two, such as `model`; it labels a sample beside that of the reference."""
+    """Name of a third labeler, between the two, such as `model`; it labels a sample of its own."""
     middle_rate: Share = 0.2
     """Share of the interactions that the middle labels."""
     middle_below: dict[str, float] = Field(default_factory=dict)
@@ -319,8 +321,8 @@ class CascadeSettings(BaseModel):
     salt: str = ""
     """A text that selects the sample; the same text selects the same sample in every process and replay."""
     when_unavailable: Literal["skip", "wait"] = "wait"
-    """If the reference or the middle is unavailable: `wait` keeps the interactions that were chosen for it until it
-    answers, and publishes all others; `skip` publishes these at once, with its metrics absent for ever."""
+    """What happens when the reference or the middle is unavailable: `wait` keeps the interactions of its sample until
+    it answers, and publishes all others; `skip` publishes them at once, and its metrics stay absent."""
 
     @property
     def labelers(self) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def _default_data_dir() -> Path:
 
 
 def _in_order(purposes: tuple[Purpose, ...]) -> tuple[Purpose, ...]:
-    return tuple(one for one in PURPOSES if one in purposes)
+    return tuple(purpose for purpose in PURPOSES if purpose in purposes)
 
 
 class Settings(BaseSettings):
@@ -152,13 +152,13 @@ class Settings(BaseSettings):
     worker_forget_s: Annotated[float, Field(gt=0)] = 3600.0
     """Seconds of silence after which a worker without entries is removed from the consumer group."""
     max_deliveries: Annotated[int, Field(ge=1)] = 5
-    """Deliveries after which an entry is labeled alone, and then becomes a dead letter."""
+    """Deliveries after which an entry is labeled alone once more; if that fails, it becomes a dead letter."""
     confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
     """Confidence level of the intervals."""
     aggregator_batch: Annotated[int, Field(ge=1, le=100_000)] = 1000
     """Most metric events in one step of the aggregator."""
     commit_interval_s: Annotated[float, Field(ge=0)] = 0.25
-    """Seconds between two commits of the aggregator, and so the age of estimates."""
+    """Seconds between two commits of the aggregator, which determine the age of estimates."""
     lease_s: Annotated[float, Field(gt=0)] = 10.0
     """Seconds after which the partition of a silent aggregator may be taken over."""
     estimates_cap: Annotated[int, Field(ge=1)] = 100_000
@@ -209,7 +209,7 @@ class Settings(BaseSettings):
     alerts: tuple[AlertRule, ...] = DEFAULT_RULES
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     rules_poll_s: Annotated[float, Field(ge=0)] = 10.0
-    """Seconds between two looks whether the TOML file has changed, to take new `alerts` and `budget`; 0 never looks."""
+    """Seconds between two checks of the TOML file for new `alerts` and `budget`; 0 never checks."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
     web: WebSettings = WebSettings()

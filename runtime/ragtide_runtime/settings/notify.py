@@ -22,7 +22,7 @@ def _listed(value: Any) -> Any:
 
 
 class QuietSettings(BaseModel):
-    """Hours in which a destination is told nothing; what still holds afterwards is told then."""
+    """No notification is sent in these hours. Alerts that still fire at their end are sent then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -36,7 +36,7 @@ class QuietSettings(BaseModel):
     timezone: Annotated[str, StringConstraints(min_length=1, max_length=100)] = "UTC"
     """Time zone of the hours, such as `Europe/Berlin`."""
     except_severity: Annotated[tuple[Severity, ...], BeforeValidator(_listed)] = ("page",)
-    """Severities that are told in quiet hours, too; by default `page`. An empty list tells none."""
+    """Severities whose alerts are also sent in quiet hours; by default `page`. With an empty list none is sent."""
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
@@ -97,7 +97,7 @@ Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_listed), Field(min_le
 
 
 class MatchSettings(BaseModel):
-    """The alerts that a destination is told of: an alert must match every field."""
+    """The alerts that a destination gets: an alert must match every field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -114,7 +114,7 @@ class MatchSettings(BaseModel):
     severity: Annotated[tuple[Severity, ...], BeforeValidator(_listed), Field(min_length=1)] | None = None
     """Severities; None takes all."""
     runs: bool = False
-    """Whether alerts of offline runs are told, too."""
+    """Whether alerts of offline runs are sent, too."""
 
 
 class DestinationSettings(BaseModel):
@@ -150,16 +150,16 @@ class DestinationSettings(BaseModel):
     to: tuple[Annotated[str, StringConstraints(pattern=r"^[^\s@]{1,64}@[^\s@]{1,255}$")], ...] = ()
     """For email: addresses of the recipients."""
     match: MatchSettings = MatchSettings()
-    """The alerts that it is told of: a table `[notify.destinations.match]`; by default all alerts of live traffic."""
+    """The alerts that it gets: a table `[notify.destinations.match]`; by default all alerts of live traffic."""
     on: Annotated[tuple[AlertStatus, ...], BeforeValidator(_listed), Field(min_length=1)] = (
         "firing",
         "explained",
         "resolved",
     )
-    """Changes of an alert that it is told: `firing`, `explained` (the cause became known), `resolved`."""
+    """Changes of an alert that are sent: `firing`, `explained` (the cause became known), `resolved`."""
     quiet: QuietSettings | None = None
-    """Hours in which it is told nothing: a table `[notify.destinations.quiet]`; None for none. Not for alertmanager and
-    pagerduty, which have schedules of their own."""
+    """Hours in which nothing is sent to it: a table `[notify.destinations.quiet]`; None for none. Not for alertmanager
+    and pagerduty, which have schedules of their own."""
 
     @model_validator(mode="after")
     def _has_what_its_kind_needs(self) -> Self:
@@ -210,7 +210,11 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
 
 
 def _is_http(url: str) -> bool:
-    return url.startswith(("http://", "https://")) and len(url) <= 2000 and not any(one.isspace() for one in url)
+    return (
+        url.startswith(("http://", "https://"))
+        and len(url) <= 2000
+        and not any(character.isspace() for character in url)
+    )
 
 
 def _is_signing_key(secret: str) -> bool:
@@ -223,18 +227,19 @@ def _is_signing_key(secret: str) -> bool:
 
 
 class NotifySettings(BaseModel):
-    """Notifications of alerts: what is told when, and where."""
+    """Notifications of alerts: what is sent, when, and where."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     allow_private: bool = False
     """Whether a destination may have an address of this machine or of a private network."""
     group_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
-    """Seconds that the first alert of a pipeline waits for others, to be told to people in one message."""
+    """Seconds that the first alert of a pipeline waits for others, so that people get one message."""
     repeat_s: Annotated[float, Field(ge=0)] = 14_400.0
-    """Seconds after which an alert that still fires is told again, unless it is acknowledged; 0 never repeats."""
+    """Seconds after which an alert that still fires is sent again, unless it is acknowledged; 0 never repeats."""
     give_up_s: Annotated[float, Field(gt=0)] = 21_600.0
-    """Seconds for which a message is tried; then it becomes a dead letter, and the other destinations are told."""
+    """Seconds for which a message is tried; then it becomes a dead letter, and an alert goes to the other
+    destinations."""
     storm_messages: Annotated[int, Field(ge=1)] = 20
     """Most messages to one destination in `storm_s`; further messages become one summary."""
     storm_s: Annotated[float, Field(gt=0)] = 600.0
@@ -249,7 +254,7 @@ class NotifySettings(BaseModel):
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
-        names = [one.name for one in self.destinations]
+        names = [destination.name for destination in self.destinations]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(

@@ -26,9 +26,10 @@ class ProducerSettings(BaseModel):
     sample_by: SampleBy = "interaction"
     """`interaction` chooses each interaction by its id; `session` keeps or leaves out a session as a whole."""
     policy: Policy = "block"
-    """If the stream is full, `block` waits for room, `drop_new` drops, `sample` thins out from half the cap on."""
+    """If the stream is full, `block` waits for space, `drop_new` drops new interactions; `sample` publishes a falling
+    share of them from half the cap on."""
     block_s: Seconds = 30.0
-    """Seconds that a blocking publish waits for room in a full stream before it fails."""
+    """Seconds that a blocking publish waits for space in a full stream before it fails."""
     queue: Annotated[int, Field(ge=1)] = 10_000
     """Most interactions that `submit` holds in the process; more are dropped and counted."""
     queue_bytes: Annotated[int, Field(ge=1)] = 268_435_456
@@ -48,7 +49,7 @@ class IngestSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     default_pipeline: Name | None = None
-    """Pipeline of traces from a service without a name; without it such traces are refused."""
+    """Pipeline of traces from a service without a name; if it is not set, such traces are refused."""
     pipeline_attributes: tuple[AttributeName, ...] = ("openinference.project.name", "service.name")
     """Attributes of a span or its resource that name the pipeline; the first that is present wins."""
     question_keys: tuple[AttributeName, ...] = ()
@@ -64,16 +65,17 @@ class IngestSettings(BaseModel):
     """Whether the chat messages before the question are the history of an interaction. Turn it off if prompts have
     examples of questions and answers (few-shot), which look the same."""
     settle_s: Annotated[float, Field(ge=0, le=600)] = 2.0
-    """Seconds without a new span after which an interaction is complete, if all spans above it have come."""
+    """Seconds without a new span after which an interaction counts as complete, if all spans above it have arrived."""
     quiet_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
-    """Seconds without a new span after which an interaction is complete, although spans above it are missing."""
+    """Seconds without a new span after which an interaction counts as complete although spans above it are missing."""
     hold_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
-    """Seconds after which an interaction is complete in any case, and its spans are deleted. As long again, ragtide
-    knows which spans have become interactions, so that late repeats of them add nothing."""
+    """Seconds after which an interaction counts as complete in any case, and its spans are deleted. For as long again,
+    ragtide remembers which spans became interactions, so that late repeats add nothing."""
     traces_cap: Annotated[int, Field(ge=1)] = 100_000
-    """Most traces of a partition that wait to be read; further traces are refused with the request to try later."""
+    """Most waiting traces of a partition; further traces are refused, and the client is asked to try later."""
     traces_bytes: Annotated[int, Field(ge=1)] = 536_870_912
-    """Most bytes of the stored spans of a partition; further spans are refused with the request to try later."""
+    """Most bytes of the stored spans of a partition; further spans are refused, and the client is asked to try
+    later."""
     trace_spans: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     """Most spans of one trace; further spans are refused for good."""
     trace_bytes: Annotated[int, Field(ge=1)] = 33_554_432

@@ -25,7 +25,7 @@ class RecorderSettings(BaseModel):
     kinds: tuple[KindName, ...] = ("interactions", "metrics", "feedback", "alerts")
     """Streams that are recorded."""
     roll_s: Annotated[float, Field(gt=0)] = 300.0
-    """Seconds after which entries that were read are written; until then they stay in Redis."""
+    """Seconds after which entries that were read are written to files; until then they stay in Redis."""
     roll_entries: Annotated[int, Field(ge=1)] = 50_000
     """Number of entries of a partition after which they are written earlier."""
     roll_bytes: Annotated[int, Field(ge=1)] = 67_108_864
@@ -41,7 +41,7 @@ class RecorderSettings(BaseModel):
 
 
 class SpecimenSettings(BaseModel):
-    """Which items are kept with their texts, how long, and how many."""
+    """Items that are kept with their texts: which, how many, and for how long."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
 
@@ -56,25 +56,25 @@ class SpecimenSettings(BaseModel):
     sample_n: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Most specimens of the sample of a pipeline; the latest stay."""
     judged_n: Annotated[int, Field(ge=0, le=100_000)] = 200
-    """Most specimens of a pipeline that chance drew for the judge of a cascade; the latest stay. 0 keeps none."""
+    """Most specimens of a pipeline from the random sample of a cascade's judge; the latest stay. 0 keeps none."""
     worst_n: Annotated[int, Field(ge=1, le=50)] = 10
     """Number of the worst specimens of each metric and labeler of a pipeline."""
     beyond_n: Annotated[int, Field(ge=1, le=100_000)] = 50
-    """Most specimens of a pipeline beyond the line of a rule with `target` or `baseline`; the latest stay."""
+    """Most specimens of a pipeline on the wrong side of a rule's `target` or `baseline`; the latest stay."""
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    """Most specimens of a pipeline; the oldest make room."""
+    """Most specimens of a pipeline; the oldest are deleted first."""
     bytes: Annotated[int, Field(ge=1_024)] = 33_554_432
-    """Most bytes of the specimens of a pipeline; the oldest make room."""
+    """Most bytes of the specimens of a pipeline; the oldest are deleted first."""
     partition_bytes: Annotated[int, Field(ge=1_024)] = 1_073_741_824
-    """Most bytes of the specimens of a partition; beyond it no further specimen is kept."""
+    """Most bytes of the specimens of a partition; at the limit no further specimen is kept."""
     item_bytes: Annotated[int, Field(ge=1_024, le=4_194_304)] = 262_144
-    """Characters of the texts of an interaction, and bytes of a stored specimen, above which none is kept."""
+    """Most characters of an interaction's texts, and most bytes of a stored specimen; a larger one is not kept."""
     redact: tuple[Pattern, ...] = ("email", "phone", "card")
     """Patterns that are removed from texts before they are stored: `email`, `phone`, `card`."""
     redact_function: str | None = None
     """A function of yours from text to text, as `module:attribute`; it runs after `redact`, in a process of its own."""
     redact_limit_s: Annotated[float, Field(gt=0)] = 5.0
-    """Seconds that this function may take for one interaction; an interaction that takes longer is not kept."""
+    """Seconds that this function may take for one interaction; if it takes longer, the interaction is not kept."""
 
     @model_validator(mode="after")
     def _one_fits(self) -> Self:
@@ -94,7 +94,7 @@ MOST_PANES: Final = 20_000
 
 
 class HistorySettings(BaseModel):
-    """How long means of the past are kept, and of which keys."""
+    """Series of past means: their keys, their lengths, and how long they are kept."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -134,7 +134,7 @@ def _is_within(address: str, networks: tuple[str, ...]) -> bool:
         return False
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:  # a socket for both kinds of addresses
         found = found.ipv4_mapped
-    return any(found in ip_network(one) for one in networks)
+    return any(found in ip_network(network) for network in networks)
 
 
 class ServeSettings(BaseModel):
@@ -174,17 +174,17 @@ class ServeSettings(BaseModel):
     decompressed_ratio: Annotated[float, Field(ge=1)] = 50.0
     """Most decompressed bytes for one byte that was sent. Below 8 MiB any body may be decompressed."""
     bodies_bytes: Annotated[int, Field(ge=1024)] = 268_435_456
-    """Most bytes of all bodies in memory while they are received, and as many of those that are decoded. Further ones
-    are answered with 429, or wait."""
+    """Most bytes of all bodies in memory while they are received, and as many while they are decoded. Further requests
+    wait, or get 429."""
     body_items: Annotated[int, Field(ge=1)] = 100_000
     """Most items of a list in JSON; lines of NDJSON have no limit."""
     header_s: Annotated[float, Field(gt=0)] = 10.0
-    """Seconds in which the headers of a request must come."""
+    """Seconds within which the headers of a request must arrive."""
     body_s: Annotated[float, Field(gt=0)] = 60.0
-    """Seconds in which a body must come; of NDJSON, seconds between two lines."""
+    """Seconds within which a body must arrive; for NDJSON, seconds between two lines."""
     connections: Annotated[int, Field(ge=1)] = 1000
-    """Most connections at once. A new one takes the place of one that waits for its client; while all are busy, further
-    requests are answered with 503. Health is answered always."""
+    """Most connections at once. A new connection replaces one that is idle; while all are busy, further requests get
+    503. Health requests are always answered."""
     token_connections: Annotated[int, Field(ge=1)] | None = None
     """Most requests of one token at once, event streams of the page included; half of `connections` unless given."""
 
@@ -246,6 +246,6 @@ class WebSettings(BaseModel):
     session_s: Annotated[float, Field(ge=60, le=2_592_000)] = 43_200.0
     """Seconds after which a login with a token ends."""
     updates_per_s: Annotated[float, Field(ge=0.1, le=10)] = 4.0
-    """Most updates a second that a live page gets."""
+    """Most updates a second of a live page."""
     trace_url: Annotated[str, StringConstraints(pattern=r"^https?://.*\{trace_id\}", max_length=2000)] | None = None
     """Address of a trace in your tracing tool, with `{trace_id}` in the place of its id; items link to it."""

@@ -347,14 +347,14 @@ NOTIFICATIONS: Final = Metric(
 NOTIFICATIONS_WITHHELD: Final = Metric(
     "ragtide_notifications_withheld_total",
     "counter",
-    "Changes not told: `resolved_first` (resolved before it was told), `never_told` (its firing was not), `storm` "
+    "Changes not sent: `resolved_first` (resolved before it was sent), `never_sent` (its firing was not), `storm` "
     "(messages of a summary) or `removed` (with the destination).",
     ("destination", "reason"),
 )
 NOTIFY_OUTBOX: Final = Metric(
     "ragtide_notify_outbox",
     "gauge",
-    "Changes that a destination is still to be told.",
+    "Changes that are still to be sent to a destination.",
     ("destination",),
 )
 NOTIFY_OUTBOX_SECONDS: Final = Metric(

@@ -91,8 +91,8 @@ class _PipelineFilter(Collector):
             of_deployment = self._deployment or not found.name.startswith("ragtide_")
             of_deployment = of_deployment or found.name.startswith(OF_THE_PROCESS)
             shown.samples = [
-                one
-                for one in found.samples
-                if (self._may_see(one.labels["pipeline"]) if "pipeline" in one.labels else of_deployment)
+                sample
+                for sample in found.samples
+                if (self._may_see(sample.labels["pipeline"]) if "pipeline" in sample.labels else of_deployment)
             ]
             yield shown

@@ -63,7 +63,9 @@ class BacklogCollector(Collector):
             self._outage.failed(error)
         else:
             self._outage.succeeded()
-            self._found = [(str(streams.partition), one) for streams, one in zip(self._partitions, found, strict=True)]
+            self._found = [
+                (str(streams.partition), backlog) for streams, backlog in zip(self._partitions, found, strict=True)
+            ]
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the last `refresh`."""
@@ -72,14 +74,16 @@ class BacklogCollector(Collector):
         if found is None:
             return
         for metric, attribute in _NUMBERS:
-            yield family(metric, [((partition,), float(getattr(one, attribute) or 0)) for partition, one in found])
+            yield family(
+                metric, [((partition,), float(getattr(backlog, attribute) or 0)) for partition, backlog in found]
+            )
         for metric, attribute in _COUNTS:
             yield family(
                 metric,
                 [
                     ((partition, name), float(count))
-                    for partition, one in found
-                    for name, count in sorted(getattr(one, attribute).items())
+                    for partition, backlog in found
+                    for name, count in sorted(getattr(backlog, attribute).items())
                 ],
             )
 

@@ -101,13 +101,13 @@ class HttpSpanExporter(SpanExporter):
         if request.ByteSize() > REQUEST_MAX_BYTES and len(spans) > 1:
             half = len(spans) // 2
             results = [self.export(spans[:half]), self.export(spans[half:])]
-            return next((one for one in results if one is SpanExportResult.FAILURE), SpanExportResult.SUCCESS)
+            return next((result for result in results if result is SpanExportResult.FAILURE), SpanExportResult.SUCCESS)
         return self._sent(self._body(request), len(spans))
 
     def _body(self, request: ExportTraceServiceRequest) -> bytes:
         for of_resource in request.resource_spans:
             attributes = of_resource.resource.attributes
-            kept = [one for one in attributes if one.key not in self._resource]
+            kept = [attribute for attribute in attributes if attribute.key not in self._resource]
             del attributes[:]
             attributes.extend(kept)
             for key, value in self._resource.items():

@@ -51,7 +51,7 @@ def write(one: NotificationOutbox, stored: dict[str, bytes]) -> list[Alert]:
     """Write the changes of an outbox, and return the alerts that it raised or ended."""
     changes = one.take_changes()
     stored |= changes.fields
-    for name in changes.gone:
+    for name in changes.removed:
         stored.pop(name, None)
     return changes.alerts
 
@@ -69,5 +69,5 @@ def send(
         for message in messages:
             told = one.notification(message)
             sent.append((message.destination, told.status, tuple(sorted(alert.alert_id for alert in told.alerts))))
-            one.told(message, "ts", now_ms)
+            one.record_sent(message, "ts", now_ms)
     return sent

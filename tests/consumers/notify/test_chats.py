@@ -15,7 +15,7 @@ from ragtide_consumers.notify.destinations import slack as slack_module
 from ragtide_consumers.notify.destinations.protocol import Refused, TryLater
 from ragtide_consumers.notify.destinations.slack import blocks_of, message_of
 from ragtide_consumers.notify.destinations.teams import card_of
-from ragtide_consumers.notify.messages import text_of
+from ragtide_consumers.notify.messages import message_text
 
 POSTED = ScriptedAnswer(200, b'{"ok": true, "channel": "C1", "ts": "17.5"}')
 HOSTILE = "lang=<!channel> *bold* [link](https://evil.example) &amp; <https://evil.example|x>"
@@ -139,7 +139,7 @@ def test_every_message_stays_within_the_limits(pipeline: str, segment: str, ids:
     alerts = [
         drift(alert_id=f"a{place}", pipeline=pipeline, segment=segment, worst_interaction_ids=ids) for place in range(n)
     ]
-    text = text_of(told_of(*alerts))
+    text = message_text(told_of(*alerts))
     assert len(text.title) <= 150
     assert "\n" not in text.title
     blocks = blocks_of(text)

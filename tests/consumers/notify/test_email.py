@@ -20,7 +20,7 @@ from tests.support.told import RESOLVED, drift, told_of
 
 from ragtide_consumers.notify.destinations.email import Email, header_text
 from ragtide_consumers.notify.destinations.protocol import Refused, TryLater
-from ragtide_consumers.notify.messages import text_of
+from ragtide_consumers.notify.messages import message_text
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 
@@ -101,10 +101,10 @@ def test_no_name_writes_a_header_or_ends_one() -> None:
             # A mail program that decodes every encoded word of the subject finds the title in one line.
             decoded = str(make_header(decode_header(str(parsed["Subject"]))))
             assert decoded.splitlines() == [decoded]
-            assert parsed["Subject"].replace(" ", "") == header_text(text_of(told).title).replace(" ", "")
+            assert parsed["Subject"].replace(" ", "") == header_text(message_text(told).title).replace(" ", "")
             body = parsed.get_body(("plain",))
             assert body is not None
-            assert body.get_content().replace("\r\n", "\n") == f"{text_of(told).plain}\n"
+            assert body.get_content().replace("\r\n", "\n") == f"{message_text(told).plain}\n"
             html = parsed.get_body(("html",))
             assert html is not None
             assert "<b>&amp;</b>" not in html.get_content()

@@ -7,7 +7,7 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.told import BEGAN, DIAGNOSIS, FIRED, RESOLVED, drift, mix_cause, told_of
 
-from ragtide_consumers.notify.messages import advises, text_of
+from ragtide_consumers.notify.messages import advises, message_text
 from ragtide_schemas import Alert
 
 LEVEL = (
@@ -17,7 +17,7 @@ LEVEL = (
 
 
 def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_look_at() -> None:
-    text = text_of(told_of())
+    text = message_text(told_of())
     assert text.title == "trace.adherence of shop fell from 0.853 to 0.712"
     assert text.sentences == (
         LEVEL,
@@ -41,7 +41,7 @@ def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_l
 
 
 def test_a_known_cause_says_where_the_change_is_with_shares_and_intervals() -> None:
-    text = text_of(told_of(drift(status="explained", explained_at=RESOLVED, cause=mix_cause())))
+    text = message_text(told_of(drift(status="explained", explained_at=RESOLVED, cause=mix_cause())))
     assert text.title == "Cause known: trace.adherence of shop fell from 0.853 to 0.712"
     told = " ".join(text.sentences)
     assert "The traffic changed, and not the answers to the same kind of traffic (by lang)." in told
@@ -56,7 +56,7 @@ def test_a_known_cause_says_where_the_change_is_with_shares_and_intervals() -> N
 @for_each("verdict", ["within", "both", "neither", "unresolved"])
 def test_every_verdict_has_words(verdict: str) -> None:
     cause = mix_cause(verdict=verdict, carriers=("lang=de", "lang=fr", "lang=it", "lang=es"), spread="few")
-    told = " ".join(text_of(told_of(drift(status="explained", cause=cause))).sentences)
+    told = " ".join(message_text(told_of(drift(status="explained", cause=cause))).sentences)
     concentrated = "It is concentrated in lang=de, lang=fr, lang=it and 1 more."
     assert (concentrated in told) == (verdict in {"within", "both"})
 
@@ -77,26 +77,26 @@ def test_every_verdict_has_words(verdict: str) -> None:
 def test_no_advice_from_too_little_data(changes: dict[str, Any], *, advised: bool) -> None:
     found = drift(**changes)
     assert advises(found) == advised
-    told = " ".join(text_of(told_of(found)).sentences)
+    told = " ".join(message_text(told_of(found)).sentences)
     assert ("restrict the prompt" in told) == advised
     assert ("There is too little data for advice yet." in told) == (not advised)
 
 
 def test_the_guarantee_of_a_budget_is_its_share_of_false_alarms() -> None:
-    told = text_of(told_of(drift(false_discovery_rate=0.05))).sentences
+    told = message_text(told_of(drift(false_discovery_rate=0.05))).sentences
     assert "At most 5% of all alarms are false, on average." in told
     assert not any("10,000" in sentence for sentence in told)
 
 
 def test_a_target_is_no_normal_value() -> None:
-    text = text_of(told_of(drift(kind="threshold", baseline_source="target", baseline=0.8)))
+    text = message_text(told_of(drift(kind="threshold", baseline_source="target", baseline=0.8)))
     assert text.title == "trace.adherence of shop is below its target 0.800: 0.712"
     assert "The target is 0.800." in text.sentences[0]
 
 
 def test_an_alert_that_is_over_says_so_without_advice() -> None:
     resolved = drift(status="resolved", resolved_at=RESOLVED, observed=0.85, n=9000)
-    text = text_of(told_of(resolved, n_still_firing=2))
+    text = message_text(told_of(resolved, n_still_firing=2))
     assert text.title == "Resolved: trace.adherence of shop is back: 0.850"
     told = " ".join(text.sentences)
     assert "since 2026-11-23 05:30 UTC" in told
@@ -107,10 +107,10 @@ def test_an_alert_that_is_over_says_so_without_advice() -> None:
 
 def test_an_alert_without_statistics_tells_its_own_message() -> None:
     stalled = alert("stall-1", message="Labeling is behind: the oldest interaction has waited 900 s.", pipeline="*")
-    text = text_of(told_of(stalled))
+    text = message_text(told_of(stalled))
     assert text.title == "all pipelines: Labeling is behind: the oldest interaction has waited 900 s."
     assert text.sentences == ()
-    long = text_of(told_of(alert("stall-2", message="Word. " * 60)))
+    long = message_text(told_of(alert("stall-2", message="Word. " * 60)))
     assert long.title.endswith("...")
     assert long.sentences[0].startswith("Word. Word.")
 
@@ -129,7 +129,7 @@ def group(n: int, **changes: Any) -> tuple[Alert, ...]:
 
 
 def test_a_group_is_one_message_with_one_guarantee() -> None:
-    text = text_of(told_of(*group(3), key="group-1"))
+    text = message_text(told_of(*group(3), key="group-1"))
     assert text.title == "3 metrics of shop fell since 03:02 UTC"
     assert text.sentences == (
         f"The first change began about {BEGAN:%Y-%m-%d %H:%M} UTC.",
@@ -145,26 +145,26 @@ def test_a_group_is_one_message_with_one_guarantee() -> None:
 
 def test_a_group_of_different_news_and_a_long_one() -> None:
     mixed = (*group(2), alert("stall-1", fired_at=FIRED))
-    assert text_of(told_of(*mixed)).title == "3 alerts of shop fire since 03:02 UTC"
-    assert "- and 5 more" in text_of(told_of(*group(15))).sentences
-    over = text_of(told_of(*group(2, status="resolved", resolved_at=RESOLVED)))
+    assert message_text(told_of(*mixed)).title == "3 alerts of shop fire since 03:02 UTC"
+    assert "- and 5 more" in message_text(told_of(*group(15))).sentences
+    over = message_text(told_of(*group(2, status="resolved", resolved_at=RESOLVED)))
     assert over.title == "Resolved: 2 alerts of shop"
 
 
 def test_repetitions_summaries_and_tests_say_what_they_are() -> None:
-    assert text_of(told_of(repeat=2)).title.startswith("Still firing: ")
-    assert "This was told 2 times before." in text_of(told_of(repeat=2)).sentences
-    summary = text_of(told_of(*group(2), status="summary", n_withheld=31))
+    assert message_text(told_of(repeat=2)).title.startswith("Still firing: ")
+    assert "This was sent 2 times before." in message_text(told_of(repeat=2)).sentences
+    summary = message_text(told_of(*group(2), status="summary", n_withheld=31))
     assert summary.title == "31 messages about shop withheld"
-    assert text_of(told_of(status="test", alerts=())).title == "Test message of ragtide"
+    assert message_text(told_of(status="test", alerts=())).title == "Test message of ragtide"
 
 
 def test_control_characters_and_long_names_are_bounded() -> None:
     stalled = alert("stall-1", message="one\r\nBcc: all@example.org\x1b[2J" + "x" * 5000)
-    text = text_of(told_of(stalled, url=None))
+    text = message_text(told_of(stalled, url=None))
     assert all(character not in text.plain + text.title for character in "\r\x1b")
     assert len(text.plain) < 2000
-    named = text_of(told_of(drift(segment="s=" + "v" * 300)))
+    named = message_text(told_of(drift(segment="s=" + "v" * 300)))
     assert len(named.title) <= 150
 
 
@@ -172,9 +172,9 @@ def test_no_name_is_an_address_that_a_reader_could_follow() -> None:
     names = ("https://evil.example/p", "see HTTP://evil.example", "[click](https://evil.example)", "WWW.evil.example")
     for name in names:
         for field in ("pipeline", "segment", "rule", "labeler"):
-            text = text_of(told_of(drift(**{field: name})))
+            text = message_text(told_of(drift(**{field: name})))
             for part in (text.title, *text.sentences, *(value for _, value in text.facts)):
                 assert "://" not in part
                 assert "www." not in part.lower()
-        told = text_of(told_of(drift(kind="stall", observed=None, message=name)))
+        told = message_text(told_of(drift(kind="stall", observed=None, message=name)))
         assert "://" not in told.plain.replace(told.link or "", "")

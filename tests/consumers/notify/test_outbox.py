@@ -65,7 +65,7 @@ def test_a_resolution_waits_for_a_firing_that_was_tried() -> None:
     (message,) = due(one, 1000)
     one.take(change("a", "resolved"), 1100)
     assert due(one, 1200) == []
-    one.failed(message, "no answer", 2000)
+    one.record_failure(message, "no answer", 2000)
     assert send(one, 2500) == []
     assert send(one, 60_000) == [("hook", "firing", ("a",)), ("hook", "resolved", ("a",))]
 
@@ -74,7 +74,7 @@ def test_a_resolution_without_its_firing_is_not_told() -> None:
     one = outbox(machine())
     one.take(change("a", "resolved"), 1000)
     assert send(one, 2000) == []
-    assert one.withheld["hook", "never_told"] == 1
+    assert one.withheld["hook", "never_sent"] == 1
 
 
 def test_only_the_changes_of_on_are_told() -> None:
@@ -95,7 +95,7 @@ def test_a_firing_alert_is_told_again_unless_it_is_acknowledged() -> None:
     assert send(one, REPEAT_MS - 1) == []
     (message,) = due(one, REPEAT_MS)
     assert one.notification(message).repeat == 1
-    one.told(message, "", REPEAT_MS)
+    one.record_sent(message, "", REPEAT_MS)
     acknowledged = WithheldBy(acknowledged=lambda alert_id: alert_id == "a")
     assert send(one, 2 * REPEAT_MS, acknowledged) == []
     assert send(one, 2 * REPEAT_MS + 5000) == [("hook", "firing", ("a",))]
@@ -152,7 +152,7 @@ def test_the_end_of_an_alert_and_a_repetition_wait_too_and_a_message_that_was_tr
     assert send(one, 21 * HOUR_MS + REPEAT_MS) == []
     one.take(change("b", "firing"), 22 * HOUR_MS - 1)
     (message,) = due(one, 22 * HOUR_MS - 1)
-    one.failed(message, "no answer", 22 * HOUR_MS - 1)
+    one.record_failure(message, "no answer", 22 * HOUR_MS - 1)
     one.take(change("a", "resolved"), 23 * HOUR_MS)
     assert send(one, 26 * HOUR_MS) == [("hook", "firing", ("b",))]
     assert send(one, 31 * HOUR_MS + 1000) == [("hook", "resolved", ("a",)), ("hook", "firing", ("b",))]
@@ -172,9 +172,9 @@ def test_a_message_is_given_up_and_the_other_destinations_are_told() -> None:
     one = outbox(machine("dead"), machine("other", match={"pipeline": "elsewhere"}))
     one.take(change("a", "firing"), 0)
     (message,) = due(one, 0)
-    one.failed(message, "it does not answer", 1000)
+    one.record_failure(message, "it does not answer", 1000)
     (message,) = due(one, GIVE_UP_MS)
-    one.failed(message, "it does not answer", GIVE_UP_MS)
+    one.record_failure(message, "it does not answer", GIVE_UP_MS)
     changes = one.take_changes()
     (letter,) = changes.dead_letters
     assert (letter.reason, letter.entry_id) == ("undeliverable", "1000-0")
@@ -195,7 +195,7 @@ def test_a_refused_message_is_given_up_at_once() -> None:
     one = outbox(machine())
     one.take(change("a", "firing"), 0)
     (message,) = due(one, 0)
-    one.failed(message, "404", 0, refused=True)
+    one.record_failure(message, "404", 0, refused=True)
     changes = one.take_changes()
     assert (len(changes.dead_letters), len(changes.alerts)) == (1, 1)
     assert send(one, 10 * REPEAT_MS) == []
@@ -205,7 +205,7 @@ def test_a_destination_that_asks_to_wait_is_not_called_and_delays_no_other() -> 
     one = outbox(machine("slow"), machine("fast"))
     one.take(change("a", "firing"), 0)
     slow = next(message for message in due(one, 0) if message.destination == "slow")
-    one.failed(slow, "429", 0, retry_after_s=120)
+    one.record_failure(slow, "429", 0, retry_after_s=120)
     one.take(change("b", "firing"), 1000)
     assert due(one, 119_999) == []  # "fast" is still busy with its first message
     assert [message.destination for message in due(one, 120_000)] == ["slow"]
@@ -232,7 +232,7 @@ def test_a_storm_becomes_one_summary() -> None:
     (message,) = due(one, 2 * WAIT_MS)
     told = one.notification(message)
     assert (told.status, told.n_withheld, len(told.alerts)) == ("summary", 7, 7)
-    one.told(message, "", 2 * WAIT_MS)
+    one.record_sent(message, "", 2 * WAIT_MS)
     assert send(one, 3 * WAIT_MS) == []
     one.take(change("a9", "resolved", pipeline="p9"), 2_000_000)
     assert send(one, 2_000_000 + WAIT_MS) == [("people", "resolved", ("a9",))]
@@ -243,7 +243,7 @@ def test_a_destination_that_was_removed_leaves_nothing_behind() -> None:
     one = outbox(machine("old"), machine("new"))
     one.take(change("a", "firing"), 0)
     for message in due(one, 0):
-        one.failed(message, "no", 0, refused=message.destination == "old")
+        one.record_failure(message, "no", 0, refused=message.destination == "old")
     write(one, stored)
     after = reloaded(one, stored, machine("new"))
     ended = write(after, stored)
@@ -300,19 +300,19 @@ def test_nothing_is_lost_nothing_is_told_twice_and_the_order_holds(  # noqa: PLR
             ids = {(message.destination, alert_id) for alert_id in message.alert_ids}
             if action == "ok":
                 arrive(number)
-                one.told(message, "ts", now)
+                one.record_sent(message, "ts", now)
             elif action == "refuse":
-                one.failed(message, "no", now, refused=True)
+                one.record_failure(message, "no", now, refused=True)
                 refused |= ids
             else:
                 if action == "lose":
                     arrive(number)
                     doubtful |= ids
-                one.failed(message, "no answer", now)
+                one.record_failure(message, "no answer", now)
             del in_flight[number]
     for number in reversed(range(len(in_flight))):
         arrive(number)
-        one.told(in_flight[number], "ts", now)
+        one.record_sent(in_flight[number], "ts", now)
         del in_flight[number]
     for _ in range(4):
         now += 60_000
@@ -320,7 +320,7 @@ def test_nothing_is_lost_nothing_is_told_twice_and_the_order_holds(  # noqa: PLR
             in_flight[:] = messages
             for number, message in enumerate(messages):
                 arrive(number)
-                one.told(message, "ts", now)
+                one.record_sent(message, "ts", now)
             in_flight.clear()
     for alert_id, last in status.items():
         for place in ("hook", "people"):

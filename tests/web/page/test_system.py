@@ -79,7 +79,7 @@ def test_destinations_are_shown_as_the_outbox_has_them() -> None:
     failing = failing_alert("hook", 0, "it answers 500", 1_000)
     stored = {
         b"group:hook:a": NotificationGroup(
-            destination="hook", key="a", pipeline="shop", due_ms=5, tries=3, answer="it answers 500", told_ms=7_000
+            destination="hook", key="a", pipeline="shop", due_ms=5, tries=3, answer="it answers 500", last_sent_ms=7_000
         )
         .model_dump_json()
         .encode(),

@@ -322,11 +322,11 @@ def _read(value: Any, schema: Schema) -> Any:
     if items.get("type") != "object":
         return value
     shape = _Shape(items)
-    if isinstance(value, dict) and value and all(isinstance(one, dict) for one in value.values()):
+    if isinstance(value, dict) and value and all(isinstance(item, dict) for item in value.values()):
         key = next(iter(items["properties"]))  # an object by key instead of a list
-        value = [{key: name, **one} for name, one in value.items()]
+        value = [{key: name, **fields} for name, fields in value.items()]
     if isinstance(value, list):
-        return [shape.fields(one) if isinstance(one, dict) else one for one in value]
+        return [shape.fields(item) if isinstance(item, dict) else item for item in value]
     return value
 
 
@@ -462,12 +462,12 @@ def _answers(value: Any, shape: _Shape, budget: ReadingBudget, depth: int) -> di
         return None
     found: dict[str, Any] | None = None
     for child in children:
-        one = _answers(child, shape, budget, depth + 1) if isinstance(child, dict | list | str) else None
-        if one is None:
+        answer = _answers(child, shape, budget, depth + 1) if isinstance(child, dict | list | str) else None
+        if answer is None:
             continue
-        if found is not None and shape.fields(found) != shape.fields(one):
+        if found is not None and shape.fields(found) != shape.fields(answer):
             raise _Ambiguous
-        found = one
+        found = answer
     return found
 
 

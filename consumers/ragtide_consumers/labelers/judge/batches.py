@@ -133,12 +133,12 @@ class JudgeBatches:
             ConfigurationError: the file of open batches cannot be used.
         """
         result = BatchResult()
-        for one in self._open():
-            with self._told():
-                batch = await self._found(one)
+        for opened in self._open():
+            with self._explaining_errors():
+                batch = await self._find(opened)
                 if batch is None:  # the process ended before the batch was made
-                    await self._client.account.settle(one.reservation, 0.0)
-                    self._forget(one)
+                    await self._client.account.settle(opened.reservation, 0.0)
+                    self._forget(opened)
                     continue
                 while batch.status not in ENDED:
                     progress = _progress(batch)
@@ -150,8 +150,8 @@ class JudgeBatches:
                     batch = await self._endpoint.batches.retrieve(batch.id)
                 show(_progress(batch))
                 cost_usd = await self._take(batch, result)
-            await self._client.account.settle(one.reservation, cost_usd)
-            self._forget(one)
+            await self._client.account.settle(opened.reservation, cost_usd)
+            self._forget(opened)
             if batch.status in ("failed", "cancelled"):
                 raise BatchError(self._ended_badly(batch, result))
         return result
@@ -164,16 +164,16 @@ class JudgeBatches:
         """
         lines: list[bytes] = []
         size = 0
-        for one in requests[:MOST_REQUESTS]:
-            body = {"custom_id": one.key, "method": "POST", "url": ENDPOINT, "body": one.body}
+        for request in requests[:MOST_REQUESTS]:
+            body = {"custom_id": request.key, "method": "POST", "url": ENDPOINT, "body": request.body}
             line = json.dumps(body, ensure_ascii=False).encode() + b"\n"
             if lines and size + len(line) > MOST_BYTES:
                 break
             lines.append(line)
             size += len(line)
         taken = requests[: len(lines)]
-        digest = blake2b("".join(sorted(one.key for one in taken)).encode(), digest_size=16).hexdigest()
-        expected_usd = sum(one.expected_usd for one in taken) * self._client.settings.batch_price_share
+        digest = blake2b("".join(sorted(request.key for request in taken)).encode(), digest_size=16).hexdigest()
+        expected_usd = sum(request.expected_usd for request in taken) * self._client.settings.batch_price_share
         reserved = await self._client.account.reserve(expected_usd)
         if isinstance(reserved, LimitReached):
             raise BatchError(
@@ -190,7 +190,7 @@ class JudgeBatches:
             day=reserved.day,
         )
         self._remember(batch)
-        with self._told():
+        with self._explaining_errors():
             try:
                 # Once: a request that is sent again after a lost connection could make a second batch.
                 once = self._endpoint.with_options(max_retries=0)
@@ -206,13 +206,13 @@ class JudgeBatches:
         self._remember(batch.model_copy(update={"id": made.id}))
         return len(taken)
 
-    async def _found(self, one: OpenBatch) -> Any:
+    async def _find(self, opened: OpenBatch) -> Any:
         """Return a batch at the endpoint; None if it was never made."""
-        if one.id:
-            return await self._endpoint.batches.retrieve(one.id)
+        if opened.id:
+            return await self._endpoint.batches.retrieve(opened.id)
         looked = 0
         async for batch in self._endpoint.batches.list(limit=100):
-            if (batch.metadata or {}).get(MARK) == one.digest and batch.status not in ("failed", "cancelled"):
+            if (batch.metadata or {}).get(MARK) == opened.digest and batch.status not in ("failed", "cancelled"):
                 return batch
             looked += 1
             if looked >= LOOKED_THROUGH:
@@ -259,7 +259,7 @@ class JudgeBatches:
 
     def _ended_badly(self, batch: Any, result: BatchResult) -> str:
         errors = getattr(batch.errors, "data", None) or []
-        said = self._client.clean("; ".join(str(one.message) for one in errors[:3]))[:300]
+        said = self._client.clean("; ".join(str(error.message) for error in errors[:3]))[:300]
         reason = f" ({said})" if said else ""
         return (
             f"batch {batch.id} {'failed' if batch.status == 'failed' else 'was cancelled'}{reason}: {result.stored:,} "
@@ -267,7 +267,7 @@ class JudgeBatches:
         )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _explaining_errors(self) -> Iterator[None]:
         """Turn errors of the endpoint into a sentence."""
         try:
             yield
@@ -280,7 +280,7 @@ class JudgeBatches:
 
     def _open(self) -> list[OpenBatch]:
         own = self._client.address, self._client.settings.model
-        return [one for one in self._read() if (one.address, one.model) == own]
+        return [stored for stored in self._read() if (stored.address, stored.model) == own]
 
     def _read(self) -> list[OpenBatch]:
         try:
@@ -294,10 +294,10 @@ class JudgeBatches:
             ) from None
 
     def _remember(self, batch: OpenBatch) -> None:
-        self._write([*(one for one in self._read() if one.digest != batch.digest), batch])
+        self._write([*(stored for stored in self._read() if stored.digest != batch.digest), batch])
 
     def _forget(self, batch: OpenBatch) -> None:
-        self._write([one for one in self._read() if one.digest != batch.digest])
+        self._write([stored for stored in self._read() if stored.digest != batch.digest])
 
     def _write(self, batches: list[OpenBatch]) -> None:
         new = self._path.with_suffix(".new")

@@ -91,7 +91,7 @@ async def wanted_of_claims(client: JudgeClient, interaction: RagInteraction, lan
         verdicts_prompt(run + (whole if number == 0 else []), keyed, language, variant=variant)
         for number, run in enumerate(parts(pieces(documents, budget), budget))
     ]
-    return [one for one in prompts if await client.cached(one) is None]
+    return [prompt for prompt in prompts if await client.cached(prompt) is None]
 
 
 async def planned_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> PlannedCalls:

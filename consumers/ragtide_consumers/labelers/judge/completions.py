@@ -140,7 +140,7 @@ def _texts_in(part: Mapping[str, object]) -> list[str]:
         if isinstance(value, str):
             found.append(value)
         elif isinstance(value, list):
-            found += [text for one in value[:_PARTS] if (text := _text(one, "text")) is not None]
+            found += [text for inner in value[:_PARTS] if (text := _text(inner, "text")) is not None]
         elif isinstance(value, Mapping) and (text := _text(value, "value")) is not None:
             found.append(text)
     return found

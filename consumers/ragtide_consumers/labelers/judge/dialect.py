@@ -232,7 +232,9 @@ class Dialect:
             return
         if not all(isinstance(value, kind) for value, kind in zip(memory, kinds, strict=True)):
             return
-        found = AcceptedParameters(**dict(zip((one.name for one in fields(AcceptedParameters)), memory, strict=True)))
+        found = AcceptedParameters(
+            **dict(zip((parameter.name for parameter in fields(AcceptedParameters)), memory, strict=True))
+        )
         if not 0 <= found.structured < len(STRUCTURED) or found.limit not in (
             "",
             "max_tokens",

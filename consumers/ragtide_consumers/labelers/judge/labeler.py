@@ -188,7 +188,7 @@ class JudgeLabeler:
                 found += await wanted_of_claims(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
             pass  # such interactions are absent
-        return [self._client.batch_request(one) for one in found]
+        return [self._client.batch_request(prompt) for prompt in found]
 
     async def planned(self, interaction: RagInteraction) -> PlannedCalls:
         """Return the calls that labeling an interaction would make, by estimate, and make none."""

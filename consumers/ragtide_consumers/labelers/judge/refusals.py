@@ -100,10 +100,10 @@ def _collect(value: Any, words: list[str], depth: int) -> None:
     elif isinstance(value, int) and not isinstance(value, bool):
         words.append(str(value))
     elif isinstance(value, list):
-        for one in value[:20]:
-            _collect(one, words, depth + 1)
+        for item in value[:20]:
+            _collect(item, words, depth + 1)
     elif isinstance(value, dict):
-        members = {str(name).lower(): one for name, one in list(value.items())[:100]}
+        members = {str(name).lower(): member for name, member in list(value.items())[:100]}
         for name in _TEXTS:
             if name in members:
                 if name.startswith("n_"):

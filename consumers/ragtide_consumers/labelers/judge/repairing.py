@@ -111,7 +111,9 @@ class ReadOnce(Generic[T]):
         if parsed is None:
             return AnswerReading(None, (self._prompt.formless,))
         reading = self._reader(parsed.fields, repairs)
-        reading = AnswerReading(reading.labels, tuple(self._prompt.fault(one) for one in reading.complaints))
+        reading = AnswerReading(
+            reading.labels, tuple(self._prompt.fault(complaint) for complaint in reading.complaints)
+        )
         if parsed.complete and answer.finish != "length":
             return reading
         repairs.counters["judge_truncated"] += 1

@@ -41,10 +41,10 @@ def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | A
     >>> self_consistency(labels, labels.model_copy(update={"support": {"a": ["0a"], "b": ["0a"]}}))
     0.5
     """
-    one, other = supported_sentences(first), supported_sentences(second)
-    if not one or one.keys() != other.keys():
+    verdicts, repeated = supported_sentences(first), supported_sentences(second)
+    if not verdicts or verdicts.keys() != repeated.keys():
         return AbsentReason.INCOMPLETE_LABELS
-    return sum(one[sentence] is other[sentence] for sentence in one) / len(one)
+    return sum(verdicts[sentence] is repeated[sentence] for sentence in verdicts) / len(verdicts)
 
 
 async def asked_again(

@@ -185,7 +185,7 @@ class _SloppyReader:
                         raise NoJson
             if self.cut:
                 # The cut may have shortened a list of texts; an object in a list is complete by itself.
-                whole = depth == 1 and found and all(isinstance(one, dict) for one in found)
+                whole = depth == 1 and found and all(isinstance(item, dict) for item in found)
                 return found if whole else _CUT
 
     def _string(self, after: re.Pattern[str], *, whole: bool = False) -> Any:

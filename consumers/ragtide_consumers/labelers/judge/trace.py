@@ -179,7 +179,7 @@ async def wanted_of_trace(
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
     budget = client.document_tokens(_prompt(client, sentences, [], language, history))
     prompts = [_prompt(client, sentences, run, language, history) for run in parts(keyed, budget)]
-    return [one for one in prompts if await client.cached(one) is None]
+    return [prompt for prompt in prompts if await client.cached(prompt) is None]
 
 
 async def planned_trace(

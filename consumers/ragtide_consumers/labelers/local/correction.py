@@ -112,4 +112,4 @@ def log_odds(score: float) -> float:
 
 def columns_of(summaries: Sequence[Sequence[float]], scores: Sequence[float]) -> Floats:
     """Return the inputs of the correction of one score for many interactions, one line an interaction."""
-    return np.array([inputs_of(*one) for one in zip(summaries, scores, strict=True)], np.float64)
+    return np.array([inputs_of(*pair) for pair in zip(summaries, scores, strict=True)], np.float64)

@@ -155,8 +155,8 @@ class CorrectionFile(WireModel):
             {
                 score: tuple(
                     sorted(
-                        Term(place[name], one.coefficient, one.lowest, one.highest)
-                        for name, one in fitted.inputs.items()
+                        Term(place[name], fit.coefficient, fit.lowest, fit.highest)
+                        for name, fit in fitted.inputs.items()
                     )
                 )
                 for score, fitted in self.scores.items()

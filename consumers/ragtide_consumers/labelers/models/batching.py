@@ -125,7 +125,7 @@ class Batcher:
                 self._jobs.append(job)
         if self._waiting < size:
             self._full.clear()
-        taken.sort(key=lambda one: one[0].inputs[one[1]].n_tokens)
+        taken.sort(key=lambda place: place[0].inputs[place[1]].n_tokens)
         return list(_batches(taken, size, self._settings.batch_tokens))
 
     async def _run(self, batch: Sequence[tuple[_Job, int]]) -> None:
@@ -136,9 +136,9 @@ class Batcher:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._session.run, inputs)
             self.batches += 1
-            for (job, place), one, logits in zip(batch, inputs, found, strict=True):
+            for (job, place), model_input, logits in zip(batch, inputs, found, strict=True):
                 # A copy, because a view would keep the whole batch in memory.
-                job.finish(place, logits[: one.n_tokens].copy() if logits.ndim > 1 else logits.copy())
+                job.finish(place, logits[: model_input.n_tokens].copy() if logits.ndim > 1 else logits.copy())
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own; callers get them
             if len(batch) == 1:
                 batch[0][0].fail(error)

@@ -89,8 +89,8 @@ class ModelLabeler:
         marked = await model.mark(interaction.question, passages, interaction.response, sentences.response)
         keys = sentences.response_keys
         spans = [
-            UnsupportedSpan(sentence=keys[one.sentence], start=one.start, end=one.end, probability=one.probability)
-            for one in marked.spans
+            UnsupportedSpan(sentence=keys[span.sentence], start=span.start, end=span.end, probability=span.probability)
+            for span in marked.spans
         ]
         return marked.supported, tuple(spans)
 
@@ -141,11 +141,11 @@ class ModelLabeler:
         verdicts: dict[str, bool] = {}
         if supported is not None:
             limit = self._settings.support_threshold
-            verdicts = {key: one >= limit for key, one in zip(response, supported, strict=True)}
+            verdicts = {key: probability >= limit for key, probability in zip(response, supported, strict=True)}
         chosen: tuple[str, ...] | None = None
         if relevant is not None:
             limit = self._settings.relevance_threshold
-            chosen = tuple(key for key, one in zip(documents, relevant, strict=True) if one >= limit)
+            chosen = tuple(key for key, probability in zip(documents, relevant, strict=True) if probability >= limit)
         return SentenceLabels(
             relevant=chosen,
             utilized=None,

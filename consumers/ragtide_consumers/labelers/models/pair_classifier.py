@@ -66,7 +66,7 @@ class PairClassifier:
         return await self._best(inputs)
 
     async def _best(self, inputs: Sequence[Sequence[ModelInput]]) -> list[float]:
-        logits = await self._batcher.run([one for row in inputs for one in row])
+        logits = await self._batcher.run([model_input for row in inputs for model_input in row])
         if not logits:
             return [0.0] * len(inputs)
         odds = log_odds(finite(np.stack(logits)), self._positive)

@@ -65,7 +65,7 @@ class ModelSession:
         self.tokenizer = ModelTokenizer(files, most)
         threads = settings.threads if form is None else settings.similarity_threads
         self._session = _loaded(onnxruntime, files, settings, threads)
-        self._inputs = {one.name: _TYPES.get(one.type) for one in self._session.get_inputs()}
+        self._inputs = {model_input.name: _TYPES.get(model_input.type) for model_input in self._session.get_inputs()}
         strange = [name for name, kind in self._inputs.items() if name not in INPUTS or kind is None]
         if strange or "input_ids" not in self._inputs:
             raise ConfigurationError(

@@ -84,7 +84,7 @@ class TokenClassifier:
         """
         text, places = placed(response, sentences)
         answer, inputs = await asyncio.to_thread(self._inputs, question, documents, text)
-        logits = await self._batcher.run([one for row in inputs for one in row])
+        logits = await self._batcher.run([model_input for row in inputs for model_input in row])
         return self._marked(answer, self._supported(inputs, logits), places)
 
     def _inputs(self, question: str, documents: Sequence[str], text: str) -> tuple[Tokens, list[list[ModelInput]]]:
@@ -121,7 +121,7 @@ class TokenClassifier:
         found = iter(logits)
         parts = []
         for row in inputs:
-            each = [next(found)[one.second : one.second + one.n_second] for one in row]
+            each = [next(found)[model_input.second : model_input.second + model_input.n_second] for model_input in row]
             odds = log_odds(finite(np.stack(each)), self._positive)
             parts.append(self.session.files.calibration.probabilities(odds).max(axis=0))
         return np.concatenate(parts) if parts else np.zeros(0)

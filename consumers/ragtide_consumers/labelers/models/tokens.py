@@ -173,12 +173,12 @@ def together(inputs: Sequence[ModelInput], pad: int, most: int, multiple: int = 
         most: most tokens of a row, unless an input has more.
         multiple: the length is a multiple of it, so that a model meets few different lengths.
     """
-    longest = max(one.n_tokens for one in inputs)
+    longest = max(model_input.n_tokens for model_input in inputs)
     shape = (len(inputs), max(longest, min(-(-longest // multiple) * multiple, most)))
     ids, mask, types = np.full(shape, pad, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    for row, one in enumerate(inputs):
+    for row, model_input in enumerate(inputs):
         at = 0
-        for run, kind in zip(one.ids, one.types, strict=True):
+        for run, kind in zip(model_input.ids, model_input.types, strict=True):
             ids[row, at : at + len(run)] = run
             types[row, at : at + len(run)] = kind
             at += len(run)

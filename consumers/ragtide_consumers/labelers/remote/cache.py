@@ -151,6 +151,6 @@ class Coalesced(Generic[Asked, Given]):
                 if not future.done():
                     future.set_exception(error)
             return
-        for (_, future), one in zip(waiting, given, strict=True):
+        for (_, future), answer in zip(waiting, given, strict=True):
             if not future.done():
-                future.set_result(one)
+                future.set_result(answer)

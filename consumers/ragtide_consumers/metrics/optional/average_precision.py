@@ -25,7 +25,7 @@ def average_precision(relevant: Sequence[bool]) -> float | None:
     >>> average_precision([True, False, True])
     0.8333333333333333
     """
-    ranks = [rank for rank, one in enumerate(relevant, start=1) if one]
+    ranks = [rank for rank, is_relevant in enumerate(relevant, start=1) if is_relevant]
     return sum(count / rank for count, rank in enumerate(ranks, start=1)) / len(ranks) if ranks else None
 
 
@@ -34,7 +34,7 @@ def of_labels(interaction: RagInteraction, labels: Sequence[Labels]) -> float | 
     nothing = nothing_to_label(interaction)
     if nothing is not None:
         return nothing
-    found = next((one for one in labels if isinstance(one, SentenceLabels)), None)
+    found = next((item for item in labels if isinstance(item, SentenceLabels)), None)
     if found is None:
         return AbsentReason.NOT_LABELED
     if found.relevant is None:

@@ -1,4 +1,4 @@
-"""Destinations of notifications: the services and people to whom alerts are told.
+"""Destinations of notifications: the services and people to whom alerts are sent.
 
 Settings of each kind, besides `name`, `kind`, `match` and `on`. A secret is a `SecretStr`; so is `url`, because the
 address of an incoming webhook is a secret.

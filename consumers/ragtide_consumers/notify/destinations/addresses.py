@@ -13,8 +13,8 @@ from aiohttp import TCPConnector
 # A list of our own, because that of Python's module grows with its patch releases. Sources: IANA's registries of
 # special-purpose addresses for IPv4 and IPv6 (RFC 6890 and its updates), and the metadata services of clouds.
 _SPECIAL_IPV4: Final = tuple(
-    IPv4Network(one)
-    for one in (
+    IPv4Network(network)
+    for network in (
         "0.0.0.0/8",  # this network
         "10.0.0.0/8",
         "100.64.0.0/10",  # behind the NAT of a provider; metadata of Alibaba Cloud
@@ -38,8 +38,8 @@ _SPECIAL_IPV4: Final = tuple(
 )
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _SPECIAL_IPV6: Final = tuple(
-    IPv6Network(one)
-    for one in (
+    IPv6Network(network)
+    for network in (
         "2001::/23",  # protocol assignments: benchmarks, ORCHID, drones; Teredo counts as its IPv4 addresses
         "2001:db8::/32",  # documentation
         "2620:4f:8000::/48",  # AS112
@@ -82,7 +82,7 @@ def is_public(address: str) -> bool:
         outside = found not in _GLOBAL_UNICAST or any(found in network for network in _SPECIAL_IPV6)
         if outside:
             return False
-    return all(is_public(str(one)) for one in inner)
+    return all(is_public(str(part)) for part in inner)
 
 
 def _ipv4_inside(address: IPv6Address) -> tuple[IPv4Address, ...]:

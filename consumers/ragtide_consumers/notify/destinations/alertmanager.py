@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from ragtide_schemas import Alert
 
-from ..messages import facts_of, headline, text_of
+from ..messages import facts_of, headline, message_text
 from ..notification import Notification, sample_alert
 from .http import HttpDestination, HttpRequest, bearer
 
@@ -28,24 +28,24 @@ class Alertmanager(HttpDestination):
     grouped: ClassVar[bool] = False
     resend_s: ClassVar[float | None] = RESEND_S
 
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
         """Return one request with all alerts."""
         url = (self._settings.url.get_secret_value() if self._settings.url else "").rstrip("/")
         headers = bearer(self._settings.token)
         if self._settings.user is not None and self._settings.password is not None:
             pair = f"{self._settings.user}:{self._settings.password.get_secret_value()}"
             headers = {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
-        alerts = told.alerts or (sample_alert(),)
-        body = [posted_alert(alert, told, now) for alert in alerts]
+        alerts = notification.alerts or (sample_alert(),)
+        body = [posted_alert(alert, notification, now) for alert in alerts]
         return [HttpRequest(url if url.endswith(PATH) else url + PATH, body, headers)]
 
 
-def posted_alert(alert: Alert, told: Notification, now: datetime) -> dict[str, object]:
+def posted_alert(alert: Alert, notification: Notification, now: datetime) -> dict[str, object]:
     """Return one alert as Alertmanager takes it.
 
     Args:
         alert: as it is now.
-        told: the notification that tells it.
+        notification: that carries it.
         now: wall time of the attempt.
     """
     labels = {
@@ -58,16 +58,16 @@ def posted_alert(alert: Alert, told: Notification, now: datetime) -> dict[str, o
         "run": alert.run,
         "severity": alert.severity,
     }
-    one = Notification(alert.alert_id, alert.status, (alert,), url=told.url)
+    single = Notification(alert.alert_id, alert.status, (alert,), url=notification.url)
     annotations = {
         "summary": headline(alert),
-        "description": "\n".join(text_of(one).sentences) or alert.message,
+        "description": "\n".join(message_text(single).sentences) or alert.message,
         "alert_id": alert.alert_id,
         **{name.lower(): value for name, value in facts_of(alert) if name.lower() not in labels},
     }
     if alert.status == "resolved":
-        ends = told.changed_at or now
-    elif told.status == "test":
+        ends = notification.changed_at or now
+    elif notification.status == "test":
         ends = now + timedelta(seconds=RESEND_S)
     else:
         ends = now + FIRING_FOR
@@ -75,9 +75,9 @@ def posted_alert(alert: Alert, told: Notification, now: datetime) -> dict[str, o
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": annotations,
         # Alertmanager refuses an alert that ends before it starts; the clock of interactions may be ahead.
-        "startsAt": min(told.raised_at or alert.fired_at, now, ends).isoformat(),
+        "startsAt": min(notification.raised_at or alert.fired_at, now, ends).isoformat(),
         "endsAt": ends.isoformat(),
     }
-    if told.url:
-        found["generatorURL"] = told.url
+    if notification.url:
+        found["generatorURL"] = notification.url
     return found

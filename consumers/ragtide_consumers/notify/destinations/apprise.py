@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
-from ..messages import AlertText, text_of
+from ..messages import AlertText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import MASK
@@ -63,8 +63,8 @@ class AppriseService:
                 "destination of its own"
             )
 
-    async def deliver(self, told: Notification) -> str:
-        """Tell the service. It gives no id to messages, so the returned id is empty.
+    async def deliver(self, notification: Notification) -> str:
+        """Send a notification. The service gives no id to messages, so the returned id is empty.
 
         Raises:
             TryLater: it failed; Apprise does not say whether it may succeed later.
@@ -72,7 +72,7 @@ class AppriseService:
         """
         refused: list[str] = []
         try:
-            delivered = await self._threads.run(lambda: self._notify(told, refused), self.timeout_s)
+            delivered = await self._threads.run(lambda: self._notify(notification, refused), self.timeout_s)
         except TimeoutError:
             raise TryLater(f"{self.name} did not take the message within {self.timeout_s:g} s") from None
         if refused:
@@ -81,22 +81,22 @@ class AppriseService:
             raise TryLater(f"{self.name} did not take the message: check the address in Apprise's own command line")
         return ""
 
-    def preview(self, told: Notification) -> list[Preview]:
+    def preview(self, notification: Notification) -> list[Preview]:
         """Return what Apprise would send. Nothing is sent."""
-        text = text_of(told)
+        text = message_text(notification)
         target = f"Apprise {urlsplit(self._url).scheme}://{MASK}"
-        return [Preview(target, {"title": harmless(text.title), "type": self._kind(told)}, _body(text))]
+        return [Preview(target, {"title": harmless(text.title), "type": self._kind(notification)}, _body(text))]
 
     async def aclose(self) -> None:
         """Begin no more deliveries."""
         self._threads.close()
 
-    def _notify(self, told: Notification, refused: list[str]) -> bool:
-        text = text_of(told)
+    def _notify(self, notification: Notification, refused: list[str]) -> bool:
+        text = message_text(notification)
         message: dict[str, Any] = {
             "title": harmless(text.title),
             "body": _body(text),
-            "notify_type": self._kind(told),
+            "notify_type": self._kind(notification),
             "body_format": "text",
         }
         if self._allow_private:
@@ -105,11 +105,11 @@ class AppriseService:
             return bool(self._apprise.notify(**message))
 
     @staticmethod
-    def _kind(told: Notification) -> str:
-        """Return Apprise's type of a message, which chooses its color or picture."""
-        if told.status == "resolved":
+    def _kind(notification: Notification) -> str:
+        """Return Apprise's type of a message, which selects its color or picture."""
+        if notification.status == "resolved":
             return "success"
-        severities = {alert.severity for alert in told.alerts}
+        severities = {alert.severity for alert in notification.alerts}
         return "failure" if "page" in severities else "warning" if "ticket" in severities else "info"
 
 

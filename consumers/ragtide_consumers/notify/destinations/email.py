@@ -24,7 +24,7 @@ from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
 
-from ..messages import AlertText, text_of
+from ..messages import AlertText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import SHOWN_CHARS, masked, secrets_of
@@ -56,7 +56,7 @@ class Email:
         self._secrets = secrets_of(settings)
         self._threads = DeliveryThreads(settings.name)
 
-    async def deliver(self, told: Notification) -> str:
+    async def deliver(self, notification: Notification) -> str:
         """Send a message, and return the Message-ID of the first message about it.
 
         Raises:
@@ -64,7 +64,7 @@ class Email:
             Refused: it would fail again.
         """
         try:
-            message = self.message(told, utc_now())
+            message = self.message(notification, utc_now())
             message.as_bytes()  # some versions of Python look for injected headers only here
         except (ValueError, MessageError):
             raise Refused(f"{self.name} has an address that e-mail cannot carry: correct sender and to") from None
@@ -90,11 +90,11 @@ class Email:
             client.abort()
         if refused:
             log.warning("e-mail recipients refused", destination=self.name, refused=refused, of=len(self._settings.to))
-        return told.sent_as or str(message["Message-ID"])
+        return notification.sent_as or str(message["Message-ID"])
 
-    def preview(self, told: Notification) -> list[Preview]:
+    def preview(self, notification: Notification) -> list[Preview]:
         """Return the message that `deliver` would send. Nothing is sent."""
-        message = self.message(told, utc_now())
+        message = self.message(notification, utc_now())
         body = message.get_body(("plain",))
         return [
             Preview(
@@ -108,25 +108,25 @@ class Email:
         """Begin no more deliveries."""
         self._threads.close()
 
-    def message(self, told: Notification, now: datetime) -> EmailMessage:
+    def message(self, notification: Notification, now: datetime) -> EmailMessage:
         """Return the message about a notification.
 
         Args:
-            told: the notification.
+            notification: to send.
             now: wall time of the attempt.
         """
-        text, sender = text_of(told), self._settings.sender or ""
-        alerts = [f"{alert.alert_id}:{alert.status}" for alert in told.alerts]
-        parts = (told.key, told.status, str(told.repeat), str(told.n_withheld), *alerts)
+        text, sender = message_text(notification), self._settings.sender or ""
+        alerts = [f"{alert.alert_id}:{alert.status}" for alert in notification.alerts]
+        parts = (notification.key, notification.status, str(notification.repeat), str(notification.n_withheld), *alerts)
         digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
         message = EmailMessage(policy=SMTP)
         message["From"] = _address(sender)
-        message["To"] = [_address(one) for one in self._settings.to]
+        message["To"] = [_address(recipient) for recipient in self._settings.to]
         message["Subject"] = header_text(text.title)
         message["Date"] = format_datetime(now)
         message["Message-ID"] = f"<{digest}@{sender.rpartition('@')[2]}>"
-        if told.sent_as:
-            message["In-Reply-To"] = message["References"] = header_text(told.sent_as)
+        if notification.sent_as:
+            message["In-Reply-To"] = message["References"] = header_text(notification.sent_as)
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(f"{text.plain}\n")
         message.add_alternative(html_of(text), subtype="html")
@@ -141,8 +141,8 @@ class Email:
         if isinstance(error, smtplib.SMTPNotSupportedError):
             return Refused(f"{self.name} does not offer what the settings ask for ({self._clean(str(error))})")
         if isinstance(error, smtplib.SMTPResponseException):
-            told = error.smtp_error
-            answer = self._clean(told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told))
+            reply = error.smtp_error
+            answer = self._clean(reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply))
             reason = f"{self.name} answered {error.smtp_code}: {answer}"
             return Refused(reason) if error.smtp_code >= 500 else TryLater(reason)
         return TryLater(f"{self.name} closed the connection")
@@ -253,9 +253,9 @@ class _OpenedSmtp(smtplib.SMTP):
     def greeted(self, host: str, port: int) -> None:
         """Read the greeting of the server. Its name is checked by `starttls`."""
         self._host = host
-        code, told = self.connect(host, port)
+        code, reply = self.connect(host, port)
         if code != 220:
-            raise smtplib.SMTPConnectError(code, told)
+            raise smtplib.SMTPConnectError(code, reply)
 
     def _get_socket(self, *_: object) -> socket.socket:
         return self._given

@@ -93,9 +93,9 @@ class HttpDestination(ABC):
     """
 
     grouped: ClassVar[bool]
-    """Whether several alerts are told as one message."""
+    """Whether one message holds several alerts."""
     resend_s: ClassVar[float | None] = None
-    """Seconds after which a firing alert must be told again; None if once is enough."""
+    """Seconds after which a firing alert must be sent again; None if once is enough."""
 
     def __init__(self, settings: DestinationSettings, notify: NotifySettings, session: aiohttp.ClientSession) -> None:
         self.name = settings.name
@@ -105,28 +105,28 @@ class HttpDestination(ABC):
         self._secrets = secrets_of(settings)
 
     @abstractmethod
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
-        """Return the requests that tell a notification, in their order.
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
+        """Return the requests that carry a notification, in their order.
 
         Args:
-            told: the notification.
+            notification: to send.
             now: wall time of the attempt.
         """
 
-    async def deliver(self, told: Notification) -> str:
-        """Tell the destination. It gives no id to messages, so the returned id is empty.
+    async def deliver(self, notification: Notification) -> str:
+        """Send a notification. The destination gives no id to messages, so the returned id is empty.
 
         Raises:
             TryLater: it failed, and may succeed later.
             Refused: it would fail again.
         """
-        for request in self.requests(told, utc_now()):
+        for request in self.requests(notification, utc_now()):
             await self.post(request)
         return ""
 
-    def preview(self, told: Notification) -> list[Preview]:
+    def preview(self, notification: Notification) -> list[Preview]:
         """Return the requests that `deliver` would send, with every secret masked. Nothing is sent."""
-        return [self._masked(request) for request in self.requests(told, utc_now())]
+        return [self._masked(request) for request in self.requests(notification, utc_now())]
 
     async def aclose(self) -> None:  # noqa: B027  # no destination over HTTP has anything to close
         """Close nothing: the HTTP client belongs to the caller."""
@@ -173,8 +173,8 @@ class HttpDestination(ABC):
         status = answer.status
         if 200 <= status < 300:
             return
-        told = self.clean(answer.body[:10_000].decode("utf-8", "replace").strip())
-        reason = f"{self.name} answered with status {status}" + (f": {told}" if told else "")
+        explanation = self.clean(answer.body[:10_000].decode("utf-8", "replace").strip())
+        reason = f"{self.name} answered with status {status}" + (f": {explanation}" if explanation else "")
         if status >= 500 or status in PASSING:
             raise TryLater(reason, retry_after_s(answer.headers, longest_s=LONGEST_RETRY_AFTER_S))
         if status < 400:
@@ -225,13 +225,17 @@ def bearer(token: SecretStr | None) -> dict[str, str]:
 
 def secrets_of(settings: DestinationSettings) -> tuple[str, ...]:
     """Return the secrets of a destination as they may appear in a text, the longest first."""
-    found = [one.get_secret_value() for one in (settings.secret, settings.token, settings.password) if one is not None]
+    found = [
+        secret.get_secret_value()
+        for secret in (settings.secret, settings.token, settings.password)
+        if secret is not None
+    ]
     if settings.url is not None:
         url = settings.url.get_secret_value()
         parts = urlsplit(url)
         places = [parts.path, *parts.path.split("/"), parts.query, *(value for _, value in parse_qsl(parts.query))]
-        found += [url, parts.password or "", *(one for one in places if len(one) >= _LEAST_PLACE)]
-    return tuple(sorted({one for one in found if one}, key=len, reverse=True))
+        found += [url, parts.password or "", *(place for place in places if len(place) >= _LEAST_PLACE)]
+    return tuple(sorted({text for text in found if text}, key=len, reverse=True))
 
 
 _LEAST_PLACE: Final = 12
@@ -250,9 +254,9 @@ def masked_value(value: Any, secrets: tuple[str, ...]) -> Any:
     if isinstance(value, str):
         return masked(value, secrets)
     if isinstance(value, dict):
-        return {name: masked_value(one, secrets) for name, one in value.items()}
+        return {name: masked_value(item, secrets) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_value(one, secrets) for one in value]
+        return [masked_value(item, secrets) for item in value]
     return value
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from ragtide_schemas import Alert
 
-from ..messages import facts_of, headline, scope, text_of
+from ..messages import facts_of, headline, message_text, scope
 from ..notification import Notification, sample_alert
 from .http import HttpDestination, HttpRequest
 
@@ -24,27 +24,27 @@ class PagerDuty(HttpDestination):
 
     grouped: ClassVar[bool] = False
 
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
         """Return one event for each alert; of a test two, so that its incident is closed at once."""
         url = self._settings.url.get_secret_value() if self._settings.url else ENQUEUE
         key = self._settings.token.get_secret_value() if self._settings.token else ""
-        events = [event_of(alert, told, now) for alert in told.alerts or (sample_alert(),)]
-        if told.status == "test":
+        events = [event_of(alert, notification, now) for alert in notification.alerts or (sample_alert(),)]
+        if notification.status == "test":
             events += [{"event_action": "resolve", "dedup_key": event["dedup_key"]} for event in events]
         return [HttpRequest(url, {"routing_key": key, **event}) for event in events]
 
 
-def event_of(alert: Alert, told: Notification, now: datetime) -> dict[str, object]:
+def event_of(alert: Alert, notification: Notification, now: datetime) -> dict[str, object]:
     """Return the event of one alert, without the key of the integration.
 
     Args:
         alert: as it is now.
-        told: the notification that tells it.
+        notification: that carries it.
         now: wall time of the attempt.
     """
     if alert.status == "resolved":
         return {"event_action": "resolve", "dedup_key": alert.alert_id}
-    one = Notification(alert.alert_id, alert.status, (alert,), url=told.url)
+    single = Notification(alert.alert_id, alert.status, (alert,), url=notification.url)
     event: dict[str, object] = {
         "event_action": "trigger",
         "dedup_key": alert.alert_id,
@@ -53,13 +53,13 @@ def event_of(alert: Alert, told: Notification, now: datetime) -> dict[str, objec
             "summary": headline(alert)[:LONGEST_SUMMARY],
             "severity": SEVERITIES[alert.severity],
             "source": scope(alert),
-            "timestamp": (told.raised_at or min(alert.fired_at, now)).isoformat(),
+            "timestamp": (notification.raised_at or min(alert.fired_at, now)).isoformat(),
             "component": alert.metric,
             "group": alert.pipeline,
             "class": alert.kind,
-            "custom_details": {"Message": " ".join(text_of(one).sentences), **dict(facts_of(alert))},
+            "custom_details": {"Message": " ".join(message_text(single).sentences), **dict(facts_of(alert))},
         },
     }
-    if told.url:
-        event |= {"client_url": told.url, "links": [{"href": told.url, "text": "Open the alert"}]}
+    if notification.url:
+        event |= {"client_url": notification.url, "links": [{"href": notification.url, "text": "Open the alert"}]}
     return event

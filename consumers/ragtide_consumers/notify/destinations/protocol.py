@@ -53,7 +53,7 @@ class Preview:
 
 
 class Destination(Protocol):
-    """A place that alerts are told to."""
+    """A place to which notifications are sent."""
 
     @property
     def name(self) -> str:
@@ -61,21 +61,21 @@ class Destination(Protocol):
 
     @property
     def grouped(self) -> bool:
-        """Whether several alerts are told as one message (people's channels), or each alert alone (machines)."""
+        """Whether one message holds several alerts (people's channels), or each alert alone (machines)."""
 
     @property
     def resend_s(self) -> float | None:
-        """Seconds after which a firing alert must be told again, however long it fires; None if once is enough."""
+        """Seconds after which a firing alert must be sent again, however long it fires; None if once is enough."""
 
-    async def deliver(self, told: Notification) -> str:
-        """Tell the destination, and return the id under which it knows the message; empty if it has none.
+    async def deliver(self, notification: Notification) -> str:
+        """Send a notification, and return the id under which the destination knows the message; empty without one.
 
         Raises:
             TryLater: it failed, and may succeed later.
             Refused: it would fail again.
         """
 
-    def preview(self, told: Notification) -> list[Preview]:
+    def preview(self, notification: Notification) -> list[Preview]:
         """Return the requests that `deliver` would send, with every secret masked. Nothing is sent."""
 
     async def aclose(self) -> None:
@@ -104,7 +104,7 @@ class DeliveryThreads:
         """Return what `deliver` returns.
 
         Args:
-            deliver: runs in a thread. It goes on after the time limit, and its result is ignored then.
+            deliver: runs in a thread. It continues after the time limit, and its result is discarded then.
             timeout_s: seconds to wait for it.
 
         Raises:
@@ -114,5 +114,5 @@ class DeliveryThreads:
             return await asyncio.get_running_loop().run_in_executor(self._pool, deliver)
 
     def close(self) -> None:
-        """Begin nothing more, and do not wait for what runs."""
+        """Start no further delivery, and do not wait for those that run."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,19 +1,20 @@
 """Slack: a message to a channel, by an incoming webhook or as a bot.
 
-A bot keeps one message for each alert or group: later news come as replies in its thread, and the message itself is
-updated when the cause becomes known and when everything is resolved. An incoming webhook can only post.
+A bot keeps one message for each alert or group. Later changes are replies in its thread. The message itself is updated
+when the cause becomes known and when everything is resolved. An incoming webhook can only post.
 
 All texts are plain text in Slack's sense, so that no name from outside is read as markup, a mention or an emoji.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from ragtide_schemas import utc_now
 
-from ..messages import LONGEST_TITLE, AlertText, text_of
+from ..messages import LONGEST_TITLE, AlertText, message_text
 from ..notification import Notification
 from .http import HttpAnswer, HttpDestination, HttpRequest, bearer
 from .protocol import Refused, TryLater
@@ -46,29 +47,40 @@ class Slack(HttpDestination):
 
     grouped: ClassVar[bool] = True
 
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
-        """Return one post; of a bot that has told the alert before, an update of its message and a reply."""
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
+        """Return one post; of a bot that has posted the alert before, an update of its message and a reply."""
         if self._settings.token is None:
-            return [HttpRequest(self._settings.url.get_secret_value() if self._settings.url else "", message_of(told))]
-        channel, _, ts = told.sent_as.partition(":")
+            return [
+                HttpRequest(
+                    self._settings.url.get_secret_value() if self._settings.url else "", message_of(notification)
+                )
+            ]
+        channel, _, ts = notification.sent_as.partition(":")
         if not ts:
-            return [self._call("chat.postMessage", {"channel": self._settings.channel, **message_of(told)})]
+            return [self._call("chat.postMessage", {"channel": self._settings.channel, **message_of(notification)})]
         found = []
-        if told.status == "explained" or (told.status == "resolved" and not told.n_still_firing):
-            found.append(self._call("chat.update", {"channel": channel, "ts": ts, **message_of(told)}))
-        # A repetition is shown in the channel, too: the reason to repeat is that nobody looked.
-        reply = {"channel": channel, "thread_ts": ts, "reply_broadcast": told.status == "firing", **message_of(told)}
+        if notification.status == "explained" or (
+            notification.status == "resolved" and not notification.n_still_firing
+        ):
+            found.append(self._call("chat.update", {"channel": channel, "ts": ts, **message_of(notification)}))
+        # A repetition is shown in the channel, too: a repetition means that no one has reacted yet.
+        reply = {
+            "channel": channel,
+            "thread_ts": ts,
+            "reply_broadcast": notification.status == "firing",
+            **message_of(notification),
+        }
         found.append(self._call("chat.postMessage", reply))
         return found
 
-    async def deliver(self, told: Notification) -> str:
+    async def deliver(self, notification: Notification) -> str:
         """Post, and return channel and time stamp of the first message; empty with an incoming webhook.
 
         Raises:
             TryLater: it failed, and may succeed later.
             Refused: it would fail again.
         """
-        requests = self.requests(told, utc_now())
+        requests = self.requests(notification, utc_now())
         if self._settings.token is None:
             for request in requests:
                 await self.post(request)
@@ -78,13 +90,13 @@ class Slack(HttpDestination):
             for request in requests:
                 posted = self._read(await self.post(request)) or posted
         except _GoneError:
-            # Somebody deleted the first message, so the news begin a new one.
-            again = Notification(told.key, told.status, told.alerts, told.repeat, told.n_withheld, url=told.url)
+            # The first message was deleted in Slack, so the update starts a new thread.
+            again = replace(notification, sent_as="")
             try:
                 return self._read(await self.post(self.requests(again, utc_now())[0]))
             except _GoneError as error:
                 raise Refused(f"{self.name} answered {error}") from None
-        return told.sent_as or posted
+        return notification.sent_as or posted
 
     def _call(self, method: str, body: dict[str, Any]) -> HttpRequest:
         quiet = {} if method == "chat.update" else {"unfurl_links": False, "unfurl_media": False}
@@ -110,9 +122,9 @@ class Slack(HttpDestination):
         return f"{found.get('channel', self._settings.channel)}:{found.get('ts', '')}"
 
 
-def message_of(told: Notification) -> dict[str, Any]:
+def message_of(notification: Notification) -> dict[str, Any]:
     """Return text and blocks of a message; a phone shows the text, which has no markup and no links."""
-    text = text_of(told)
+    text = message_text(notification)
     return {
         "text": _fit(text.title, LONGEST_SECTION),
         "mrkdwn": False,

@@ -6,7 +6,7 @@ All texts are in `RichTextBlock` elements, in which Teams reads no Markdown, so 
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from ..messages import AlertText, text_of
+from ..messages import AlertText, message_text
 from ..notification import Notification
 from .http import HttpDestination, HttpRequest
 
@@ -19,12 +19,12 @@ class Teams(HttpDestination):
 
     grouped: ClassVar[bool] = True
 
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
         """Return one message with a card."""
         card = {
             "contentType": "application/vnd.microsoft.card.adaptive",
             "contentUrl": None,
-            "content": card_of(text_of(told), resolved=told.status == "resolved"),
+            "content": card_of(message_text(notification), resolved=notification.status == "resolved"),
         }
         url = self._settings.url.get_secret_value() if self._settings.url else ""
         return [HttpRequest(url, {"type": "message", "attachments": [card]})]
@@ -35,7 +35,7 @@ def card_of(text: AlertText, *, resolved: bool) -> dict[str, Any]:
 
     Args:
         text: of the message.
-        resolved: whether it tells the end of an alert, which is green.
+        resolved: whether the alert ended; its title is green then.
     """
     title = _run(text.title, weight="bolder", size="large", color="good" if resolved else "attention")
     body = [_block(title)]

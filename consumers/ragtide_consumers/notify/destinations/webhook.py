@@ -44,12 +44,12 @@ class Webhook(HttpDestination):
         super().__init__(settings, notify, session)
         self._source = f"/ragtide/{prefix}"
 
-    def requests(self, told: Notification, now: datetime) -> list[HttpRequest]:
+    def requests(self, notification: Notification, now: datetime) -> list[HttpRequest]:
         """Return one signed event for each alert."""
         headers = {"webhook-timestamp": str(int(now.timestamp())), **bearer(self._settings.token)}
         found = []
-        for alert in told.alerts or (sample_alert(),):
-            event = cloud_event(alert, told, self._source)
+        for alert in notification.alerts or (sample_alert(),):
+            event = cloud_event(alert, notification, self._source)
             found.append(
                 HttpRequest(
                     self._settings.url.get_secret_value() if self._settings.url else "",
@@ -68,30 +68,30 @@ class Webhook(HttpDestination):
         return {"webhook-signature": signature(self._settings.secret, message_id, timestamp, body)}
 
 
-def cloud_event(alert: Alert, told: Notification, source: str) -> dict[str, object]:
+def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[str, object]:
     """Return the CloudEvent of one change of an alert. A retry gives the same event.
 
     Args:
         alert: as it is now.
-        told: the notification that tells it.
+        notification: that carries it.
         source: of the event.
     """
-    status = "test" if told.status == "test" else alert.status
-    repeat = f":{told.repeat}" if told.repeat else ""
+    status = "test" if notification.status == "test" else alert.status
+    repeat = f":{notification.repeat}" if notification.repeat else ""
     happened = {"resolved": alert.resolved_at, "explained": alert.explained_at}.get(alert.status)
     event: dict[str, object] = {
         "specversion": "1.0",
         "type": f"io.ragtide.alert.{status}",
         "source": source,
         "id": event_id(f"{alert.alert_id}:{status}{repeat}"),
-        "time": (told.changed_at or happened or alert.fired_at).isoformat(),
+        "time": (notification.changed_at or happened or alert.fired_at).isoformat(),
         "subject": alert.pipeline,
         "datacontenttype": "application/json",
         "dataschema": f"urn:ragtide:alert:{alert.schema_version}",
         "data": alert.model_dump(mode="json", exclude_none=True),
     }
-    if told.url:
-        event["link"] = told.url
+    if notification.url:
+        event["link"] = notification.url
     return event
 
 

@@ -206,8 +206,8 @@ async def _sent_at(shared: Context, alert_id: str) -> Mapping[str, datetime]:
             except ValidationError:  # the notifier reports it
                 continue
             del name
-            if alert_id in group.members and group.told_ms is not None:
-                found[group.destination] = datetime.fromtimestamp(group.told_ms / 1000, UTC)
+            if alert_id in group.members and group.last_sent_ms is not None:
+                found[group.destination] = datetime.fromtimestamp(group.last_sent_ms / 1000, UTC)
     return found
 
 

@@ -96,7 +96,7 @@ def destination_statuses(stored: Sequence[Mapping[bytes, bytes]], settings: Sett
 def _status_of(
     name: str, kind: str, groups: Sequence[NotificationGroup], states: Sequence[DestinationState], failing: str
 ) -> DestinationStatus:
-    times = [group.told_ms for group in groups if group.told_ms is not None]
+    times = [group.last_sent_ms for group in groups if group.last_sent_ms is not None]
     times += [time for state in states for time in state.sent_ms]
     tried = [group for group in groups if group.tries]
     return DestinationStatus(
