@@ -29,7 +29,7 @@ from ragtide_consumers.labelers.local.features import extract
 from ragtide_consumers.labelers.local.model import MODEL_FILE, TOPIC, LocalModel
 from ragtide_consumers.labelers.local.overlap import RARITY_FILE
 from ragtide_consumers.metrics.trace import TOGETHERNESS
-from ragtide_consumers.text.sentences import located
+from ragtide_consumers.text.sentences import locate_sentences
 
 PACKAGE = Path(__file__).parents[1] / "consumers/ragtide_consumers/labelers/local"
 
@@ -211,7 +211,7 @@ def report_ragbench(rows: Sequence[Labeled], other: LocalModel | None) -> None:
 
 def claims_of(response: str) -> list[str]:
     """Return the sentences of a response as the labeler compares them."""
-    return [found.plain for found in located(response, answer=True)]
+    return [found.plain for found in locate_sentences(response, answer=True)]
 
 
 def report_clapnq(path: Path, model: LocalModel) -> None:
@@ -231,7 +231,7 @@ def report_expertqa(path: Path, model: LocalModel) -> None:
     """Print how well ExpertQA's claims and responses that are not wholly supported are found; labels by people."""
     claims, bad_claims, responses, bad_responses, counts = [], [], [], [], []
     for row in read(path):
-        documents = [[found.plain for found in located(text)] for text in row["contexts"]]
+        documents = [[found.plain for found in locate_sentences(text)] for text in row["contexts"]]
         judged = [claim for claim in row["claims"] if claim["support"]]
         if not judged:
             continue

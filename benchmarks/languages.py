@@ -25,7 +25,7 @@ from ragtide import LocalLabeler, RagInteraction
 from ragtide_aggregator.statistics.comparisons.agreement import auroc
 from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_consumers.labelers.local import labeler as local
-from ragtide_consumers.text.sentences import located
+from ragtide_consumers.text.sentences import locate_sentences
 from ragtide_offline.benchmark.figures import Floats, SubsetScores, figure_of, question_digest
 from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
 
@@ -106,7 +106,7 @@ def answer_sentence(paragraph: str, asked: dict[str, Any]) -> str | None:
     start, text = answer["answer_start"], answer["text"]
     if paragraph[start : start + len(text)] != text:
         start = paragraph.find(text)
-    inside = [found for found in located(paragraph) if found.start <= start < found.end]
+    inside = [found for found in locate_sentences(paragraph) if found.start <= start < found.end]
     return paragraph[inside[0].start : inside[0].end] if inside and start >= 0 else None
 
 

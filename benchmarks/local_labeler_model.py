@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from ragtide_consumers.labelers.local.features import InteractionFeatures
-from ragtide_consumers.labelers.local.model import LABELS, LOGISTIC, SUMMARY_FEATURES, TOPIC, summarized
+from ragtide_consumers.labelers.local.model import LABELS, LOGISTIC, SUMMARY_FEATURES, TOPIC, summary_features
 from ragtide_consumers.labelers.local.trees import DEPTH
 from ragtide_consumers.labelers.local.words import stem_of, tokens
 
@@ -266,7 +266,7 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
                 if not one.features.documents.shape[1]:
                     continue
                 p = sentence_probabilities(coefficients, one.features)
-                summary = summarized(one.features, **p)
+                summary = summary_features(one.features, **p)
                 if not name or (name in SPOILT_ANSWERS and row.adherent):
                     summaries.setdefault(name, []).append((summary, row))
                 for score, label in SHARES.items() if not name or name in SPOILT else ():

@@ -33,7 +33,7 @@ from tokenizers.processors import TemplateProcessing
 
 from ragtide import RagInteraction
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
-from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.loading import load_models
 from ragtide_consumers.labelers.models.pair_classifier import PairClassifier
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.settings.model import Settings
@@ -146,7 +146,7 @@ def write_model(folder: Path, words: Sequence[str], *, layers: int, width: int) 
 async def labeled(items: Sequence[RagInteraction], at_once: int, **models: Any) -> float:
     """Return the seconds for all items."""
     settings = Settings.model_validate({"models": models})
-    labeler = ModelLabeler(settings, await loaded_models(settings))
+    labeler = ModelLabeler(settings, await load_models(settings))
     slots = asyncio.Semaphore(at_once)
 
     async def one(item: RagInteraction) -> None:
@@ -186,7 +186,7 @@ def speed(folder: Path, items: Sequence[RagInteraction], rounds: int, threads: i
 
 async def probabilities(items: Sequence[RagInteraction], **models: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the probability of support of each response as a whole."""
-    found = (await loaded_models(Settings.model_validate({"models": models}))).support
+    found = (await load_models(Settings.model_validate({"models": models}))).support
     if not isinstance(found, PairClassifier):
         raise TypeError("the model of the benchmark classifies pairs")
     rows = [found.support([each.text for each in one.documents], [one.response]) for one in items]
@@ -209,7 +209,7 @@ async def differences(folder: Path, items: Sequence[RagInteraction]) -> None:
 
 async def memory(folder: Path, items: Sequence[RagInteraction], n: int) -> None:
     settings = Settings.model_validate({"models": {"support": str(folder)}})
-    labeler = ModelLabeler(settings, await loaded_models(settings))
+    labeler = ModelLabeler(settings, await load_models(settings))
     process = psutil.Process()
     step = max(n // 10, 1)
     print("| interactions | memory of the process, MB |\n|---|---|")

@@ -22,7 +22,7 @@ from agreement import Floats, Table, auroc, rank_correlation
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
-from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.loading import load_models
 from ragtide_consumers.labelers.models.sentence_encoder import SentenceEncoder
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.text.sentences import cut
@@ -56,7 +56,7 @@ async def encoder_of(folder: Path, file: str) -> SentenceEncoder:
     Raises:
         ValueError: the settings name none.
     """
-    found = (await loaded_models(settings_of(folder, file))).similarity
+    found = (await load_models(settings_of(folder, file))).similarity
     if found is None:
         raise ValueError("the settings name no sentence encoder")
     return found
@@ -65,7 +65,7 @@ async def encoder_of(folder: Path, file: str) -> SentenceEncoder:
 async def labeled(rows: Rows, folder: Path, file: str, **models: Any) -> tuple[list[Labeling], float]:
     """Return the labelings of rows, and the seconds of processor time of this process."""
     settings = settings_of(folder, file, **models)
-    labeler = ModelLabeler(settings, await loaded_models(settings))
+    labeler = ModelLabeler(settings, await load_models(settings))
     slots = asyncio.Semaphore(16)
 
     async def label(interaction: RagInteraction) -> Labeling:

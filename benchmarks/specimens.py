@@ -23,7 +23,7 @@ from ragtide import InteractionProducer, Labeling, LocalLabeler, RagInteraction
 from ragtide_consumers import Labeler
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_offline.demo import demo_interactions
-from ragtide_runtime.draws import drawn
+from ragtide_runtime.draws import draw_number
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
@@ -40,7 +40,7 @@ class DrawnLabeler:
 
     async def label(self, interaction: RagInteraction) -> Labeling:
         """Return scores that depend on the id only."""
-        return Labeling({f"trace.{name}": drawn(f"{name} {interaction.interaction_id}") for name in NAMES})
+        return Labeling({f"trace.{name}": draw_number(f"{name} {interaction.interaction_id}") for name in NAMES})
 
 
 async def seconds_of(

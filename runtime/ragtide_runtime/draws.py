@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 
-def drawn(name: str, *, purpose: bytes = b"") -> float:
+def draw_number(name: str, *, purpose: bytes = b"") -> float:
     """Return a number in [0, 1): uniform over names, and always the same for one of them.
 
     It is the first 8 bytes of BLAKE2b, big-endian, divided by 2^64.

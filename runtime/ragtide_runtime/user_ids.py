@@ -24,7 +24,7 @@ class UserIds:
         salt = settings.user_id_salt
         return cls(settings.hash_user_ids, b"" if salt is None else salt.get_secret_value().encode())
 
-    def replaced(self, model: Model) -> Model:
+    def with_pseudonym(self, model: Model) -> Model:
         """Return a model with the pseudonym in place of its `user_id`; the model itself if there is nothing to hash."""
         if not self.hashed or model.user_id is None:
             return model

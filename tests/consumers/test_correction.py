@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
-from ragtide_consumers.labelers.local.adjustment import Term, predicted_score, tempered
+from ragtide_consumers.labelers.local.adjustment import Term, predicted_score, temper
 from ragtide_consumers.labelers.local.correction import (
     ADHERENCE,
     CORRECTED,
@@ -149,7 +149,7 @@ def test_an_input_beyond_the_fitted_range_counts_as_its_end() -> None:
     st.floats(1e-6, 1 - 1e-6),
 )
 def test_tempered_probabilities_have_the_wanted_adherence_and_the_same_order(ps: list[float], wanted: float) -> None:
-    found = tempered(ps, wanted)
+    found = temper(ps, wanted)
     assert all(0 <= p <= 1 for p in found)
     own = scores_of(SentenceProbabilities(relevant=(), utilized=(), supported=found))[ADHERENCE]
     assert own == pytest.approx(wanted, rel=1e-6, abs=1e-6)

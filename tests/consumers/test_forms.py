@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
-from ragtide_consumers.text.sentences import cut, located, placed, split_sentences
+from ragtide_consumers.text.sentences import cut, locate_sentences, place_sentences, split_sentences
 
 pytestmark = pytest.mark.pure
 
@@ -118,13 +118,13 @@ TABLE_WITH_HEADER = "| Step | Action |\n|---|---|\n"
 @pytest.mark.parametrize("facts", [ENGLISH, TOWER, RUSSIAN, BASHNYA, GERMAN], ids=lambda facts: facts[0][:12])
 def test_the_same_facts_have_the_same_number_of_sentences_in_any_form(facts: Facts) -> None:
     counts = {
-        name: (len(split_sentences(form(facts))), len(located(form(facts), answer=True)))
+        name: (len(split_sentences(form(facts))), len(locate_sentences(form(facts), answer=True)))
         for name, form in FORMS.items()
     }
     assert {name: count for name, count in counts.items() if count != (len(facts), len(facts))} == {}
     table = TABLE_WITH_HEADER + FORMS["rows of pipes"](facts)
     # A header row is text of a document; an answer's belongs to the row after it.
-    assert (len(split_sentences(table)), len(located(table, answer=True))) == (len(facts) + 1, len(facts))
+    assert (len(split_sentences(table)), len(locate_sentences(table, answer=True))) == (len(facts) + 1, len(facts))
 
 
 @pytest.mark.parametrize("facts", [TOWER, GERMAN])
@@ -162,7 +162,7 @@ def test_a_russian_sentence_may_end_with_and_so_on() -> None:
             "Потом мы ушли.",
         ]
         assert len(split_sentences(f"Груши, сливы {mark} в этой стране дорогие.")) == 1
-    assert len(located(f"- Груши {mark}\n- Мы купили сливы {mark} Потом мы ушли.", answer=True)) == 3
+    assert len(locate_sentences(f"- Груши {mark}\n- Мы купили сливы {mark} Потом мы ушли.", answer=True)) == 3
 
 
 def test_the_language_of_the_place_decides_about_abbreviations() -> None:
@@ -170,7 +170,7 @@ def test_the_language_of_the_place_decides_about_abbreviations() -> None:
         "The manual says this. Bitte öffnen Sie den Deckel, d. h. die Klappe, bzw. Herr Müller kommt. "
         "Die ca. 5 Leute bzw. Herr Dr. Müller gehen. Then press the button."
     )
-    assert len(located(answer, answer=True)) == len(split_sentences(answer)) == 4
+    assert len(locate_sentences(answer, answer=True)) == len(split_sentences(answer)) == 4
     row = RagInteraction(
         pipeline="p",
         question="Wer kommt?",
@@ -201,10 +201,10 @@ NO_CLAIMS = [
 def test_courtesy_sources_and_links_of_an_answer_are_no_claims(facts: Facts) -> None:
     text = " ".join(facts)
     for form in NO_CLAIMS:
-        assert [found.plain for found in located(form.format(text), answer=True)] == list(facts), form
+        assert [found.plain for found in locate_sentences(form.format(text), answer=True)] == list(facts), form
     cited = " ".join(f"{fact[:-1]} [{number}].【4†source】" for number, fact in enumerate(facts, 1))
-    assert len(located(cited, answer=True)) == len(facts)
-    assert "source" not in " ".join(found.plain for found in located(cited, answer=True))
+    assert len(locate_sentences(cited, answer=True)) == len(facts)
+    assert "source" not in " ".join(found.plain for found in locate_sentences(cited, answer=True))
 
 
 def test_a_claim_beside_courtesy_or_a_source_is_a_claim() -> None:
@@ -218,12 +218,12 @@ def test_a_claim_beside_courtesy_or_a_source_is_a_claim() -> None:
         "I hope the tower opens in 1889.",
         "According to the documents, the lid is open.",
     ):
-        assert len(located(claim, answer=True)) == 1, claim
-    found = located("Sources: a.pdf\n\nThe tower was built in 1889 by Eiffel.", answer=True)
+        assert len(locate_sentences(claim, answer=True)) == 1, claim
+    found = locate_sentences("Sources: a.pdf\n\nThe tower was built in 1889 by Eiffel.", answer=True)
     assert [each.plain for each in found] == ["The tower was built in 1889 by Eiffel."]
     # A heading may claim something: it belongs to the sentence after it, and nothing of it is lost.
     text = "## Built in Paris\n\nThe tower is tall."
-    (sentence,) = located(text, answer=True)
+    (sentence,) = locate_sentences(text, answer=True)
     assert text[sentence.start : sentence.end] == "Built in Paris\n\nThe tower is tall."
     assert "Paris" in sentence.plain
 
@@ -258,8 +258,8 @@ def test_praise_of_the_question_and_offers_claim_nothing_in_every_language_of_th
     assert AROUND.keys() == LANGUAGES.keys()
     for language, (before, after) in AROUND.items():
         for text in (before, after, f"{before}\n\n{after}"):
-            assert located(text, language, answer=True) == [], text
-        claims = located(f"{before}\n\nEiffel built it in 1889.\n\n{after}", answer=True)
+            assert locate_sentences(text, language, answer=True) == [], text
+        claims = locate_sentences(f"{before}\n\nEiffel built it in 1889.\n\n{after}", answer=True)
         assert [found.plain for found in claims] == ["Eiffel built it in 1889."], language
 
 
@@ -267,7 +267,9 @@ def test_praise_of_the_question_and_offers_claim_nothing_in_every_language_of_th
 def test_a_claim_after_praise_or_a_hope_is_kept(around: tuple[str, str], mark: str) -> None:
     for courtesy in around:
         text = courtesy.rstrip("!.。！ ") + f"{mark}the tower stands in Paris."
-        assert "the tower stands in Paris" in " ".join(found.plain for found in located(text, answer=True)), text
+        assert "the tower stands in Paris" in " ".join(found.plain for found in locate_sentences(text, answer=True)), (
+            text
+        )
 
 
 def test_an_answer_that_begins_like_courtesy_is_a_claim() -> None:
@@ -283,21 +285,21 @@ def test_an_answer_that_begins_like_courtesy_is_a_claim() -> None:
         "这是一个很好的问题，答案是巴黎。",
         "希望号火星探测器于七月发射。",
     ):
-        assert len(located(claim, answer=True)) == 1, claim
+        assert len(locate_sentences(claim, answer=True)) == 1, claim
 
 
 def test_an_answer_of_courtesy_alone_claims_nothing() -> None:
     for text in ("Hello! How can I help you today?", "https://example.com/a", "...", "👍", "a.pdf, p. 3"):
-        assert located(text, answer=True) == [], text
+        assert locate_sentences(text, answer=True) == [], text
 
 
 @given(st.text(max_size=300))
 def test_no_letter_or_digit_of_plain_text_is_lost_and_sentences_stand_in_the_text(text: str) -> None:
-    found = located(text)
+    found = locate_sentences(text)
     places = [(each.start, each.end) for each in found]
     assert places == sorted(places)
     assert all(any(map(str.isalnum, text[start:end])) for start, end in places)
-    assert placed(text, [text[start:end] for start, end in places])[0] == text
+    assert place_sentences(text, [text[start:end] for start, end in places])[0] == text
     if not set(text) & set("<&[]()*_`~#>|【0123456789.") and not any(char in text for char in "\x00\x1c\x1d\x1e\x1f"):
         letters = "".join(char for char in text if char.isalpha() and char.isascii())
         assert (
@@ -319,7 +321,7 @@ MARKUP = st.lists(
 @given(MARKUP)
 def test_no_markup_breaks_the_splitter(text: str) -> None:
     for answer in (False, True):
-        found = located(text, answer=answer)
+        found = locate_sentences(text, answer=answer)
         places = [(each.start, each.end) for each in found]
         assert places == sorted(places)
         assert all(0 <= start < end <= len(text) for start, end in places)
@@ -335,8 +337,8 @@ def test_a_megabyte_of_any_mark_is_split_in_time_that_grows_with_its_length(unit
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
         started = time.process_time()
-        located(text)
-        located(text, answer=True)
+        locate_sentences(text)
+        locate_sentences(text, answer=True)
         return time.process_time() - started
 
     seconds(1000)

@@ -18,7 +18,7 @@ from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local import overlap
 from ragtide_consumers.labelers.local.labeler import HEAVY_CHARS
 from ragtide_consumers.labelers.local.overlap import Overlap, overlap_of, words_of
-from ragtide_consumers.labelers.local.words import LONGEST_WORD, MOST_WORDS, numbered, vocabulary
+from ragtide_consumers.labelers.local.words import LONGEST_WORD, MOST_WORDS, number_words, vocabulary
 from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.worker.app import run_workers
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
@@ -124,18 +124,20 @@ def test_where_too_many_words_are_shared_the_scores_are_absent_with_a_reason(mon
 
 def test_words_that_are_remembered_are_short_and_few() -> None:
     long = f"{'x' * 100_000} Ж{'ж' * 100_000}"
-    first, second = numbered([long, long.upper()]).numbers.reshape(2, 2).tolist()
+    first, second = number_words([long, long.upper()]).numbers.reshape(2, 2).tolist()
     assert first == second
     assert max(map(len, vocabulary())) <= LONGEST_WORD
     for start in range(0, 3 * MOST_WORDS, 10_000):
-        numbered([" ".join(f"w{number}" for number in range(start, start + 10_000))])
+        number_words([" ".join(f"w{number}" for number in range(start, start + 10_000))])
     assert len(vocabulary()) <= MOST_WORDS + 10_000
 
 
 def test_threads_give_every_word_a_number_of_its_own() -> None:
     def read(thread: int) -> list[int]:
         return [
-            number for _ in range(20) for number in numbered([f"{thread}w{_}x{i}" for i in range(50)]).numbers.tolist()
+            number
+            for _ in range(20)
+            for number in number_words([f"{thread}w{_}x{i}" for i in range(50)]).numbers.tolist()
         ]
 
     with ThreadPoolExecutor(8) as threads:

@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtide_consumers.labelers.local.adjustment import log_adherence, moved
+from ragtide_consumers.labelers.local.adjustment import log_adherence, move_to_mean
 from ragtide_consumers.labelers.local.features import extract
-from ragtide_consumers.labelers.local.model import LOGISTIC, SUMMARY_FEATURES, LocalModel, shipped, summarized
+from ragtide_consumers.labelers.local.model import (
+    LOGISTIC,
+    SUMMARY_FEATURES,
+    LocalModel,
+    shipped_model,
+    summary_features,
+)
 from ragtide_consumers.labelers.local.trees import DECIMALS, BoostedTrees
 from ragtide_consumers.text.sentences import cut
 from ragtide_offline.demo import demo_interactions
@@ -42,7 +48,7 @@ def test_trees_of_other_features_or_another_shape_are_refused() -> None:
 
 @given(st.lists(SHARES, min_size=1, max_size=30), st.floats(-1, 2))
 def test_moved_probabilities_have_the_mean_and_their_old_order(before: list[float], mean: float) -> None:
-    after = np.array(moved(before, mean))
+    after = np.array(move_to_mean(before, mean))
     assert ((after >= 0) & (after <= 1)).all()
     if fmean(before) > 0:
         assert after.mean() == pytest.approx(min(max(mean, 0), 1), abs=1e-9)
@@ -53,13 +59,13 @@ def test_moved_probabilities_have_the_mean_and_their_old_order(before: list[floa
 def test_the_summary_has_a_number_for_every_name_and_the_scores_follow_from_it() -> None:
     row = cut(demo_interactions()[0])
     features = extract(row.question, row.documents, row.response)
-    model = shipped()
+    model = shipped_model()
     assert features.topics is not None
     topics = np.repeat(model.probabilities("topic", features.topics), features.lengths)
     relevant = model.probabilities("relevant", features.documents) * topics
     utilized = model.probabilities("utilized", features.documents)
     supported = model.probabilities("supported", features.response)
-    summary = summarized(features, relevant, utilized, supported)
+    summary = summary_features(features, relevant, utilized, supported)
     named = dict(zip(SUMMARY_FEATURES, summary.tolist(), strict=True))
     assert named["mean document relevant"] == pytest.approx(fmean(relevant), abs=1e-9)
     assert named["least document utilized"] == pytest.approx(min(utilized), abs=1e-9)

@@ -3,7 +3,7 @@
 import pytest
 
 from ragtide_consumers.text.answers import is_refusal
-from ragtide_consumers.text.sentences import located
+from ragtide_consumers.text.sentences import locate_sentences
 
 pytestmark = pytest.mark.pure
 
@@ -149,7 +149,7 @@ ANSWERS = (
 
 
 def _refuses(text: str, question: str = QUESTION) -> bool:
-    return is_refusal([sentence.plain for sentence in located(text, answer=True)], question)
+    return is_refusal([sentence.plain for sentence in locate_sentences(text, answer=True)], question)
 
 
 def test_a_refusal_is_recognized_in_five_languages() -> None:

@@ -9,7 +9,7 @@ from tests.support.roles import STREAMS, command, estimates, interactions, kill,
 
 from ragtide import InteractionProducer
 from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.server.binary import RedisBinary, dotted, find_redis_servers
+from ragtide_runtime.redis.server.binary import RedisBinary, find_redis_servers, version_text
 from ragtide_schemas import Feedback
 
 OTHERS = {str(binary.server): binary for binary in find_redis_servers()[1:]}
@@ -49,7 +49,7 @@ def test_every_server_that_is_found_does(binary: RedisBinary, tmp_path: Path) ->
             )
         found = command(server.url, "doctor")
         assert found.returncode == 0, found.stdout
-        assert dotted(binary.version) in found.stdout
+        assert version_text(binary.version) in found.stdout
     finally:
         server.kill()
 

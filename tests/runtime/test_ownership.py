@@ -101,7 +101,7 @@ async def test_a_lease_is_renewed_while_the_work_makes_progress_and_no_longer(
     assert token is not None
     ownership = Ownership([lease], [token])
     with capture_logs() as logs:
-        async with ownership.renewed():
+        async with ownership.renewing():
             while renewals < 8:  # more than the patience
                 ownership.check()
                 await asyncio.sleep(0.01)
@@ -125,7 +125,7 @@ async def test_ownership_is_certain_only_until_the_lease_may_have_run_out(
     assert token is not None
     assert not Ownership([lease], [token], asked_s=monotonic() - lease.lease_s).certain
     ownership = Ownership([lease], [token])
-    async with ownership.renewed():
+    async with ownership.renewing():
         monkeypatch.setattr(Lease, "renew", failing)
         await until(lambda: not ownership.certain)
         ownership.check()  # it may still be taken back
@@ -154,7 +154,7 @@ async def test_ownership_that_was_lost_says_so(async_redis: Any) -> None:
             return True
         return False
 
-    async with ownership.renewed():
+    async with ownership.renewing():
         await async_redis.set(STREAMS[0].lease, "99:another")
         await until(lost)
     with pytest.raises(LeaseLostError, match="partition 0 had run out"):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragtide_runtime.processes.user_code import UnexpectedExit, contained, described, limited
+from ragtide_runtime.processes.user_code import UnexpectedExit, contained, error_text, run_limited
 from ragtide_runtime.processes.waiting import end
 
 
@@ -36,7 +36,7 @@ async def test_an_exception_that_is_no_error_ends_the_call_with_its_name(error: 
         raise error
     # A coroutine that raises StopIteration has raised RuntimeError, by the language.
     with pytest.raises((UnexpectedExit, RuntimeError), match=name):
-        await limited(code, 60)
+        await run_limited(code, 60)
 
 
 async def test_errors_pass_as_they_are_and_results_come_back() -> None:
@@ -47,8 +47,8 @@ async def test_errors_pass_as_they_are_and_results_come_back() -> None:
         return 7
 
     with pytest.raises(KeyError):
-        await limited(code, 60)
-    assert await limited(right, 60) == 7
+        await run_limited(code, 60)
+    assert await run_limited(right, 60) == 7
 
 
 async def _ignoring(entered: asyncio.Event) -> None:
@@ -77,9 +77,9 @@ async def test_a_coroutine_without_end_is_left_when_its_time_is_over_or_its_call
 ) -> None:
     entered = asyncio.Event()
     with pytest.raises(TimeoutError, match="no result"):
-        await limited(lambda: ENDLESS[kind](entered), 0.01)
+        await run_limited(lambda: ENDLESS[kind](entered), 0.01)
     entered.clear()
-    calling = asyncio.create_task(limited(lambda: ENDLESS[kind](entered), 3600))
+    calling = asyncio.create_task(run_limited(lambda: ENDLESS[kind](entered), 3600))
     await entered.wait()
     await end(calling)
     assert calling.cancelled()
@@ -94,9 +94,9 @@ async def test_a_coroutine_that_cancels_its_own_task_ends_only_its_call() -> Non
         await asyncio.sleep(0)
 
     with pytest.raises(UnexpectedExit, match="CancelledError"):
-        await limited(code, 60)
+        await run_limited(code, 60)
 
 
 def test_an_error_whose_message_cannot_be_read_is_named() -> None:
-    assert described(UnreadableError()).startswith("UnreadableError")
-    assert described(SystemExit()) == "SystemExit"
+    assert error_text(UnreadableError()).startswith("UnreadableError")
+    assert error_text(SystemExit()) == "SystemExit"

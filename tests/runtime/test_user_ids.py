@@ -19,21 +19,23 @@ EVENT = event(1, {"trace.adherence": 0.5}).model_copy(update={"user_id": "alice"
 @pytest.mark.parametrize("model", [INTERACTION, EVENT], ids=["interaction", "metric event"])
 def test_ids_are_hashed_unless_told_otherwise(model: Any) -> None:
     assert UserIds.of(load_settings()) == UserIds(hashed=True, salt=b"")
-    found = UserIds.of(load_settings()).replaced(model)
+    found = UserIds.of(load_settings()).with_pseudonym(model)
     assert found == model.model_copy(update={"user_id": hashed_user_id("alice")})
-    assert UserIds.of(load_settings()).replaced(found) == found
-    assert UserIds.of(load_settings(hash_user_ids=False)).replaced(model) is model
+    assert UserIds.of(load_settings()).with_pseudonym(found) == found
+    assert UserIds.of(load_settings(hash_user_ids=False)).with_pseudonym(model) is model
 
 
 def test_an_interaction_without_a_user_is_left_alone() -> None:
     model = INTERACTION.model_copy(update={"user_id": None})
-    assert UserIds().replaced(model) is model
+    assert UserIds().with_pseudonym(model) is model
 
 
 def test_the_salt_of_the_settings_is_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGTIDE_USER_ID_SALT", SALT)
     found = UserIds.of(load_settings())
-    assert found.replaced(INTERACTION).user_id == hashed_user_id("alice", SALT.encode()) != hashed_user_id("alice")
+    assert (
+        found.with_pseudonym(INTERACTION).user_id == hashed_user_id("alice", SALT.encode()) != hashed_user_id("alice")
+    )
 
 
 @pytest.mark.parametrize("salt", ["", "x-secret-x", "x-secret-" * 8, ["x-secret-x-secret"]])

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ragtide_runtime.draws import drawn
+from ragtide_runtime.draws import draw_number
 from ragtide_runtime.settings.labelers import CascadeSettings
 from ragtide_schemas import RagInteraction
 
@@ -25,7 +25,7 @@ def position(pipeline: str, interaction_id: str, salt: str = "") -> float:
     >>> 0 <= position("shop", "1") < 1
     True
     """
-    return drawn(f"{salt}\0{pipeline}\0{interaction_id}")
+    return draw_number(f"{salt}\0{pipeline}\0{interaction_id}")
 
 
 @dataclass(frozen=True, slots=True)

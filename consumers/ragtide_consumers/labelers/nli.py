@@ -143,12 +143,14 @@ class NliLabeler:
             response_keys=keys,
         )
         found = trace_metrics(support, profile=self._profile)
-        scores, absent = (of_refusal(found) if sentences.refuses else found).qualified(TRACE)
+        scores, absent = (of_refusal(found) if sentences.refuses else found).by_qualified_name(TRACE)
         absent = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()
         }
-        claim_scores, claim_absent = ragchecker_metrics(labels, profile=self._claim_profile).qualified(RAGCHECKER)
+        claim_scores, claim_absent = ragchecker_metrics(labels, profile=self._claim_profile).by_qualified_name(
+            RAGCHECKER
+        )
         return Labeling(
             scores | claim_scores, absent | claim_absent, labels=(support, labels), splitter=sentences.splitter
         )

@@ -7,7 +7,7 @@ from inspect import Parameter, signature
 from typing import Any, Final, cast
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.user_code import attribute, loaded
+from ragtide_runtime.processes.user_code import attribute, load_value
 from ragtide_runtime.settings.model import Settings
 
 from ..metrics.custom import CustomMetric
@@ -32,7 +32,7 @@ def custom_metrics(settings: Settings) -> Sequence[CustomMetric]:
     named += [(f"metrics: {name}", partial(_metric, name)) for name in settings.metrics]
     found: dict[str, CustomMetric] = {}
     for origin, load in named:
-        metric = loaded(origin, load)
+        metric = load_value(origin, load)
         if not isinstance(metric, CustomMetric):
             raise ConfigurationError(f"{origin} is {type(metric).__name__}: it must be a ragtide.CustomMetric")
         other = found.setdefault(metric.definition.name, metric)
@@ -56,17 +56,17 @@ def custom_labeler(name: str, settings: Settings, services: Services) -> Labeler
     """
     points = {point.name: point for point in entry_points(group=LABELERS)}
     if name in points:
-        origin, made = f"entry point {name}", loaded(f"entry point {name}", points[name].load)
+        origin, made = f"entry point {name}", load_value(f"entry point {name}", points[name].load)
     elif ":" in name:
-        origin, made = f"labeler: {name}", loaded(f"labeler: {name}", lambda: attribute(name))
+        origin, made = f"labeler: {name}", load_value(f"labeler: {name}", lambda: attribute(name))
     else:
         return None
     if isinstance(made, type) or not hasattr(made, "label"):
-        made = loaded(origin, lambda: _made(made, settings, services))
-    return checked_labeler(made, origin)
+        made = load_value(origin, lambda: _made(made, settings, services))
+    return check_labeler(made, origin)
 
 
-def checked_labeler(made: object, origin: str) -> Labeler:
+def check_labeler(made: object, origin: str) -> Labeler:
     """Return an object as a labeler.
 
     Args:

@@ -9,7 +9,7 @@ import structlog
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.processes.user_code import described, limited
+from ragtide_runtime.processes.user_code import error_text, run_limited
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.suggestions import unknown
@@ -53,7 +53,7 @@ class Bounded:
             TimeoutError: the labeler took too long.
             Exception: any error of the labeler, or `UnexpectedExit` in place of another exception.
         """
-        return await limited(lambda: self._labeler.label(interaction), self._timeout_s)
+        return await run_limited(lambda: self._labeler.label(interaction), self._timeout_s)
 
     async def aclose(self) -> None:
         """Close the labeler if it can be closed."""
@@ -195,15 +195,15 @@ async def _models(settings: Settings) -> Labeler:
     """Return the labeler `model`, whose models take seconds to load."""
     # It needs an extra, and only this labeler needs it.
     from .models.labeler import ModelLabeler  # noqa: PLC0415
-    from .models.loading import loaded_models  # noqa: PLC0415
+    from .models.loading import load_models  # noqa: PLC0415
 
     check_profiles(settings)
-    return ModelLabeler(settings, await loaded_models(settings))
+    return ModelLabeler(settings, await load_models(settings))
 
 
 async def _close(labeler: Labeler) -> None:
     """Close a labeler; only log a failure."""
     try:
-        await limited(lambda: close(labeler), CLOSE_S)
+        await run_limited(lambda: close(labeler), CLOSE_S)
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the rest
-        log.warning("closing the labeler failed", labeler=labeler.name, error=described(error))
+        log.warning("closing the labeler failed", labeler=labeler.name, error=error_text(error))

@@ -7,7 +7,7 @@ from math import isfinite
 
 import structlog
 
-from ragtide_runtime.processes.user_code import contained, described
+from ragtide_runtime.processes.user_code import contained, error_text
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import Labels, RagInteraction
 from ragtide_schemas.experiments import OWN_SCORES, OwnMetric, Plan
@@ -90,7 +90,7 @@ def _value(metric: CustomMetric, interaction: RagInteraction, labels: Sequence[L
             (definition.name, type(error)),
             "a custom metric failed; it is absent as metric_failed",
             metric=definition.name,
-            error=described(error),
+            error=error_text(error),
         )
         return str(AbsentReason.METRIC_FAILED)
     if not (isfinite(number) and definition.lower <= number <= definition.upper):

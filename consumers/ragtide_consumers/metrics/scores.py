@@ -102,7 +102,7 @@ class MetricScores:
     defects: Sequence[str] = ()
     """Laws that the scores break, in words: a defect of the labeler or of the formulas."""
 
-    def qualified(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
+    def by_qualified_name(self, family: str) -> tuple[dict[str, float], dict[str, str]]:
         """Return scores and reasons by qualified metric name, for the wire."""
         scores = {family + name: score for name, score in self.scores.items()}
         return scores, {family + name: reason for name, reason in self.absent.items()}

@@ -91,16 +91,16 @@ def headline(alert: Alert) -> str:
 
 def scope(alert: Alert) -> str:
     """Return pipeline and segment value of an alert, shortened."""
-    pipeline = "all pipelines" if alert.pipeline == "*" else shown(alert.pipeline)
-    return f"{pipeline}, {shown(alert.segment)}" if alert.segment else pipeline
+    pipeline = "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline)
+    return f"{pipeline}, {short_name(alert.segment)}" if alert.segment else pipeline
 
 
-def shown(name: str) -> str:
+def short_name(name: str) -> str:
     """Return a name from outside, shortened, without control characters and links."""
-    return _cut(unlinked(printable(name[: 2 * LONGEST_NAME])), LONGEST_NAME)
+    return _cut(without_links(printable(name[: 2 * LONGEST_NAME])), LONGEST_NAME)
 
 
-def unlinked(text: str) -> str:
+def without_links(text: str) -> str:
     """Return a text in which no program of a reader finds an address to make a link of.
 
     >>> unlinked("see https://evil.example or www.evil.example")
@@ -111,10 +111,10 @@ def unlinked(text: str) -> str:
 
 def facts_of(alert: Alert) -> tuple[tuple[str, str], ...]:
     """Return the facts of one alert, for a table."""
-    found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else shown(alert.pipeline))]
+    found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
     if alert.segment:
-        found.append(("Segment", shown(alert.segment)))
-    found += [("Metric", shown(alert.metric)), ("Rule", f"{shown(alert.rule)} ({alert.severity})")]
+        found.append(("Segment", short_name(alert.segment)))
+    found += [("Metric", short_name(alert.metric)), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
     if alert.observed is not None:
         interval = ""
         if alert.observed_lower is not None and alert.observed_upper is not None:
@@ -128,9 +128,9 @@ def facts_of(alert: Alert) -> tuple[tuple[str, str], ...]:
     if alert.resolved_at is not None:
         found.append(("Resolved", _time(alert.resolved_at)))
     if alert.labeler:
-        found.append(("Labeler", shown(alert.labeler)))
+        found.append(("Labeler", short_name(alert.labeler)))
     if alert.run:
-        found.append(("Run", shown(alert.run)))
+        found.append(("Run", short_name(alert.run)))
     return tuple(found)
 
 
@@ -167,7 +167,7 @@ def guarantee(alert: Alert) -> str | None:
 
 def concentration(cause: ChangeCause) -> tuple[str, ...]:
     """Return where a change is concentrated, in sentences: other traffic, other answers, or not known."""
-    name = shown(cause.segment)
+    name = short_name(cause.segment)
     verdict = {
         "mix": f"The traffic changed, and not the answers to the same kind of traffic (by {name}).",
         "within": f"The answers changed for the same kind of traffic (by {name}).",
@@ -178,7 +178,7 @@ def concentration(cause: ChangeCause) -> tuple[str, ...]:
     found = [verdict, _cut(f"In detail: {_line(cause.text)}.", LONGEST_SENTENCE)]
     found += [_share(share) for share in cause.shares[:MOST_SHARES]]
     if cause.carriers and cause.verdict in {"within", "both"}:
-        named = ", ".join(shown(carrier) for carrier in cause.carriers[:3])
+        named = ", ".join(short_name(carrier) for carrier in cause.carriers[:3])
         more = f" and {len(cause.carriers) - 3} more" if len(cause.carriers) > 3 else ""
         found.append(f"It is concentrated in {named}{more}.")
     elif cause.spread == "all":
@@ -194,7 +194,7 @@ def concentration(cause: ChangeCause) -> tuple[str, ...]:
 def _share(share: SegmentShare) -> str:
     now, before = f"{100 * share.since:.3g}%", f"{100 * share.before:.3g}%"
     text = (
-        f"{shown(share.value)} is {now} of the traffic since the alert ({100 * share.since_lower:.3g}% to "
+        f"{short_name(share.value)} is {now} of the traffic since the alert ({100 * share.since_lower:.3g}% to "
         f"{100 * share.since_upper:.3g}%), and was {before} before ({100 * share.before_lower:.3g}% to "
         f"{100 * share.before_upper:.3g}%)"
     )
@@ -269,7 +269,7 @@ def _pipelines(alerts: Sequence[Alert]) -> str:
     names = list(dict.fromkeys(alert.pipeline for alert in alerts))
     if len(names) != 1:
         return f"{len(names):,} pipelines"
-    return "all pipelines" if names[0] == "*" else shown(names[0])
+    return "all pipelines" if names[0] == "*" else short_name(names[0])
 
 
 def _listed(alerts: Sequence[Alert]) -> list[str]:
@@ -336,7 +336,7 @@ def _sure_and_next(alerts: Sequence[Alert]) -> list[str]:
         :MOST_INTERACTIONS
     ]
     if ids:
-        found.append(f"Interactions to read first: {', '.join(shown(interaction_id) for interaction_id in ids)}.")
+        found.append(f"Interactions to read first: {', '.join(short_name(interaction_id) for interaction_id in ids)}.")
     return found
 
 
@@ -349,7 +349,7 @@ def _others(notification: Notification) -> list[str]:
 
 def _subject(alert: Alert) -> str:
     quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of ", "kappa": "kappa of "}[alert.quantity]
-    return f"{quantity}{shown(alert.metric)} of {scope(alert)}"
+    return f"{quantity}{short_name(alert.metric)} of {scope(alert)}"
 
 
 def _number(value: float | None) -> str:
@@ -365,7 +365,7 @@ def _time(at: datetime) -> str:
 
 
 def _line(text: str) -> str:
-    return unlinked(printable(text[: 4 * LONGEST_SENTENCE]))
+    return without_links(printable(text[: 4 * LONGEST_SENTENCE]))
 
 
 def _cut(text: str, most: int) -> str:

@@ -37,10 +37,10 @@ from ragtide_runtime.recordings.manifest import (
     RecordedFile,
     is_complete,
     manifest_path,
-    replaced,
+    read_chain,
+    replaced_manifests,
     step_of,
 )
-from ragtide_runtime.recordings.manifest import recorded as read_chain
 from ragtide_runtime.recordings.store import TEMPORARY, Store
 from ragtide_runtime.redis.copies import Copies
 from ragtide_runtime.redis.entries import START
@@ -339,7 +339,7 @@ def remove_left_overs(store: Store, recorded: Recorded) -> int:
 
 def remove_replaced(store: Store, partition: int, number: int) -> None:
     """Remove manifests before a number, which a complete manifest replaces; later ones stay for current readers."""
-    for path in replaced(store, partition, number):
+    for path in replaced_manifests(store, partition, number):
         store.remove(path)
 
 

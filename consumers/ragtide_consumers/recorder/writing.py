@@ -147,9 +147,9 @@ class FileWriter:
         """
         model = kind.decode(entry.entry_id, payload_of(entry.fields, kind.value))
         if isinstance(model, RagInteraction):
-            return self._user_ids.replaced(model)
+            return self._user_ids.with_pseudonym(model)
         if isinstance(model, MetricEvent):
-            return self._user_ids.replaced(model)
+            return self._user_ids.with_pseudonym(model)
         return model
 
     def _withheld(self, kind: EntryKind, entry: Entry, error: NotRedactedError) -> tuple[_FilePlace, dict[str, Any]]:

@@ -268,7 +268,7 @@ class Redaction:
         return value
 
 
-def redacted_with_sentences(
+def redact_with_sentences(
     redaction: Redaction, interaction: RagInteraction, sentences: CutInteraction
 ) -> RagInteraction:
     """Return an interaction with redacted texts and sentences; a text without sentences has lost them.

@@ -30,7 +30,7 @@ from ragtide_schemas.limits import PROBABILITY_MIN
 from ..labelers.protocol import Labeling
 from ..metrics.trace import SPECIAL_KEYS
 from ..redaction.process import NotRedactedError, RedactionAbortedError, RedactionError
-from ..redaction.redaction import Redaction, redacted_with_sentences
+from ..redaction.redaction import Redaction, redact_with_sentences
 from ..text.keys import document_keys, normalize_key, response_keys
 from ..text.sentences import CutInteraction, cut
 from .lists import ListPlace, SpecimenLists
@@ -194,7 +194,7 @@ def specimen(
         pydantic.ValidationError: the redacted labels break the contract.
     """
     sentences = cut(interaction)
-    redacted = redacted_with_sentences(redaction, interaction, sentences)
+    redacted = redact_with_sentences(redaction, interaction, sentences)
     kept = _same_sentences(sentences, redacted)
     labelings = [_labeling(event, labeling.labels, sentences, redaction, kept)]
     if event.judged is not None and labeling.judged is not None:

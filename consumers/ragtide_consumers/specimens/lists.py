@@ -13,7 +13,7 @@ from math import inf
 from time import monotonic
 from typing import Final
 
-from ragtide_runtime.draws import drawn
+from ragtide_runtime.draws import draw_number
 from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, beyond_list, worst_list
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
@@ -164,7 +164,7 @@ class SpecimenLists:
     def sampled(self, event: MetricEvent) -> bool:
         """Return whether an interaction is in the uniform sample."""
         share = self._settings.sample
-        return share > 0 and drawn(f"{event.pipeline}\0{event.interaction_id}", purpose=_PURPOSE) < share
+        return share > 0 and draw_number(f"{event.pipeline}\0{event.interaction_id}", purpose=_PURPOSE) < share
 
     def places(self, event: MetricEvent) -> list[ListPlace]:
         """Return the places for which the interaction of an event qualifies; most interactions have none."""

@@ -236,7 +236,7 @@ def is_prose(line: str) -> bool:
     return _marker(_BlockReader(line), line) == 0
 
 
-def masked(text: str, more: Callable[[str], str] | None = None) -> str:
+def mask_marks(text: str, more: Callable[[str], str] | None = None) -> str:
     """Return a text of the same length in which marks are replaced; `more` replaces further ones after HTML's."""
     if _OTHER_ENDS.search(text):
         text = _LINE_ENDS.sub(lambda found: " " * (len(found[0]) - 1) + "\n", text)
@@ -637,7 +637,7 @@ def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapp
     return is_full and (wrapped or has_stop)
 
 
-def assembled(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int], list[int]]:
+def assemble(text: str, parts: Sequence[tuple[int, int]]) -> tuple[str, list[int], list[int]]:
     """Return the text of parts without marks, the places where its runs begin, and where these are in the whole text.
 
     A word that was divided at the end of a line is one word again.

@@ -18,7 +18,7 @@ from ragtide_schemas import RagInteraction
 from . import answers
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
-from .markup import BULLETS, NOTHING, SPACE, Block, assembled, blocks, has_form, is_prose, masked
+from .markup import BULLETS, NOTHING, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
 
 SPLITTER_ID: Final = "sentencex-1+forms-2"
 """Id of the rules that split sentences: the library's major version, and the version of the rules about forms."""
@@ -205,7 +205,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     plain_response: Sequence[str]
     if own is None:
         language = _language(_beginning(interaction.response), context)
-        found = _located(interaction.response, language, answer=True)
+        found = _locate(interaction.response, language, answer=True)
         response, plain_response = _texts(interaction.response, found)
     else:
         response = plain_response = own
@@ -241,10 +241,10 @@ def split_sentences(text: str, language: str | None = None) -> list[str]:
     >>> split_sentences("Dr. Smith came. He saw\nthree cats!\n- Then he left.")
     ['Dr. Smith came.', 'He saw\nthree cats!', 'Then he left.']
     """
-    return [text[found.start : found.end] for found in located(text, language)]
+    return [text[found.start : found.end] for found in locate_sentences(text, language)]
 
 
-def located(text: str, language: str | None = None, *, answer: bool = False) -> list[Sentence]:
+def locate_sentences(text: str, language: str | None = None, *, answer: bool = False) -> list[Sentence]:
     """Return the sentences of a text with their places.
 
     Args:
@@ -253,7 +253,7 @@ def located(text: str, language: str | None = None, *, answer: bool = False) -> 
         answer: whether links, citations, lists of sources and courtesy are no sentences. A heading belongs to the
             sentence after it then; in a document it is a sentence of its own.
     """
-    return _located(text, language, answer=answer)
+    return _locate(text, language, answer=answer)
 
 
 def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -266,7 +266,7 @@ def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequenc
     if formed:
         line = text.strip(_BLANKS)
     if (formed or not is_ascii) and (NOTHING in text or (formed and not is_prose(line))):
-        return _texts(text, _located(text, None, context=context))
+        return _texts(text, _locate(text, None, context=context))
     language = None if is_ascii else _language(text, context)
     pieces = list(_segments(language or "en", line))
     if any(map(_may_go_on, pieces[:-1])):
@@ -312,12 +312,12 @@ def _may_go_on(piece: str) -> bool:
 _BEFORE_ABBREVIATIONS: Final = '("„«“'
 
 
-def _located(text: str, language: str | None, *, answer: bool = False, context: Iterable[str] = ()) -> list[Sentence]:
+def _locate(text: str, language: str | None, *, answer: bool = False, context: Iterable[str] = ()) -> list[Sentence]:
     """Return the sentences of a text; a text without evidence of its language has that of the context."""
     formed = has_form(text)
     marked = text
     if formed or (answer and answers.may_have_sources(text)):
-        marked = masked(text, answers.without_sources if answer else None)
+        marked = mask_marks(text, answers.without_sources if answer else None)
         formed = formed or marked != text
     reader = _SentenceReader(text, marked, language, context)
     found = blocks(marked, answer=answer) if formed else [Block([(0, len(text))], section=True)]
@@ -328,7 +328,7 @@ def _located(text: str, language: str | None, *, answer: bool = False, context: 
 
 def _beginning(text: str) -> str:
     beginning = text[:_BEGINNING_CHARS]
-    return masked(beginning) if has_form(beginning) else beginning
+    return mask_marks(beginning) if has_form(beginning) else beginning
 
 
 def _language(marked: str, context: Iterable[str]) -> str:
@@ -435,7 +435,7 @@ class _SentenceReader:
             if "\n" in line:
                 line = line.replace("\n", " ")
         else:
-            line, places, origins = assembled(self.marked, parts)
+            line, places, origins = assemble(self.marked, parts)
         found = []
         for first, after in self._places(line, block):
             sentence = line[first:after]
@@ -508,7 +508,7 @@ def _without_row_number(sentence: str, row: int) -> str:
     return rest
 
 
-def placed(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+def place_sentences(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Return a response and the place of each sentence in it; if a sentence is not in it, the sentences in one text.
 
     >>> placed("In 1889. It is  tall.", ["In 1889.", "It is  tall."])

@@ -14,7 +14,7 @@ from redis import RedisError
 from redis.asyncio import Redis
 from structlog.contextvars import bind_contextvars
 
-from ragtide_runtime.processes.user_code import described
+from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import AWAITING, Streams
@@ -319,7 +319,7 @@ class LabelWorker:
             )
         try:
             # A plain XADD may hold the id of a user as it is.
-            interaction = self._user_ids.replaced(RagInteraction.from_entry(entry.entry_id, entry.payload()))
+            interaction = self._user_ids.with_pseudonym(RagInteraction.from_entry(entry.entry_id, entry.payload()))
         except InvalidEntryError as error:
             raise _RejectedError(error.reason, error.detail) from None
         now = utc_now()
@@ -352,7 +352,7 @@ class LabelWorker:
         except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: its error must not stop the worker
             span.failed(type(error).__name__)
             self._results.labeling_failed()
-            detail = described(error)
+            detail = error_text(error)
             self._log_limit.warning(
                 log,
                 (FAILED, type(error)),

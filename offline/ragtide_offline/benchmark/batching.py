@@ -98,5 +98,5 @@ async def _missing(judge: Any, paths: Sequence[Path], limit: int | None) -> dict
             if limit is not None and number >= limit:
                 break
             if row.interaction is not None:
-                found |= {one.key: one for one in await judge.wanted(row.interaction)}
+                found |= {one.key: one for one in await judge.uncached_requests(row.interaction)}
     return found

@@ -118,7 +118,7 @@ async def planned_cost(settings: Settings, rows: Iterable[Row]) -> CostPlan:
         for row in rows:
             if row.interaction is not None:
                 count += 1
-                calls += PlannedCalls() if judge is None else await judge.planned(row.interaction)
+                calls += PlannedCalls() if judge is None else await judge.planned_calls(row.interaction)
         has_price = judge is None or judge.has_price
         return CostPlan(f"{labeler.name} {labeler.version}", count, calls, has_price)
 

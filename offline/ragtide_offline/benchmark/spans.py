@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragtide_consumers.metrics.trace import supported_sentences
 from ragtide_consumers.text.keys import normalize_key, response_keys
-from ragtide_consumers.text.sentences import cut, placed
+from ragtide_consumers.text.sentences import cut, place_sentences
 from ragtide_schemas import Labels, RagInteraction, SentenceLabels, SentenceProbabilities
 
 from .figures import Figure, Floats, SubsetScores, figure_of, question_digest
@@ -83,24 +83,24 @@ def true_spans(interaction: RagInteraction, fields: Mapping[str, Any]) -> TrueSp
     """
     if {"source_id", "labels"} <= fields.keys():
         sentences = cut(interaction).response
-        text, places = placed(interaction.response, sentences)
+        text, places = place_sentences(interaction.response, sentences)
         return TrueSpans(text, sentences, places, spans_of_people(fields))
     if "unsupported_response_sentence_keys" in fields and interaction.response_sentences is not None:
         keys = [str(key) for key, _ in fields["response_sentences"]]
         unsupported = {str(key) for key in fields["unsupported_response_sentence_keys"] or ()}
         if not unsupported <= {*keys}:
             raise ValueError("unsupported_response_sentence_keys")
-        text, places = placed(interaction.response, interaction.response_sentences)
+        text, places = place_sentences(interaction.response, interaction.response_sentences)
         spans = [place for key, place in zip(keys, places, strict=True) if key in unsupported]
         return TrueSpans(text, interaction.response_sentences, places, spans)
     if "claims" in fields and "contexts" in fields:
         claims = [str(claim["claim"]) for claim in fields["claims"]]
-        text, parts = placed(interaction.response, claims)
+        text, parts = place_sentences(interaction.response, claims)
         if not claims or not all(claim["support"] for claim in fields["claims"]) or text != interaction.response:
             return None
         spans = [part for claim, part in zip(fields["claims"], parts, strict=True) if claim["support"] != COMPLETE]
         sentences = cut(interaction).response
-        return TrueSpans(text, sentences, placed(text, sentences)[1], spans)
+        return TrueSpans(text, sentences, place_sentences(text, sentences)[1], spans)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from ragtide_consumers.text.answers import words_of
 from ragtide_consumers.text.languages import language_of
-from ragtide_consumers.text.sentences import located, split_sentences
+from ragtide_consumers.text.sentences import locate_sentences, split_sentences
 from ragtide_schemas import RagInteraction, RetrievedDocument
 from ragtide_schemas.limits import DOCUMENTS_MAX
 
@@ -163,7 +163,7 @@ def _wrong_answer(interaction: RagInteraction, other: RagInteraction | None, _: 
 def _foreign_sentence(interaction: RagInteraction, other: RagInteraction | None, rng: Random) -> RagInteraction | None:
     if other is None:
         return None
-    sentences = [found.plain for found in located(other.response, answer=True)]
+    sentences = [found.plain for found in locate_sentences(other.response, answer=True)]
     if not sentences:
         sentences = [sentence for document in other.documents for sentence in split_sentences(document.text)]
     if not sentences:
@@ -181,7 +181,7 @@ def _changed_unit_or_date(interaction: RagInteraction, _: RagInteraction | None,
 
 def _negation(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
     text, parts, at, count = interaction.response, [], 0, 0
-    for found in located(text, answer=True):
+    for found in locate_sentences(text, answer=True):
         opposite = negated(text[found.start : found.end])
         if opposite is not None:
             parts += [text[at : found.start], opposite]

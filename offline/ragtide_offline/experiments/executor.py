@@ -13,7 +13,7 @@ import structlog
 from redis import RedisError
 
 from ragtide_producers.files.items import Item
-from ragtide_runtime.processes.user_code import described, limited
+from ragtide_runtime.processes.user_code import error_text, run_limited
 from ragtide_runtime.processes.waiting import Backoff, end
 from ragtide_schemas import RagInteraction
 from ragtide_schemas.experiments import Execution, Plan
@@ -117,7 +117,7 @@ class Executor:
                 tries += 1
                 started = perf_counter()
                 try:
-                    answer = await limited(
+                    answer = await run_limited(
                         partial(self._target.answer, item, config.parameters), limit_s=plan.timeout_s
                     )
                     break
@@ -134,7 +134,7 @@ class Executor:
             raise
         except Exception as error:  # noqa: BLE001 - the target's code: any error is a failed call
             # Escaped, because an error may contain lone surrogates, which no entry can hold.
-            failure = printable(described(error)[:FAILURE_CHARS])
+            failure = printable(error_text(error)[:FAILURE_CHARS])
             log.warning("a call failed", config=config.name, item_id=item.item_id, tries=tries, error=failure)
             failed = Execution(
                 config=config.name, item=index, item_id=item.item_id, failure=failure, tries=max(tries, 1),
@@ -152,11 +152,13 @@ class Executor:
         if self._measure is None:
             return {}
         try:
-            return await limited(partial(measured, self._measure, plan.metrics, item, answer), limit_s=plan.timeout_s)
+            return await run_limited(
+                partial(measured, self._measure, plan.metrics, item, answer), limit_s=plan.timeout_s
+            )
         except MeasureError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's code: the answer counts, its own metrics are absent
-            log.warning("measuring failed", item_id=item.item_id, error=printable(described(error)[:FAILURE_CHARS]))
+            log.warning("measuring failed", item_id=item.item_id, error=printable(error_text(error)[:FAILURE_CHARS]))
             return {}
 
     async def _copied(

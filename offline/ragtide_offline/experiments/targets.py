@@ -13,7 +13,7 @@ from threading import Thread
 from typing import Any, Protocol, TypeVar, cast
 
 from ragtide_producers.files.items import Item
-from ragtide_runtime.processes.user_code import contained, described
+from ragtide_runtime.processes.user_code import contained, error_text
 from ragtide_schemas.experiments import Config
 from ragtide_schemas.suggestions import unknown
 
@@ -137,7 +137,7 @@ def function_of(path: str, folder: Path | None, what: str) -> Callable[..., Any]
                 found = getattr(found, part)
     except Exception as error:  # the user's module may raise any error
         raise ExperimentError(
-            f"{what} {path} cannot be loaded ({described(error)}): correct the name or the module"
+            f"{what} {path} cannot be loaded ({error_text(error)}): correct the name or the module"
         ) from error
     if not callable(found):
         raise ExperimentError(f"{what} {path} is {type(found).__name__}: it must be a function")

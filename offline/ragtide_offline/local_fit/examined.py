@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, scores_of, summary_of
 from ragtide_consumers.labelers.local.labeler import LocalLabeler, features_of
-from ragtide_consumers.labelers.local.model import LocalModel, shipped
+from ragtide_consumers.labelers.local.model import LocalModel, shipped_model
 from ragtide_consumers.metrics.scores import AbsentReason
 from ragtide_consumers.metrics.trace import TRACE
 from ragtide_consumers.text.sentences import CutInteraction, cut
@@ -127,7 +127,7 @@ class InteractionExaminer:
         if similarity is None:
             return AbsentReason.TOO_LONG
         features = features_of(sentences)
-        probabilities = (self.model or shipped()).predict(features)
+        probabilities = (self.model or shipped_model()).predict(features)
         if not probabilities.relevant:
             return "no_document_sentences"
         shipped_scores = scores_of(probabilities)

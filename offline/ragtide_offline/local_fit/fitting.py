@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ragtide_consumers.labelers.local.adjustment import tempered
+from ragtide_consumers.labelers.local.adjustment import temper
 from ragtide_consumers.labelers.local.correction import ADHERENCE, CORRECTED, INPUTS, columns_of
 from ragtide_consumers.labelers.local.correction_file import (
     CorrectionFile,
@@ -312,7 +312,7 @@ def _worsens_fraction(rows: Sequence[ExaminedInteraction], adherence: Floats, co
     if len({row.question for row in some}) < LEAST_QUESTIONS:
         return False
     moved = [
-        float(np.mean(tempered(row.probabilities.supported, float(adherence[number]))))
+        float(np.mean(temper(row.probabilities.supported, float(adherence[number]))))
         for number, row in zip(kept, some, strict=True)
     ]
     found = loss_difference(

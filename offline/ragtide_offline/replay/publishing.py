@@ -82,7 +82,7 @@ class ReplayPublisher:
             redis.RedisError: the items may or may not have been published; publish them again.
         """
         interactions = [
-            self._user_ids.replaced(item.interaction).model_copy(
+            self._user_ids.with_pseudonym(item.interaction).model_copy(
                 update={"run": self._fields.run, "population_size": self._fields.size_of(item.interaction.pipeline)}
             )
             for item in items

@@ -10,7 +10,7 @@ from ragtide_aggregator.estimates.estimates import RECOMMENDED, STRATEGIES, chos
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_consumers.labelers.event import labeler_id
-from ragtide_consumers.labelers.plugins import checked_labeler
+from ragtide_consumers.labelers.plugins import check_labeler
 from ragtide_consumers.labelers.protocol import Labeler, LabelerId, Labeling
 from ragtide_consumers.labelers.registry import Bounded
 from ragtide_producers import FileOptions, Row, UnreadableFileError, read_rows
@@ -81,7 +81,7 @@ def score(
     given = {"labeler": labeler} if isinstance(labeler, str) else {}
     known = settings_of_application(**given) if settings is None else settings.model_copy(update=given)
     level = known.confidence if confidence is None else confidence
-    own = None if labeler is None or isinstance(labeler, str) else checked_labeler(labeler, "the given labeler")
+    own = None if labeler is None or isinstance(labeler, str) else check_labeler(labeler, "the given labeler")
     rows = list(_rows(data, FileOptions(pipeline, columns=columns or {})))
     events, problems = blocking(_scored(rows, known, own))
     found = summarize(events, strategy=strategy, confidence=level)

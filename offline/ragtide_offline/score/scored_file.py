@@ -100,7 +100,7 @@ class ScoredFile:
             elif interaction is None:
                 yield row
             else:
-                yield replace(row, interaction=user_ids.replaced(interaction))
+                yield replace(row, interaction=user_ids.with_pseudonym(interaction))
 
     def _take(self, outcome: Outcome, output: ScoreFile | None) -> dict[str, Any] | None:
         if outcome.event is None:

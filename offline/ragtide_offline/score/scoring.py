@@ -12,7 +12,7 @@ from ragtide_consumers.labelers.protocol import LabelerId, LabelerUnavailable, L
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
-from ragtide_runtime.processes.user_code import described
+from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import MetricEvent, utc_now
 
@@ -109,5 +109,5 @@ async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
     except LabelerUnavailable as error:
         return Outcome(row, problem=str(error))
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
-        return Outcome(row, problem=f"labeling failed with {described(error)}")
+        return Outcome(row, problem=f"labeling failed with {error_text(error)}")
     return Outcome(row, event, labeling)

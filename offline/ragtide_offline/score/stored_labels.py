@@ -28,7 +28,7 @@ def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
             found, family, used = trace_metrics(labels, profile=profile), TRACE, profile
         else:
             found, family, used = ragchecker_metrics(labels, profile=claim_profile), RAGCHECKER, claim_profile
-        some, missing = found.qualified(family)
+        some, missing = found.by_qualified_name(family)
         scores |= some | {SENTENCES + name: count for name, count in found.counts.items()}
         absent |= missing
         profiles.append(used)

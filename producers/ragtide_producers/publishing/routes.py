@@ -175,7 +175,7 @@ class InteractionRoute:
             InvalidEntryError: the interaction is larger than an entry may be.
         """
         payload = _checked(
-            payload or self.user_ids.replaced(item).encode(),
+            payload or self.user_ids.with_pseudonym(item).encode(),
             f"interaction {item.interaction_id}",
             "send fewer or shorter documents",
         )

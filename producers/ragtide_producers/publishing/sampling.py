@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, get_args
 
-from ragtide_runtime.draws import drawn
+from ragtide_runtime.draws import draw_number
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.producers import ProducerSettings, SampleBy
 from ragtide_schemas import InvalidEntryError, RagInteraction, Reason
@@ -19,7 +19,7 @@ def drawn_for(pipeline: str, kind: SampleBy, name: str) -> float:
     >>> drawn_for("shop", "interaction", "i-1") == drawn_for("shop", "interaction", "i-1")
     True
     """
-    return drawn(f"{kind}\0{pipeline}\0{name}", purpose=_PURPOSE)
+    return draw_number(f"{kind}\0{pipeline}\0{name}", purpose=_PURPOSE)
 
 
 @dataclass(frozen=True, slots=True)

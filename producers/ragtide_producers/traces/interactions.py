@@ -61,7 +61,7 @@ def interaction_of(group: SpanGroup, options: MappingOptions) -> Mapped:
         return replace(mapped, refusal=Refusal.TRUNCATED, detail=TRUNCATED_REMEDY.format(error=error))
     except InvalidEntryError as error:
         return replace(mapped, refusal=Refusal.INVALID, detail=error.detail)
-    interaction = options.user_ids.replaced(interaction)
+    interaction = options.user_ids.with_pseudonym(interaction)
     payload = interaction.encode()
     if len(payload) > ENTRY_MAX_BYTES and interaction.history:  # an interaction without it is worth more than none
         interaction = interaction.model_copy(update={"history": None})

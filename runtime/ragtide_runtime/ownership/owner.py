@@ -245,7 +245,7 @@ class PartitionOwner:
         """Work until the work ends, ownership is lost, or Redis fails."""
         with self._telemetry.owning(number):
             try:
-                async with ownership.renewed():
+                async with ownership.renewing():
                     await self._work(ownership)
                 self._done = self._refusal is not None
                 await ownership.release()

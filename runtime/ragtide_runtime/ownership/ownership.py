@@ -163,7 +163,7 @@ class Ownership:
             raise LeaseLostError(f"the lease of {self._named()} ran out, and another process took it")
 
     @asynccontextmanager
-    async def renewed(self) -> AsyncIterator[None]:
+    async def renewing(self) -> AsyncIterator[None]:
         """Renew the leases for the body of an `async with`."""
         renewing = asyncio.create_task(self._renew())
         try:

@@ -41,13 +41,13 @@ class contained:  # noqa: N801 - used as a statement, as contextlib.suppress
             return
         if isinstance(error, asyncio.CancelledError) and _being_cancelled():
             return
-        raise UnexpectedExit(f"{described(error)} (it is no error: raise another exception)")
+        raise UnexpectedExit(f"{error_text(error)} (it is no error: raise another exception)")
 
 
 _STOPS: Final = (StopIteration, StopAsyncIteration)
 
 
-async def limited(call: Callable[[], Awaitable[T]], limit_s: float) -> T:
+async def run_limited(call: Callable[[], Awaitable[T]], limit_s: float) -> T:
     """Return the result of a user's coroutine, which runs as a task of its own.
 
     A coroutine that ignores its cancellation is closed after `GRACE_S`, so that nothing waits for it.
@@ -95,7 +95,7 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def described(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the name and the message of an exception of a user's code, whose message may not be readable."""
     if isinstance(error, UnexpectedExit):  # its message begins with the name of the exception
         return str(error)
@@ -113,7 +113,7 @@ def attribute_at(origin: str, path: str) -> Any:
     Raises:
         ConfigurationError: it cannot be loaded; the message begins with the origin.
     """
-    return loaded(f"{origin}: {path}", lambda: attribute(path))
+    return load_value(f"{origin}: {path}", lambda: attribute(path))
 
 
 def attribute(path: str) -> Any:
@@ -131,7 +131,7 @@ def attribute(path: str) -> Any:
     return found
 
 
-def loaded(origin: str, load: Callable[[], Any]) -> Any:
+def load_value(origin: str, load: Callable[[], Any]) -> Any:
     """Return what `load` returns.
 
     Raises:
@@ -141,4 +141,4 @@ def loaded(origin: str, load: Callable[[], Any]) -> Any:
         with contained():
             return load()
     except Exception as error:
-        raise ConfigurationError(f"{origin} cannot be loaded ({described(error)}): correct or remove it") from error
+        raise ConfigurationError(f"{origin} cannot be loaded ({error_text(error)}): correct or remove it") from error

@@ -325,7 +325,7 @@ def partitions_of(store: Store) -> list[int]:
     return sorted(_numbers(store))
 
 
-def recorded(store: Store, partition: int) -> Recorded:
+def read_chain(store: Store, partition: int) -> Recorded:
     """Return the recorded state of a partition; it is empty if there is no manifest.
 
     Raises:
@@ -348,7 +348,7 @@ def recorded(store: Store, partition: int) -> Recorded:
     raise AssertionError("not reached")
 
 
-def replaced(store: Store, partition: int, number: int) -> list[str]:
+def replaced_manifests(store: Store, partition: int, number: int) -> list[str]:
     """Return the manifests of a partition before a number."""
     return [manifest_path(partition, earlier) for earlier in _numbers(store).get(partition, []) if earlier < number]
 

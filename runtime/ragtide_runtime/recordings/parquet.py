@@ -153,7 +153,7 @@ def _values(codec: Codec, column: Any) -> list[Any]:
     return values if read is None else [None if value is None else read(value) for value in values]
 
 
-def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
+def merge_tables(kind: EntryKind, tables: Sequence[Any]) -> Any:
     """Return the tables of a step as one, in the order of the stream, with the columns of scores in `in_order`."""
     if len(tables) == 1:
         return tables[0]
@@ -167,7 +167,7 @@ def merged(kind: EntryKind, tables: Sequence[Any]) -> Any:
     return table.take(pc.sort_indices(table, [("entry_ms", "ascending"), ("entry_number", "ascending")]))
 
 
-def between(table: Any, since_ms: int | None, until_ms: int | None, void_after: tuple[int, int] | None) -> Any:
+def rows_between(table: Any, since_ms: int | None, until_ms: int | None, void_after: tuple[int, int] | None) -> Any:
     """Return the rows that were added to the stream from `since_ms` to before `until_ms`, and are not void."""
     ms = table["entry_ms"]
     wanted = None

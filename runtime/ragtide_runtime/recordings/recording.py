@@ -16,7 +16,7 @@ from ..errors import ConfigurationError
 from ..redis.entries import order
 from . import json_lines
 from .entries import EntryKind, RecordedEntry, UnreadableRecordingError
-from .manifest import Recorded, RecordedFile, partitions_of, recorded
+from .manifest import Recorded, RecordedFile, partitions_of, read_chain
 from .store import Store, open_store
 
 
@@ -43,7 +43,7 @@ class Recording:
         """
         try:
             store = open_store(url, storage_options)
-            partitions = {partition: recorded(store, partition) for partition in partitions_of(store)}
+            partitions = {partition: read_chain(store, partition) for partition in partitions_of(store)}
         except (OSError, ValueError) as error:
             raise UnreadableRecordingError(f"{url} cannot be read ({error}): correct the path or its rights") from None
         if not partitions:
@@ -95,8 +95,8 @@ class Recording:
             tables = []
             for file in files:
                 table = formats.table_of(kind, self._lines(file)) if file.format == "jsonl" else self._table(file)
-                tables.append(formats.between(table, wanted.since_ms, wanted.until_ms, _void(file)))
-            yield formats.merged(kind, tables)
+                tables.append(formats.rows_between(table, wanted.since_ms, wanted.until_ms, _void(file)))
+            yield formats.merge_tables(kind, tables)
 
     def entries(
         self,

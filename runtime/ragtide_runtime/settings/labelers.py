@@ -179,7 +179,7 @@ class JudgeSettings(RemoteSettings):
         return "the local labeler scores until the next period" if local else super().over_budget_effect
 
 
-def expanded(path: Path) -> Path:
+def whole_path(path: Path) -> Path:
     """Return a whole path.
 
     Raises:
@@ -196,7 +196,7 @@ class LocalSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    model: Annotated[Path, AfterValidator(expanded)] | None = None
+    model: Annotated[Path, AfterValidator(whole_path)] | None = None
     """File from `ragtide fit` that corrects the shipped model for your interactions; its digest is part of the
     labeler's version. None uses the shipped model alone."""
 

@@ -33,7 +33,7 @@ from .labelers import (
     ModelsSettings,
     ServiceName,
     ServiceSettings,
-    expanded,
+    whole_path,
 )
 from .notify import NotifySettings
 from .producers import IngestSettings, ProducerSettings
@@ -56,7 +56,7 @@ NO_HOME: Final = Path(os.devnull) / "no home directory is known"
 
 def _default_data_dir() -> Path:
     try:
-        return expanded(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
+        return whole_path(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "ragtide")
     except ValueError:  # only what writes there needs it
         return NO_HOME
 
@@ -91,7 +91,7 @@ class Settings(BaseSettings):
     """Certificate of this client, for servers that require client certificates."""
     redis_key_file: Path | None = None
     """Key of this client's certificate."""
-    data_dir: Annotated[Path, AfterValidator(expanded)] = Field(default_factory=_default_data_dir)
+    data_dir: Annotated[Path, AfterValidator(whole_path)] = Field(default_factory=_default_data_dir)
     """Directory for the data of a Redis that ragtide starts; by default `ragtide` in the user's data directory."""
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,128}$")] = "ragtide"
     """First part of every Redis key."""

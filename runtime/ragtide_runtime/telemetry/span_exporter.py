@@ -287,12 +287,12 @@ def _is_loopback(host: str) -> bool:
 
 
 def _retry_after_s(headers: Message) -> float:
-    told = str(headers.get("retry-after") or "").strip()[:100]
+    value = str(headers.get("retry-after") or "").strip()[:100]
     try:
-        return min(max(0.0, float(told)), PATIENCE_S) if told else 0.0
+        return min(max(0.0, float(value)), PATIENCE_S) if value else 0.0
     except ValueError:
         pass
     try:
-        return min(max(parsedate_to_datetime(told).timestamp() - time.time(), 0.0), PATIENCE_S)
+        return min(max(parsedate_to_datetime(value).timestamp() - time.time(), 0.0), PATIENCE_S)
     except (ValueError, TypeError, OverflowError):
         return 0.0

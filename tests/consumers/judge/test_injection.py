@@ -5,7 +5,7 @@ from time import process_time
 import pytest
 
 from ragtide_consumers.labelers.judge import texts
-from ragtide_consumers.labelers.judge.texts import suspected
+from ragtide_consumers.labelers.judge.texts import count_injections
 
 MEGABYTE = 2**20
 
@@ -23,7 +23,7 @@ def test_a_megabyte_of_the_worst_case_takes_linear_time(again: str) -> None:
     times = []
     for size in (MEGABYTE // 16, MEGABYTE):
         started = process_time()  # of this process alone: another that burns the processor does not count
-        assert suspected([text[:size]]) == 0
+        assert count_injections([text[:size]]) == 0
         times.append(process_time() - started)
     assert times[1] < 80 * max(times[0], 0.004)
 
@@ -31,7 +31,7 @@ def test_a_megabyte_of_the_worst_case_takes_linear_time(again: str) -> None:
 @pytest.mark.parametrize("text", ["system" + " " * MEGABYTE, "не" + "\t" * MEGABYTE])
 def test_a_long_run_of_spaces_takes_linear_time(text: str) -> None:
     started = process_time()
-    assert suspected([text]) == 0
+    assert count_injections([text]) == 0
     assert process_time() - started < 20
 
 
@@ -44,4 +44,4 @@ def test_a_long_run_of_spaces_takes_linear_time(text: str) -> None:
     ],
 )  # fmt: skip
 def test_attempts_are_counted(text: str) -> None:
-    assert suspected([text, "The tower is tall.", "Башня высокая.", "The system works."]) == 1
+    assert count_injections([text, "The tower is tall.", "Башня высокая.", "The system works."]) == 1

@@ -22,12 +22,12 @@ from ragtide_consumers.labelers.judge.prompts import (
     VERSIONS,
     Language,
     claims_prompt,
-    quoted,
+    quote,
     rules,
     trace_prompt,
     verdicts_prompt,
 )
-from ragtide_consumers.labelers.judge.texts import suspected
+from ragtide_consumers.labelers.judge.texts import count_injections
 
 ATTACKS = [
     json.loads(line) for line in (Path(__file__).parent / "attacks.jsonl").read_text(encoding="utf-8").splitlines()
@@ -114,8 +114,8 @@ def test_no_text_can_end_its_line_or_forge_a_key(question: str, document: str, r
 
 @given(st.text())
 def test_a_quoted_text_is_one_line_and_reads_back(text: str) -> None:
-    assert len(quoted(text).splitlines()) == 1
-    assert json.loads(quoted(text)) == text
+    assert len(quote(text).splitlines()) == 1
+    assert json.loads(quote(text)) == text
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack["name"])
@@ -188,8 +188,8 @@ async def test_a_judge_that_obeyed_an_attack_is_caught_by_the_check_of_its_answe
 
 
 def test_attacks_are_recognized_and_ordinary_texts_are_not() -> None:
-    assert [attack["name"] for attack in ATTACKS if not suspected([attack["text"]])] == []
+    assert [attack["name"] for attack in ATTACKS if not count_injections([attack["text"]])] == []
     rows = (Path(__file__).parents[2] / "data" / "ragbench" / "ragbench_sample.jsonl").read_text(encoding="utf-8")
     texts = [text for row in map(json.loads, rows.splitlines()) for text in [*row["documents"], row["response"]]]
     assert len(texts) > 200
-    assert suspected(texts) <= len(texts) / 100
+    assert count_injections(texts) <= len(texts) / 100

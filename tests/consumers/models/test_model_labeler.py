@@ -21,7 +21,7 @@ from ragtide_consumers.labelers.models import batching
 from ragtide_consumers.labelers.models.calibration import Calibration, log_odds
 from ragtide_consumers.labelers.models.files import model_files
 from ragtide_consumers.labelers.models.labeler import ModelLabeler
-from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.loading import load_models
 from ragtide_consumers.labelers.models.pair_classifier import PairClassifier
 from ragtide_consumers.labelers.models.session import ModelSession
 from ragtide_consumers.labelers.models.tokens import ModelInput, together, windows
@@ -205,7 +205,7 @@ async def test_batches_give_the_same_as_one_at_a_time(folder: Path) -> None:
 
 async def test_interactions_in_work_share_batches(folder: Path) -> None:
     settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
-    models = await loaded_models(settings)
+    models = await load_models(settings)
     one = ModelLabeler(settings, models)
     await asyncio.gather(*(one.label(TWO) for _ in range(40)))
     assert isinstance(models.support, PairClassifier)
@@ -216,7 +216,7 @@ async def test_interactions_in_work_share_batches(folder: Path) -> None:
 async def test_batches_are_limited_and_have_little_padding(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"batch": 16, "batch_tokens": 400, "batch_wait_ms": 20.0}
     settings = Settings.model_validate({"models": {"support": str(folder), **limits}})
-    models = await loaded_models(settings)
+    models = await load_models(settings)
     assert isinstance(models.support, PairClassifier)
     run, seen = models.support.session.run, list[list[int]]()
 
@@ -250,7 +250,7 @@ async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_no
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings.model_validate({"models": {"support": str(folder), "batch": 2}})
-    models = await loaded_models(settings)
+    models = await load_models(settings)
     assert isinstance(models.support, PairClassifier)
     one, batcher = ModelLabeler(settings, models), models.support._batcher
     entered, go_on = Event(), Event()
@@ -274,7 +274,7 @@ async def test_nobody_waits_for_a_model_that_is_closed_or_for_a_batch_that_is_no
     with pytest.raises(RuntimeError, match="the model is closed"):
         await one.label(TWO)
 
-    again = await loaded_models(settings)
+    again = await load_models(settings)
     assert isinstance(again.support, PairClassifier)
     monkeypatch.setattr(batching, "_batches", lambda *_: 1 / 0)
     other = ModelLabeler(settings, again)
@@ -360,7 +360,7 @@ def test_special_tokens_in_a_text_are_words_like_others(folder: Path) -> None:
 
 async def test_an_input_on_which_the_model_fails_fails_alone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings.model_validate({"models": {"support": str(folder), "batch": 16, "batch_wait_ms": 1000.0}})
-    models = await loaded_models(settings)
+    models = await load_models(settings)
     assert isinstance(models.support, PairClassifier)
     run, too_long = models.support.session.run, 40
 

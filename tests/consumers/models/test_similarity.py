@@ -20,7 +20,7 @@ from tests.consumers.models.small_models import SPECIAL, WORDS, encoder, write, 
 from tests.consumers.models.test_model_labeler import tower
 
 from ragtide import Labeler, RagInteraction
-from ragtide_consumers.labelers.models.loading import loaded_models
+from ragtide_consumers.labelers.models.loading import load_models
 from ragtide_consumers.labelers.models.sentence_encoder import SentenceEncoder
 from ragtide_consumers.labelers.models.tokens import ModelInput
 from ragtide_consumers.labelers.registry import labeler_of
@@ -116,7 +116,7 @@ async def test_more_different_sentences_than_allowed_are_too_long_and_equal_ones
 
 
 async def loaded(folder: Path, **models: Any) -> SentenceEncoder:
-    found = (await loaded_models(settings_of(folder, **models))).similarity
+    found = (await load_models(settings_of(folder, **models))).similarity
     assert found is not None
     return found
 

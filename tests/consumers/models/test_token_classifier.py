@@ -17,7 +17,7 @@ from ragtide_consumers.labelers.protocol import Labeling
 from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.specimens.keeping import specimen
 from ragtide_consumers.specimens.marks import marked
-from ragtide_consumers.text.sentences import placed
+from ragtide_consumers.text.sentences import place_sentences
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import ModelsSettings
 from ragtide_schemas import SentenceLabels, Specimen
@@ -104,7 +104,7 @@ async def test_sentences_of_the_interaction_need_not_be_in_the_response(folder: 
 @settings(max_examples=50)
 @given(st.text("ab. \n", max_size=60), st.lists(st.text("ab.", min_size=1, max_size=8), max_size=8))
 def test_a_place_holds_its_sentence(response: str, sentences: list[str]) -> None:
-    text, places = placed(response, sentences)
+    text, places = place_sentences(response, sentences)
     assert [text[start:end] for start, end in places] == sentences
     assert places == sorted(places)
 

@@ -51,7 +51,7 @@ SOME = st.lists(st.sampled_from(KEYS), unique=True).map(tuple)
 @given(SOME, SOME, st.fixed_dictionaries(dict.fromkeys(SENTENCES, SOME)), st.sampled_from(["ragbench", "capstone"]))
 def test_every_trace_score_has_its_formula(relevant: Any, utilized: Any, support: Any, profile: str) -> None:
     labels = of_keys(relevant, utilized, support)
-    scores = trace_metrics(labels, profile=profile).qualified(TRACE)[0]
+    scores = trace_metrics(labels, profile=profile).by_qualified_name(TRACE)[0]
     filled = filled_formulas(labeling(labels, scores=scores, profile=profile))
     edges = set() if relevant or profile == "ragbench" else {"trace.context_utilization", "trace.completeness"}
     if profile == "capstone":  # it counts verdicts that these labels do not state
@@ -73,7 +73,7 @@ def test_every_score_of_claims_has_its_formula(data: Any, n: int, g: int, k: int
         retrieved2answer=table(g),
         retrieved2response=table(n),
     )
-    scores = ragchecker_metrics(labels).qualified(RAGCHECKER)[0]
+    scores = ragchecker_metrics(labels).by_qualified_name(RAGCHECKER)[0]
     filled = filled_formulas(labeling(labels, scores=scores, profile="ragbench+ragchecker_strict"))
     missing = scores.keys() - filled.keys()
     assert missing <= {"ragchecker.f1"}
@@ -82,7 +82,7 @@ def test_every_score_of_claims_has_its_formula(data: Any, n: int, g: int, k: int
 
 def test_the_numbers_are_those_of_the_labels() -> None:
     labels = of_keys(("0a", "1b"), ("0a",), {"a": ("0a",), "b": (), "c": ("general",)})
-    scores = trace_metrics(labels).qualified(TRACE)[0]
+    scores = trace_metrics(labels).by_qualified_name(TRACE)[0]
     filled = filled_formulas(labeling(labels, scores=scores))
     assert filled["trace.context_relevance"] == "|R| / T = 2 / 5"
     assert filled["trace.completeness"] == "|R ∩ U| / |R| = 1 / 2"

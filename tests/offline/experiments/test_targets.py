@@ -12,7 +12,7 @@ from ragtide_offline.experiments.errors import ExperimentError
 from ragtide_offline.experiments.measuring import measured
 from ragtide_offline.experiments.targets import CallableTarget, function_of, target_of
 from ragtide_producers.files.items import Item
-from ragtide_runtime.processes.user_code import UnexpectedExit, limited
+from ragtide_runtime.processes.user_code import UnexpectedExit, run_limited
 
 
 async def test_sync_async_and_item_taking_functions_are_called_with_the_parameters() -> None:
@@ -92,7 +92,7 @@ async def test_whatever_a_target_or_a_measure_raises_ends_the_call_with_its_name
             lambda function=function: measured(function, (), ITEM, Answer([], "")),
         ):
             with pytest.raises((UnexpectedExit, RuntimeError), match=type(error).__name__):
-                await asyncio.wait_for(limited(call, 60), 60)
+                await asyncio.wait_for(run_limited(call, 60), 60)
 
 
 def test_a_module_that_exits_when_it_is_imported_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

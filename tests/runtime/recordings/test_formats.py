@@ -46,7 +46,7 @@ def test_the_files_of_a_step_merge_into_the_order_of_the_stream(parts: list[list
     entries = numbered([event for part in parts for event in part])
     dealt = [entries[first :: len(parts)] for first in range(len(parts))]
     tables = [parquet.table_of(EntryKind.METRICS, part) for part in dealt if part]
-    found = list(parquet.entries_of(EntryKind.METRICS, parquet.merged(EntryKind.METRICS, tables)))
+    found = list(parquet.entries_of(EntryKind.METRICS, parquet.merge_tables(EntryKind.METRICS, tables)))
     assert found == entries
 
 

@@ -134,7 +134,7 @@ def is_refusal(text: str) -> bool:
     >>> is_refusal("I'm sorry, but I can't assist with that."), is_refusal("I cannot find a relevant sentence.")
     (True, False)
     """
-    said = spoken(text[:CHARS]).strip()
+    said = without_reasoning(text[:CHARS]).strip()
     return "{" not in said and _REFUSAL.search(said[:_REFUSAL_CHARS].lower()) is not None
 
 
@@ -198,7 +198,7 @@ def _without_silent_analysis(text: str) -> str:
     return "" if at < 0 else text[at + len(_FINAL) :]
 
 
-def spoken(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """Return a text without its reasoning blocks; a closing tag alone ends a block that began with the text."""
     text = _without_silent_analysis(text)
     kept: list[str] = []

@@ -92,7 +92,7 @@ class JudgeBatches:
         self._client = client
         self._path = folder / "judge-batches.json"
         self._poll_s = poll_s
-        self._endpoint = client.unbounded()
+        self._endpoint = client.unbounded_client()
 
     @contextmanager
     def alone(self) -> Iterator[None]:

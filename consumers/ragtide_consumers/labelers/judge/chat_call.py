@@ -107,7 +107,7 @@ class ChatCall(Call[JudgeAnswer]):
         cause = error.__cause__
         message = self.access.endpoint.described(cause if isinstance(cause, ReplyTooLarge) else error)
         if isinstance(error, openai.APIStatusError):
-            return self._refused(error)
+            return self._refusal(error)
         if isinstance(error, NoCompletion):
             return self._instead(error, message)
         return CallFailure(
@@ -117,7 +117,7 @@ class ChatCall(Call[JudgeAnswer]):
             overloaded=isinstance(error, TimeoutError | openai.APITimeoutError),
         )
 
-    def _refused(self, error: openai.APIStatusError) -> CallFailure:
+    def _refusal(self, error: openai.APIStatusError) -> CallFailure:
         status, headers, clean = error.status_code, error.response.headers, self.access.endpoint.clean
         refusal = read_refusal(status, error.response.text)
         shown = f"status {status}: {clean(refusal.message)[:SHOWN_MESSAGE]}" if refusal.message else f"status {status}"

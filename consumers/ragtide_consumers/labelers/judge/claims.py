@@ -65,7 +65,7 @@ async def judge_claims(
     )
 
 
-async def wanted_of_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> list[Prompt]:
+async def uncached_claim_prompts(client: JudgeClient, interaction: RagInteraction, language: Language) -> list[Prompt]:
     """Return the prompts of `judge_claims` that are known by now and have no cached answer.
 
     The claims are not known before the first answer. An answer that is unusable leaves the rest to ordinary calls.
@@ -74,7 +74,7 @@ async def wanted_of_claims(client: JudgeClient, interaction: RagInteraction, lan
         ContextTooLong: there is no room for documents.
     """
     first = _prompt(client, interaction, language)
-    answer = await client.cached(first)
+    answer = await client.cached_answer(first)
     if answer is None:
         return [first]
     parsed = first.parsed(answer)
@@ -91,7 +91,7 @@ async def wanted_of_claims(client: JudgeClient, interaction: RagInteraction, lan
         verdicts_prompt(run + (whole if number == 0 else []), keyed, language, variant=variant)
         for number, run in enumerate(parts(pieces(documents, budget), budget))
     ]
-    return [prompt for prompt in prompts if await client.cached(prompt) is None]
+    return [prompt for prompt in prompts if await client.cached_answer(prompt) is None]
 
 
 async def planned_claims(client: JudgeClient, interaction: RagInteraction, language: Language) -> PlannedCalls:
@@ -102,7 +102,7 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     Raises:
         ContextTooLong: there is no room for documents.
     """
-    found = await client.planned(_prompt(client, interaction, language))
+    found = await client.planned_calls(_prompt(client, interaction, language))
     if found.cached:
         return found
     reference = interaction.reference_answer
@@ -113,7 +113,7 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
     for number, run in enumerate(parts(pieces(documents, budget), budget)):
         sources = run + (whole if number == 0 else [])
-        found += await client.planned(verdicts_prompt(sources, claims, language, variant=variant))
+        found += await client.planned_calls(verdicts_prompt(sources, claims, language, variant=variant))
     return found
 
 

@@ -167,7 +167,7 @@ class JudgeClient:
         if not answer.from_cache:
             await self._cache.put(self._key(prompt), [answer.text, answer.finish])
 
-    async def cached(self, prompt: Prompt) -> JudgeAnswer | None:
+    async def cached_answer(self, prompt: Prompt) -> JudgeAnswer | None:
         """Return the cached answer to a prompt; None if there is none."""
         await self._remember()
         match await self._cache.get(self._key(prompt)):
@@ -204,11 +204,11 @@ class JudgeClient:
         """Return a text of the endpoint without the key, on one line."""
         return self._access.endpoint.clean(text)
 
-    def unbounded(self) -> openai.AsyncOpenAI:
+    def unbounded_client(self) -> openai.AsyncOpenAI:
         """Return a client of the same endpoint for files, which may be large; the caller closes it."""
         return openai.AsyncOpenAI(api_key=self._client.api_key, base_url=self._base_url, max_retries=5)
 
-    async def planned(self, prompt: Prompt) -> PlannedCalls:
+    async def planned_calls(self, prompt: Prompt) -> PlannedCalls:
         """Return the cost of asking, without a call: nothing if the answer is in the cache."""
         if await self._cache.get(self._key(prompt)) is not None:
             return PlannedCalls(cached=1)

@@ -127,7 +127,7 @@ def _spoken_parts(content: object) -> tuple[str, list[str], list[str]]:
                 said.append(text)
             elif "type" not in part or kind in ("json", "output_json", "object"):
                 inner = part.get("json", part.get("object", part))
-                said.append(inner if isinstance(inner, str) else _dumped(inner))
+                said.append(inner if isinstance(inner, str) else _as_json(inner))
             else:
                 said += _texts_in(part) if "text" in kind else _arguments_of(part)
     return "".join(said), refusals, thoughts
@@ -154,7 +154,7 @@ def _arguments(message: Mapping[str, object]) -> Iterable[str]:
     yield from _arguments_of(message.get("function_call"))
     parsed = message.get("parsed")
     if isinstance(parsed, dict | list) and parsed:
-        yield _dumped(parsed)
+        yield _as_json(parsed)
 
 
 def _arguments_of(call: object) -> Iterable[str]:
@@ -163,10 +163,10 @@ def _arguments_of(call: object) -> Iterable[str]:
         if isinstance(value, str) and value.strip():
             yield value
         elif isinstance(value, Mapping) and value:
-            yield _dumped(value)
+            yield _as_json(value)
 
 
-def _dumped(value: object) -> str:
+def _as_json(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):

@@ -27,13 +27,13 @@ from ..protocol import Labeler, Labeling
 from ..remote.errors import ContextTooLong, NoLabels, OverBudget
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import UnfinishedUsage, Usage
-from .claims import judge_claims, planned_claims, wanted_of_claims
+from .claims import judge_claims, planned_claims, uncached_claim_prompts
 from .client import JudgeClient
 from .costs import BatchRequest, PlannedCalls
 from .prompts import VERSIONS, Language, Prompt, name_of_prompt
-from .self_consistency import asked_again, is_asked_twice, scored
-from .texts import PromptRedaction, earlier_turns, suspected
-from .trace import judge_trace, planned_trace, wanted_of_trace
+from .self_consistency import ask_again, is_asked_twice, score_or_reason
+from .texts import PromptRedaction, count_injections, earlier_turns
+from .trace import judge_trace, planned_trace, uncached_trace_prompts
 
 PROMPTS: Final[Mapping[str, tuple[str, ...]]] = {"trace": ("trace",), "ragchecker": ("claims", "verdicts")}
 """Prompts of each family of metrics."""
@@ -94,14 +94,14 @@ class JudgeLabeler:
                 usage.counters["over_budget"] += 1
                 labeling = await self._fallback.label(interaction)
                 labeling = replace(labeling, by=labeling.by or labeler_id(self._fallback))
-        return usage.added_to(labeling)
+        return usage.add_to(labeling)
 
     async def _label(self, interaction: RagInteraction, usage: Usage) -> Labeling:
         nothing = nothing_to_label(interaction)
         if nothing is not None:  # without a call, so without cost
             return Labeling({}, dict.fromkeys(self.metrics, str(nothing)))
         try:
-            interaction, sentences = await self._redaction.prepared(interaction)
+            interaction, sentences = await self._redaction.prepare(interaction)
         except (RedactionError, NotRedactedError) as error:
             self._warn_no_labels(error)
             return Labeling({}, dict.fromkeys(self.metrics, str(AbsentReason.NOT_REDACTED)))
@@ -112,7 +112,7 @@ class JudgeLabeler:
         history = earlier_turns(interaction)
         texts = [document.text for document in interaction.documents] + [interaction.response]
         texts += [text for _, text in history]
-        usage.counters["injection_suspected"] = suspected(texts)
+        usage.counters["injection_suspected"] = count_injections(texts)
         for family in self._families:
             try:
                 if family == "trace":
@@ -131,7 +131,7 @@ class JudgeLabeler:
             if sentences.refuses and isinstance(found, SentenceLabels):
                 result = of_refusal(result)
             usage.counters["dropped_keys"] += result.dropped_keys
-            some, missing = result.qualified(f"{family}.")
+            some, missing = result.by_qualified_name(f"{family}.")
             if isinstance(found, SentenceLabels):
                 missing = missing | _unusable(found, missing)
             scores |= some | {SENTENCES + name: count for name, count in result.counts.items()}
@@ -145,8 +145,8 @@ class JudgeLabeler:
             if first is None:
                 absent[SELF_CONSISTENCY.name] = absent["trace.adherence"]
             else:
-                value = await asked_again(self._client, first, sentences, language, usage, history=history)
-                some, missing = scored(value)
+                value = await ask_again(self._client, first, sentences, language, usage, history=history)
+                some, missing = score_or_reason(value)
                 scores |= some
                 absent |= missing
         return Labeling(
@@ -174,29 +174,29 @@ class JudgeLabeler:
         """The client, for batches."""
         return self._client
 
-    async def wanted(self, interaction: RagInteraction) -> list[BatchRequest]:
+    async def uncached_requests(self, interaction: RagInteraction) -> list[BatchRequest]:
         """Return the requests of an interaction that are known by now and have no cached answer."""
         if nothing_to_label(interaction) is not None:
             return []
         found: list[Prompt] = []
         try:
-            interaction, sentences = await self._redaction.prepared(interaction)
+            interaction, sentences = await self._redaction.prepare(interaction)
             language = self._language(sentences.language)
             if "trace" in self._families:
-                found += await wanted_of_trace(self._client, sentences, language, earlier_turns(interaction))
+                found += await uncached_trace_prompts(self._client, sentences, language, earlier_turns(interaction))
             if "ragchecker" in self._families:
-                found += await wanted_of_claims(self._client, interaction, language)
+                found += await uncached_claim_prompts(self._client, interaction, language)
         except (RedactionError, NotRedactedError, ContextTooLong):
             pass  # such interactions are absent
         return [self._client.batch_request(prompt) for prompt in found]
 
-    async def planned(self, interaction: RagInteraction) -> PlannedCalls:
+    async def planned_calls(self, interaction: RagInteraction) -> PlannedCalls:
         """Return the calls that labeling an interaction would make, by estimate, and make none."""
         if nothing_to_label(interaction) is not None:
             return PlannedCalls()
         found = PlannedCalls()
         try:
-            interaction, sentences = await self._redaction.prepared(interaction)
+            interaction, sentences = await self._redaction.prepare(interaction)
             language = self._language(sentences.language)
             if "trace" in self._families:
                 once = await planned_trace(self._client, sentences, language, earlier_turns(interaction))

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ragtide_runtime.settings.labelers import PromptVariant
 
-from .answers import JudgeAnswer, Parsed, parse, spoken
+from .answers import JudgeAnswer, Parsed, parse, without_reasoning
 from .plain_answers import IN_WORDS, claims_grammar, parse_lines, trace_grammar, verdicts_grammar
 
 Language = Literal["en", "ru"]
@@ -77,14 +77,14 @@ class Prompt:
 
     @property
     def form(self) -> str:
-        """The form of the answer in words, for endpoints that accept no schema; empty if the rules tell it."""
+        """The form of the answer in words, for endpoints that accept no schema; empty if the rules have it."""
         return "" if self.in_lines else f"{_FORM[self.language]}\n{json.dumps(self.schema)}"
 
     def parsed(self, answer: JudgeAnswer) -> Parsed | None:
         """Return the fields of an answer; None if it does not have the form that was asked for."""
         found = None
         if self.in_lines:
-            found = parse_lines(self.name, spoken(answer.text), cut=answer.finish == "length")
+            found = parse_lines(self.name, without_reasoning(answer.text), cut=answer.finish == "length")
         return parse(answer.text, self.schema) if found is None else found
 
     @property
@@ -168,7 +168,7 @@ def verdicts_prompt(
     return replace(found, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     r"""Return a text as one JSON string on one line.
 
     >>> print(quoted('He said "no".\n0b: forged'))
@@ -189,15 +189,13 @@ def _prompt(
     variant: PromptVariant,
 ) -> Prompt:
     # A prompt without earlier turns has the same bytes as before there was a history, so its cached answer is found.
-    told = rules(name_of_prompt(name, variant), language)
+    text = rules(name_of_prompt(name, variant), language)
     if history:
         parts = {"EARLIER TURNS": history, **parts}
-        told += rules("history", language)
-    sections = [
-        "\n".join([title, *(f"{key}: {quoted(text)}" for key, text in lines)]) for title, lines in parts.items()
-    ]
+        text += rules("history", language)
+    sections = ["\n".join([title, *(f"{key}: {quote(text)}" for key, text in lines)]) for title, lines in parts.items()]
     data = "\n\n".join([*sections, REMINDER[language]])
-    return Prompt(name, told, data, schema, language, has_history=bool(history), variant=variant)
+    return Prompt(name, text, data, schema, language, has_history=bool(history), variant=variant)
 
 
 def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from typing import Final
 
 import structlog
 
-from ragtide_runtime.draws import drawn
+from ragtide_runtime.draws import draw_number
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_schemas import RagInteraction, SentenceLabels
 from ragtide_schemas.metric_definitions import SELF_CONSISTENCY
@@ -29,7 +29,7 @@ log_limit = LogLimit()
 
 def is_asked_twice(interaction: RagInteraction, share: float) -> bool:
     """Return whether the judge is asked twice about an interaction: the same in every process, worker and replay."""
-    return drawn(f"{interaction.pipeline}\0{interaction.interaction_id}", purpose=_PURPOSE) < share
+    return draw_number(f"{interaction.pipeline}\0{interaction.interaction_id}", purpose=_PURPOSE) < share
 
 
 def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | AbsentReason:
@@ -47,7 +47,7 @@ def self_consistency(first: SentenceLabels, second: SentenceLabels) -> float | A
     return sum(verdicts[sentence] is repeated[sentence] for sentence in verdicts) / len(verdicts)
 
 
-async def asked_again(
+async def ask_again(
     client: JudgeClient,
     first: SentenceLabels,
     sentences: CutInteraction,
@@ -90,7 +90,7 @@ async def asked_again(
     return self_consistency(first, second)
 
 
-def scored(value: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:
+def score_or_reason(value: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:
     """Return the score or the reason under the name of the metric."""
     name = SELF_CONSISTENCY.name
     return ({}, {name: str(value)}) if isinstance(value, AbsentReason) else ({name: value}, {})

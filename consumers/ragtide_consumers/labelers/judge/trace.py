@@ -168,7 +168,7 @@ async def judge_trace(
     return merged
 
 
-async def wanted_of_trace(
+async def uncached_trace_prompts(
     client: JudgeClient, sentences: CutInteraction, language: Language, history: KeyedTexts = ()
 ) -> list[Prompt]:
     """Return the prompts of `judge_trace` that have no cached answer, without the one about scattered support.
@@ -179,7 +179,7 @@ async def wanted_of_trace(
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
     budget = client.document_tokens(_prompt(client, sentences, [], language, history))
     prompts = [_prompt(client, sentences, run, language, history) for run in parts(keyed, budget)]
-    return [prompt for prompt in prompts if await client.cached(prompt) is None]
+    return [prompt for prompt in prompts if await client.cached_answer(prompt) is None]
 
 
 async def planned_trace(
@@ -194,7 +194,7 @@ async def planned_trace(
     budget = client.document_tokens(_prompt(client, sentences, [], language, history))
     found = PlannedCalls()
     for run in parts(keyed, budget):
-        found += await client.planned(_prompt(client, sentences, run, language, history))
+        found += await client.planned_calls(_prompt(client, sentences, run, language, history))
     return found
 
 

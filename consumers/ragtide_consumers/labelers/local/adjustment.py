@@ -36,7 +36,7 @@ def predicted_score(terms: Sequence[Term], inputs: Sequence[float], constant: fl
     return 1 / (1 + exp(-min(max(logit, -STEEPEST), STEEPEST)))
 
 
-def moved(probabilities: Sequence[float], mean: float) -> list[float]:
+def move_to_mean(probabilities: Sequence[float], mean: float) -> list[float]:
     """Return probabilities with another mean and the same order; a mean outside [0, 1] becomes the nearest in it.
 
     To lower the mean all are divided by one number; to raise it their differences from 1 are.
@@ -52,7 +52,7 @@ def moved(probabilities: Sequence[float], mean: float) -> list[float]:
     return [1.0 - (1.0 - p) * factor for p in probabilities]
 
 
-def tempered(supported: Sequence[float], adherence: float) -> list[float]:
+def temper(supported: Sequence[float], adherence: float) -> list[float]:
     """Return probabilities of supported sentences, raised to one power, that together give an adherence in (0, 1).
 
     Their order stays. If all are 1 they stay 1.

@@ -15,9 +15,9 @@ import numpy as np
 from ragtide_schemas import SentenceProbabilities
 from ragtide_schemas.metric_definitions import SIMILARITY
 
-from .adjustment import Term, log_adherence, moved, predicted_score, tempered
+from .adjustment import Term, log_adherence, move_to_mean, predicted_score, temper
 from .features import InteractionFeatures
-from .model import SUMMARY_FEATURES, summarized
+from .model import SUMMARY_FEATURES, summary_features
 from .overlap import Floats
 from .trees import DECIMALS
 
@@ -69,17 +69,17 @@ class Correction:
         }
         relevant, utilized, supported = shipped.relevant, shipped.utilized, shipped.supported
         if RELEVANCE in corrected:
-            relevant = tuple(moved(relevant, corrected[RELEVANCE]))
+            relevant = tuple(move_to_mean(relevant, corrected[RELEVANCE]))
         if UTILIZATION in corrected:
-            utilized = tuple(moved(utilized, corrected[UTILIZATION]))
+            utilized = tuple(move_to_mean(utilized, corrected[UTILIZATION]))
         if ADHERENCE in corrected:
-            supported = tuple(tempered(supported, corrected[ADHERENCE]))
+            supported = tuple(temper(supported, corrected[ADHERENCE]))
         return SentenceProbabilities(relevant=relevant, utilized=utilized, supported=supported)
 
 
 def summary_of(features: InteractionFeatures, shipped: SentenceProbabilities) -> Sequence[float]:
     """Return the features of a whole interaction that has document sentences."""
-    found: list[float] = summarized(features, shipped.relevant, shipped.utilized, shipped.supported).tolist()
+    found: list[float] = summary_features(features, shipped.relevant, shipped.utilized, shipped.supported).tolist()
     return found
 
 

@@ -26,7 +26,7 @@ from ..protocol import Labeling
 from .correction import Correction
 from .correction_file import LoadedCorrection
 from .features import InteractionFeatures, extract
-from .model import shipped
+from .model import shipped_model
 from .overlap import TooManyMatchesError
 
 SHIPPED_VERSION: Final = f"6-{SPLITTER_ID}"
@@ -89,7 +89,7 @@ class LocalLabeler:
         if self._similarity is not None and nothing_to_label(interaction) is None:
             similar = await self._similarity.inputs(await asyncio.to_thread(cut, interaction))
         if similar is None:
-            return Labeling(*all_absent(AbsentReason.TOO_LONG).qualified(TRACE))
+            return Labeling(*all_absent(AbsentReason.TOO_LONG).by_qualified_name(TRACE))
         if _characters(interaction) <= HEAVY_CHARS:
             return self.label_now(interaction, similar)
         label = partial(self.label_now, interaction, similar)
@@ -129,12 +129,12 @@ class LocalLabeler:
             return _absent(AbsentReason.TOO_LONG)
         match = _match(sentences, features)
         if nothing is not None:
-            return _with_match(Labeling(*all_absent(nothing).qualified(TRACE)), match)
+            return _with_match(Labeling(*all_absent(nothing).by_qualified_name(TRACE)), match)
         labels = _predicted(features, self._correction, similarity)
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
         if match is AbsentReason.LANGUAGE_NOT_SUPPORTED:
             expected = without_relevance(expected, match)
-        scores, absent = (of_refusal(expected) if sentences.refuses else expected).qualified(TRACE)
+        scores, absent = (of_refusal(expected) if sentences.refuses else expected).by_qualified_name(TRACE)
         return _with_match(Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter), match)
 
 
@@ -151,12 +151,12 @@ def features_of(sentences: CutInteraction) -> InteractionFeatures:
 def _predicted(
     features: InteractionFeatures, correction: Correction | None, similarity: Sequence[float]
 ) -> SentenceProbabilities:
-    found = shipped().predict(features)
+    found = shipped_model().predict(features)
     return found if correction is None else correction.applied(features, found, similarity)
 
 
 def _absent(reason: AbsentReason) -> Labeling:
-    return _with_match(Labeling(*all_absent(reason).qualified(TRACE)), reason)
+    return _with_match(Labeling(*all_absent(reason).by_qualified_name(TRACE)), reason)
 
 
 def _with_match(labeling: Labeling, match: float | AbsentReason) -> Labeling:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ragtide_schemas import SentenceProbabilities
 
-from .adjustment import Term, moved, predicted_score, tempered
+from .adjustment import Term, move_to_mean, predicted_score, temper
 from .features import DOCUMENT_FEATURES, RESPONSE_FEATURES, TOPIC_FEATURES, InteractionFeatures
 from .overlap import Floats
 from .trees import DECIMALS, BoostedTrees
@@ -102,23 +102,23 @@ class LocalModel:
         utilized = self.probabilities("utilized", features.documents)
         supported = self.probabilities("supported", features.response)
         if relevant:
-            summary = summarized(features, relevant, utilized, supported)
+            summary = summary_features(features, relevant, utilized, supported)
             more_relevant, more_utilized = self.shares.predict(summary).tolist()
-            relevant = moved(relevant, fsum(relevant) / len(relevant) + more_relevant)
-            utilized = moved(utilized, fsum(utilized) / len(utilized) + more_utilized)
+            relevant = move_to_mean(relevant, fsum(relevant) / len(relevant) + more_relevant)
+            utilized = move_to_mean(utilized, fsum(utilized) / len(utilized) + more_utilized)
             if supported:
                 adherence = predicted_score(self.adherence, summary.tolist(), self.adherence_constant)
-                supported = tempered(supported, adherence)
+                supported = temper(supported, adherence)
         return SentenceProbabilities(relevant=tuple(relevant), utilized=tuple(utilized), supported=tuple(supported))
 
 
 @cache
-def shipped() -> LocalModel:
+def shipped_model() -> LocalModel:
     """Return the model that comes with the package."""
     return LocalModel.read(json.loads(files(__package__).joinpath(MODEL_FILE).read_text(encoding="utf-8")))
 
 
-def summarized(
+def summary_features(
     features: InteractionFeatures,
     relevant: Sequence[float] | Floats,
     utilized: Sequence[float] | Floats,

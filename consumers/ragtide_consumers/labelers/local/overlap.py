@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .words import LONGEST_WORD, Indices, Vocabulary, numbered, stem_of, tokens, without_ends
+from .words import LONGEST_WORD, Indices, Vocabulary, number_words, stem_of, tokens, without_ends
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -99,7 +99,7 @@ def words_of(
     question: str, documents: Sequence[Sequence[str]], response: Sequence[str], language: str = "en"
 ) -> ComparedWords:
     """Return the content words of an interaction in a language, given by its ISO 639-1 code."""
-    found = numbered([question, *response, *chain.from_iterable(documents)], language)
+    found = number_words([question, *response, *chain.from_iterable(documents)], language)
     lengths, m = [*map(len, documents)], len(response)
     first, second = found.texts.searchsorted(np.array((1, m + 1))).tolist()
     numbers = _different(found.numbers[:second])

@@ -223,7 +223,7 @@ def without_ends(text: str) -> str:
     return text.replace(_END, " ")
 
 
-def numbered(texts: Sequence[str], language: str = "en") -> NumberedWords:
+def number_words(texts: Sequence[str], language: str = "en") -> NumberedWords:
     """Return the content words of texts as numbers.
 
     Args:

@@ -107,7 +107,7 @@ def model_files(
         )
     there = [other for other in optional if (place / other).is_file()]
     files = [("onnx", onnx), *((other, place / other) for other in ("tokenizer.json", "config.json", *there))]
-    calibration = parsed(place, CALIBRATION, Calibration, name) if CALIBRATION in there else Calibration()
+    calibration = parse_json(place, CALIBRATION, Calibration, name) if CALIBRATION in there else Calibration()
     _check_size(files, max_bytes, name)
     files += [(other, onnx.parent / other) for other in sorted(external_files(onnx, name))]
     _check_size(files, max_bytes, name)
@@ -145,7 +145,7 @@ def _pickles_in(folder: Path) -> str:
 def _config(folder: Path, name: str) -> ModelConfig:
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{name} has no config.json: copy it from the model's repository")
-    config = parsed(folder, "config.json", ModelConfig, name)
+    config = parse_json(folder, "config.json", ModelConfig, name)
     if config.auto_map:
         raise ConfigurationError(
             f"{name} needs code of its own (auto_map in config.json), which ragtide never runs: use a model of a "
@@ -154,7 +154,7 @@ def _config(folder: Path, name: str) -> ModelConfig:
     return config
 
 
-def parsed(folder: Path, file: str, model: type[_Parsed], name: str) -> _Parsed:
+def parse_json(folder: Path, file: str, model: type[_Parsed], name: str) -> _Parsed:
     """Return the content of a JSON file of a model.
 
     Args:

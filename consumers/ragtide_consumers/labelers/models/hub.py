@@ -93,7 +93,7 @@ def hub_model(place: str, file: str, setting: str, optional: tuple[str, ...] = (
     return HubModel(pinned[1], pinned[2], file, optional)
 
 
-async def downloaded(model: HubModel, settings: ModelsSettings, cache: Path, setting: str) -> Path:
+async def download(model: HubModel, settings: ModelsSettings, cache: Path, setting: str) -> Path:
     """Return the folder of a model in the cache, after a download if it is not there yet.
 
     Raises:
@@ -214,9 +214,9 @@ class _Download:
                     return True
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if attempt == ATTEMPTS:
-                    told = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+                    line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
                     raise ConfigurationError(
-                        f"{self._name} cannot be downloaded ({told}): try again when {self._settings.hub_url} can be "
+                        f"{self._name} cannot be downloaded ({line}): try again when {self._settings.hub_url} can be "
                         "reached, or copy the model into a folder"
                     ) from None
             await asyncio.sleep(PAUSE_S)

@@ -127,12 +127,12 @@ class ModelLabeler:
             found = _expected(supported, relevant)
         else:
             found = trace_metrics(labels, profile=self.profile)
-        scores, absent = (of_refusal(found) if sentences.refuses else found).qualified(TRACE)
-        told = {
+        scores, absent = (of_refusal(found) if sentences.refuses else found).by_qualified_name(TRACE)
+        reasons = {
             name: str(AbsentReason.NOT_LABELED if reason == AbsentReason.INCOMPLETE_LABELS else reason)
             for name, reason in absent.items()
         }
-        return Labeling(scores, told, labels=(labels,), splitter=sentences.splitter)
+        return Labeling(scores, reasons, labels=(labels,), splitter=sentences.splitter)
 
     def _labels(
         self, sentences: CutInteraction, supported: list[float] | None, relevant: list[float] | None

@@ -20,7 +20,7 @@ from ragtide_runtime.settings.model import Settings
 from .calibration import NAME as CALIBRATION
 from .calibration import Calibration
 from .files import DIGEST_DIGITS, ModelFiles, model_files
-from .hub import downloaded, hub_model, recorded_digest
+from .hub import download, hub_model, recorded_digest
 from .pair_classifier import PairClassifier
 from .pooling import SENTENCE_FILES, sentence_form
 from .sentence_encoder import SentenceEncoder
@@ -53,7 +53,7 @@ class LoadedModels:
     """Digests of the models and of the settings that change scores."""
 
 
-async def loaded_models(settings: Settings) -> LoadedModels:
+async def load_models(settings: Settings) -> LoadedModels:
     """Return the models of the settings.
 
     Raises:
@@ -91,7 +91,7 @@ async def _folder(settings: Settings, kind: str) -> str:
     model = hub_model(place, getattr(models, f"{kind}_file"), setting, OPTIONAL[kind])
     if model is None:
         return place
-    return str(await downloaded(model, models, models.cache_dir or settings.data_dir / "models", setting))
+    return str(await download(model, models, models.cache_dir or settings.data_dir / "models", setting))
 
 
 def _load(settings: ModelsSettings, folders: Mapping[str, str]) -> LoadedModels:

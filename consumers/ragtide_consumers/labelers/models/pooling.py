@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ragtide_runtime.errors import ConfigurationError
 
-from .files import ModelFiles, parsed
+from .files import ModelFiles, parse_json
 from .tokens import Ints
 
 MODULES: Final = "modules.json"
@@ -66,13 +66,13 @@ def sentence_form(files: ModelFiles) -> SentenceForm:
     folder = files.tokenizer.parent
     pooling, other, most = Pooling.MEAN, "", None
     if (folder / POOLING).is_file():
-        pooling = _pooling(parsed(folder, POOLING, RootModel[dict[str, Any]], files.name).root, files.name)
+        pooling = _pooling(parse_json(folder, POOLING, RootModel[dict[str, Any]], files.name).root, files.name)
     if (folder / MODULES).is_file():
-        modules = parsed(folder, MODULES, RootModel[list[_Module]], files.name).root
+        modules = parse_json(folder, MODULES, RootModel[list[_Module]], files.name).root
         kinds = [module.type.rpartition(".")[2] for module in modules]
         other = next((kind for kind in kinds if kind not in _KNOWN_MODULES), "")
     if (folder / SENTENCES).is_file():
-        most = parsed(folder, SENTENCES, _Sentences, files.name).max_seq_length
+        most = parse_json(folder, SENTENCES, _Sentences, files.name).max_seq_length
     return SentenceForm(pooling, most, other)
 
 
@@ -87,7 +87,7 @@ def _pooling(config: dict[str, Any], name: str) -> Pooling:
     return known[0]
 
 
-def pooled(numbers: npt.NDArray[np.float32], mask: Ints, pooling: Pooling) -> npt.NDArray[np.float32]:
+def pool(numbers: npt.NDArray[np.float32], mask: Ints, pooling: Pooling) -> npt.NDArray[np.float32]:
     """Return the vector of each sentence of a batch.
 
     Args:

@@ -10,7 +10,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.labelers import ModelsSettings
 
 from .files import ModelFiles
-from .pooling import SentenceForm, pooled
+from .pooling import SentenceForm, pool
 from .tokens import Ints, ModelInput, ModelTokenizer, together, token_limit
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ModelSession:
         An encoder gives the vector of each input.
         """
         found, mask = self._numbers(inputs)
-        return found if self._form is None or found.ndim == 2 else pooled(found, mask, self._form.pooling)
+        return found if self._form is None or found.ndim == 2 else pool(found, mask, self._form.pooling)
 
     def _numbers(self, inputs: Sequence[ModelInput]) -> tuple[Logits, Ints]:
         """Return the output of a batch, and its mask."""
@@ -117,8 +117,8 @@ class ModelSession:
             common, single = self.run(probes), np.concatenate([self.run([probe]) for probe in probes])
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own
             raise ConfigurationError(
-                f"{name} fails on two short texts ({_told(error)}): export a sentence encoder with a free batch size "
-                "and length"
+                f"{name} fails on two short texts ({_error_line(error)}): export a sentence encoder with a free batch "
+                "size and length"
             ) from None
         shape = numbers.shape[:2] if numbers.ndim == 3 else numbers.shape[:1]
         if numbers.ndim not in {2, 3} or shape != mask.shape[: len(shape)] or not np.isfinite(common).all():
@@ -149,7 +149,7 @@ class ModelSession:
             found = self.run(probes).shape
         except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own
             raise ConfigurationError(
-                f"{name} fails on two short texts ({_told(error)}): export it with a free batch size and length"
+                f"{name} fails on two short texts ({_error_line(error)}): export it with a free batch size and length"
             ) from None
         width = together(probes, 0, self.tokenizer.max_tokens)[0].shape[1]
         if len(found) != 2 + per_token or found[0] != len(probes) or (per_token and found[1] != width):
@@ -198,13 +198,13 @@ def _loaded(ort: Any, files: ModelFiles, settings: ModelsSettings, threads: int)
     try:
         session = ort.InferenceSession(str(files.onnx), options, providers=[provider])
     except Exception as error:  # noqa: BLE001 - the library raises exceptions of its own
-        told = _told(error)
-        if "is not a registered function/op" in told or "No opset import for domain" in told:
+        line = _error_line(error)
+        if "is not a registered function/op" in line or "No opset import for domain" in line:
             raise ConfigurationError(
-                f"{files.name} has operators of its own ({told}), which ragtide never loads: export it with standard "
+                f"{files.name} has operators of its own ({line}), which ragtide never loads: export it with standard "
                 "operators"
             ) from None
-        raise ConfigurationError(f"{files.name} cannot be loaded ({told}): export it again") from None
+        raise ConfigurationError(f"{files.name} cannot be loaded ({line}): export it again") from None
     if session.get_providers()[0] != provider:
         raise ConfigurationError(
             f"models.provider is {settings.provider}, which onnxruntime could not start: look at its driver, or set cpu"
@@ -223,5 +223,5 @@ def _onnxruntime() -> Any:
     return onnxruntime
 
 
-def _told(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]

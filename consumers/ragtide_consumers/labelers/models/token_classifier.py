@@ -15,7 +15,7 @@ import numpy as np
 
 from ragtide_runtime.settings.labelers import ModelsSettings
 
-from ...text.sentences import placed
+from ...text.sentences import place_sentences
 from .batching import Batcher
 from .calibration import Floats, log_odds
 from .pair_classifier import TooLongForModelError
@@ -82,7 +82,7 @@ class TokenClassifier:
         Raises:
             TooLongForModelError: too many inputs, or a question that leaves no room for documents.
         """
-        text, places = placed(response, sentences)
+        text, places = place_sentences(response, sentences)
         answer, inputs = await asyncio.to_thread(self._inputs, question, documents, text)
         logits = await self._batcher.run([model_input for row in inputs for model_input in row])
         return self._marked(answer, self._supported(inputs, logits), places)

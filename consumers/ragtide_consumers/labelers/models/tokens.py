@@ -199,8 +199,8 @@ def _tokenizer(files: ModelFiles) -> "Tokenizer":
         tokenizer.encode_special_tokens = True
         tokenizer.encode("a", "b")
     except Exception as error:  # noqa: BLE001 - the library raises plain exceptions
-        told = " ".join(str(error).split())[:200]
-        raise ConfigurationError(f"{files.name}: tokenizer.json cannot be used ({told}): copy it again") from None
+        line = " ".join(str(error).split())[:200]
+        raise ConfigurationError(f"{files.name}: tokenizer.json cannot be used ({line}): copy it again") from None
     return tokenizer
 
 

@@ -78,7 +78,7 @@ class HttpService:
                 labeling = await labels(ask)
             except NoLabels as error:
                 labeling = Labeling({}, dict.fromkeys(metrics, str(error.reason)))
-        return usage.added_to(labeling)
+        return usage.add_to(labeling)
 
     async def _ask(self, question: object, read: Callable[[Any], T], usage: Usage) -> T:
         body = to_json(question)

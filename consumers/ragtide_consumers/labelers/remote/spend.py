@@ -59,7 +59,7 @@ class Spend(Protocol):
         """Correct a reservation to the real cost of the call."""
 
 
-def reached(name: str, now: datetime) -> LimitReached:
+def limit_reached(name: str, now: datetime) -> LimitReached:
     """Return that the limit of the hour or day is reached, with the seconds until the next period."""
     whole = now.replace(minute=0, second=0, microsecond=0)
     ends = whole + timedelta(hours=1) if name == "hour" else whole.replace(hour=0) + timedelta(days=1)
@@ -161,7 +161,7 @@ class RedisSpend:
         call = reserve_spend(self._streams, self._name, (hour, day), amount_usd, limits=limits, alert=self._alert(now))
         reply = await run_script(self._redis, call)
         if reply.over is not None:
-            return reached(reply.over, now)
+            return limit_reached(reply.over, now)
         if reply.firing:
             await self._resolve(reply.firing, now)
         return Reservation(amount_usd, hour, day)
@@ -253,7 +253,7 @@ class FileSpend:
             spent = self._read()
             for name, key, limit in (("day", day, self._day_limit), ("hour", hour, self._hour_limit)):
                 if limit is not None and spent.get(key, 0.0) + amount_usd > limit:
-                    return reached(name, now)
+                    return limit_reached(name, now)
             current = {key: spent.get(key, 0.0) + amount_usd for key in (hour, day)}
             # The amounts of the day before stay for calls that are settled after its end.
             days = {day, spend_periods(now - timedelta(days=1))[1]}

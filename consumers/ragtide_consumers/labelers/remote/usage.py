@@ -45,7 +45,7 @@ class Usage:
         self.cost_sources |= other.cost_sources
         self.counters.update(other.counters)
 
-    def added_to(self, labeling: Labeling) -> Labeling:
+    def add_to(self, labeling: Labeling) -> Labeling:
         """Return a labeling with this usage."""
         return replace(
             labeling,

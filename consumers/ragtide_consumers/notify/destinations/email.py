@@ -27,7 +27,7 @@ from ragtide_schemas.printable import printable
 from ..messages import AlertText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
-from .http import SHOWN_CHARS, masked, secrets_of
+from .http import SHOWN_CHARS, mask, secrets_of
 from .protocol import DeliveryThreads, Preview, Refused, TryLater
 
 PORTS: Final = {"starttls": 587, "tls": 465, "none": 25}
@@ -148,7 +148,7 @@ class Email:
         return TryLater(f"{self.name} closed the connection")
 
     def _clean(self, text: str) -> str:
-        return printable(masked(text, self._secrets))[:SHOWN_CHARS]
+        return printable(mask(text, self._secrets))[:SHOWN_CHARS]
 
 
 def header_text(text: str) -> str:
@@ -208,7 +208,7 @@ class _MailConnection:
             if context is not None and settings.tls == "tls":
                 self._opened = context.wrap_socket(connected, server_hostname=self._host)
             with closing(_OpenedSmtp(self._opened, sender.rpartition("@")[2], self._timeout_s)) as client:
-                client.greeted(self._host, self._port)
+                client.read_greeting(self._host, self._port)
                 if settings.tls == "starttls":
                     client.starttls(context=context)
                     self._opened = client.sock
@@ -250,7 +250,7 @@ class _OpenedSmtp(smtplib.SMTP):
         super().__init__(local_hostname=own_name, timeout=timeout_s)
         self._given = opened
 
-    def greeted(self, host: str, port: int) -> None:
+    def read_greeting(self, host: str, port: int) -> None:
         """Read the greeting of the server. Its name is checked by `starttls`."""
         self._host = host
         code, reply = self.connect(host, port)

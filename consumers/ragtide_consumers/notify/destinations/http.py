@@ -139,7 +139,7 @@ class HttpDestination(ABC):
             Refused: any other answer, or an address that is not allowed.
         """
         body, pieces = to_json(request.body), bytearray()
-        headers = {"content-type": request.content_type, **request.headers, **self.signed(request, body)}
+        headers = {"content-type": request.content_type, **request.headers, **self.signature_headers(request, body)}
         status, answered = 0, {}
         try:
             async with (
@@ -161,13 +161,13 @@ class HttpDestination(ABC):
         self._judge(answer)
         return answer
 
-    def signed(self, request: HttpRequest, body: bytes) -> dict[str, str]:
+    def signature_headers(self, request: HttpRequest, body: bytes) -> dict[str, str]:
         """Return headers that depend on the bytes of the body, such as a signature."""
         return {}
 
     def clean(self, text: str) -> str:
         """Return a text of the destination, shortened, without secrets and control characters."""
-        return printable(masked(text, self._secrets))[:SHOWN_CHARS]
+        return printable(mask(text, self._secrets))[:SHOWN_CHARS]
 
     def _judge(self, answer: HttpAnswer) -> None:
         status = answer.status
@@ -206,12 +206,12 @@ class HttpDestination(ABC):
         headers = {
             "content-type": request.content_type,
             **request.headers,
-            **self.signed(request, to_json(request.body)),
+            **self.signature_headers(request, to_json(request.body)),
         }
         return Preview(
-            f"POST {masked_url(request.url)}",
+            f"POST {mask_url(request.url)}",
             {name: MASK if name in _SECRET_HEADERS else value for name, value in headers.items()},
-            masked_value(request.body, self._secrets),
+            mask_value(request.body, self._secrets),
         )
 
 
@@ -242,25 +242,25 @@ _LEAST_PLACE: Final = 12
 """Fewest characters of a part of an address that is masked inside of texts: `alerts` is no secret."""
 
 
-def masked(text: str, secrets: tuple[str, ...]) -> str:
+def mask(text: str, secrets: tuple[str, ...]) -> str:
     """Return a text in which every secret is masked."""
     for secret in secrets:
         text = text.replace(secret, MASK)
     return text
 
 
-def masked_value(value: Any, secrets: tuple[str, ...]) -> Any:
+def mask_value(value: Any, secrets: tuple[str, ...]) -> Any:
     """Return a JSON value in whose texts every secret is masked."""
     if isinstance(value, str):
-        return masked(value, secrets)
+        return mask(value, secrets)
     if isinstance(value, dict):
-        return {name: masked_value(item, secrets) for name, item in value.items()}
+        return {name: mask_value(item, secrets) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [masked_value(item, secrets) for item in value]
+        return [mask_value(item, secrets) for item in value]
     return value
 
 
-def masked_url(url: str) -> str:
+def mask_url(url: str) -> str:
     """Return scheme and host of an address; the rest may be a secret.
 
     >>> masked_url("https://user:pw@hooks.example.com:8443/services/T0/B0/key?sig=1")

@@ -152,7 +152,7 @@ _SAFE_IN_LINK: Final = ":/?#[]@!$&'()*+,;=%~"
 """Characters of an address that do not end a link of Slack."""
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return a text in which Slack finds no control sequence.
 
     >>> escaped("<!channel> a & b")
@@ -165,7 +165,7 @@ def _plain(text: str, most: int) -> dict[str, Any]:
     return {"type": "plain_text", "text": _fit(text, most), "emoji": False}
 
 
-def _fit(text: str, most: int, escape: Callable[[str], str] = escaped) -> str:
+def _fit(text: str, most: int, escape: Callable[[str], str] = escape) -> str:
     """Return an escaped text of at most so many characters; no escape is cut in two."""
     found = escape(text)
     while len(found) > most:

@@ -60,7 +60,7 @@ class Webhook(HttpDestination):
             )
         return found
 
-    def signed(self, request: HttpRequest, body: bytes) -> dict[str, str]:
+    def signature_headers(self, request: HttpRequest, body: bytes) -> dict[str, str]:
         """Return the signature of a body; nothing without a secret."""
         if self._settings.secret is None:
             return {}

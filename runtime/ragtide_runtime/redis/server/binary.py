@@ -34,7 +34,7 @@ class ServerVersion:
     version: Version
 
     def __str__(self) -> str:
-        return f"{self.kind.capitalize()} {dotted(self.version)}"
+        return f"{self.kind.capitalize()} {version_text(self.version)}"
 
     def reads(self, writer: "ServerVersion") -> bool:
         """Return whether this server reads the data that the other one wrote.
@@ -64,7 +64,7 @@ class ServerVersion:
         return "redis", minor
 
 
-def dotted(version: Version) -> str:
+def version_text(version: Version) -> str:
     """Return a version as it is written: `9.1.2`."""
     return ".".join(map(str, version))
 
@@ -96,7 +96,7 @@ class RedisBinary:
         return ServerVersion(self.kind, self.version)
 
     def __str__(self) -> str:
-        return f"{self.path.name} {dotted(self.version)} ({self.origin})"
+        return f"{self.path.name} {version_text(self.version)} ({self.origin})"
 
 
 class _Unusable(Exception):  # noqa: N818  # not an error: the search goes on with the next candidate
@@ -166,7 +166,7 @@ def _in_wheels() -> Iterable[tuple[Path, str]]:
 def _usable(path: Path, origin: str) -> RedisBinary:
     kind, version = _kind_and_version(path)
     if version < MINIMUM_VERSION:
-        raise _Unusable(f"{path} is {dotted(version)}, older than {dotted(MINIMUM_VERSION)}")
+        raise _Unusable(f"{path} is {version_text(version)}, older than {version_text(MINIMUM_VERSION)}")
     return RedisBinary(path=path, version=version, origin=origin, kind=kind)
 
 

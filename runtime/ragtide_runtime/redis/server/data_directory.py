@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...errors import RedisUnavailable
-from .binary import RedisBinary, ServerVersion, Version, dotted, find_redis_servers, remembered_server
+from .binary import RedisBinary, ServerVersion, Version, find_redis_servers, remembered_server, version_text
 
 log = logging.getLogger("ragtide.redis")
 
@@ -73,7 +73,7 @@ def remember(data_dir: Path, binary: RedisBinary) -> None:
     known = _memory(data_dir)
     if known is not None and known.server == binary.server and known.path.exists():
         return
-    content = {"kind": binary.kind, "version": dotted(binary.version), "path": str(binary.path)}
+    content = {"kind": binary.kind, "version": version_text(binary.version), "path": str(binary.path)}
     new = data_dir / f"{MEMORY}.new"
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
@@ -176,7 +176,7 @@ def _from_header(header: bytes) -> ServerVersion:
 
 def _keep_copy(data_dir: Path, writer: ServerVersion, chosen: RedisBinary) -> None:
     """Copy the unconverted data to a directory of their own; the last server can be started with it."""
-    wanted = f"before-{chosen.kind}-{dotted(chosen.version)}"
+    wanted = f"before-{chosen.kind}-{version_text(chosen.version)}"
     names = [wanted, *(f"{wanted}-{number}" for number in range(2, 1000))]
     kept = next(path for name in names if not (path := data_dir / name).exists())
     unfinished = data_dir / f"{kept.name}.unfinished"
