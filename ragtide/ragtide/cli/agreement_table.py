@@ -17,8 +17,8 @@ def show_agreement(compared: PredictionAgreement, confidence: float) -> None:
     out.print(agreement_table(compared, out.width))
     for family, found in compared.families.items():
         out.print(
-            f"{family}: aggregated RMSE {_value(found.rmse)} ({_interval(found.rmse)}), consistency score "
-            f"{_value(found.consistency)} ({_interval(found.consistency)})",
+            f"{family}: aggregated RMSE {value_text(found.rmse)} ({interval_text(found.rmse)}), consistency score "
+            f"{value_text(found.consistency)} ({interval_text(found.consistency)})",
             highlight=False,
         )
     out.print(
@@ -50,8 +50,8 @@ def agreement_table(compared: PredictionAgreement, width: int) -> RenderableType
         rows += measures if found.n else ()
     columns = [
         Column("measure", [f"  {name}" for name, _, _ in rows]),
-        Column("value", [_value(measured) for _, measured, _ in rows], right=True),
-        Column("interval", [_interval(measured) for _, measured, _ in rows]),
+        Column("value", [value_text(measured) for _, measured, _ in rows], right=True),
+        Column("interval", [interval_text(measured) for _, measured, _ in rows]),
         Column("compare with", [beside for _, _, beside in rows], yields=1, stacks=True),
     ]
     return fitted(columns, width, Notes(above))
@@ -61,9 +61,11 @@ def _beside(name: str, number: float | None) -> str:
     return "" if number is None else f"{name} {number:.3f}"
 
 
-def _value(measured: Measured) -> str:
+def value_text(measured: Measured) -> str:
+    """Return a figure with three digits, or that it is undefined."""
     return "undefined" if measured.value is None else f"{measured.value:.3f}"
 
 
-def _interval(measured: Measured) -> str:
+def interval_text(measured: Measured) -> str:
+    """Return the ends of the interval of a figure; nothing without one."""
     return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"

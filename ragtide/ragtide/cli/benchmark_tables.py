@@ -13,6 +13,7 @@ from ragtide_offline.benchmark.running import BenchmarkRun, CostPlan
 from ragtide_offline.benchmark.spans import SpanFigures
 from ragtide_schemas.fitness import Stated, fitness_of, sees_of
 
+from .agreement_table import interval_text, value_text
 from .console import out, print_json
 from .fitting import Column, Notes, fitted, heading
 from .progress import Shown
@@ -140,16 +141,6 @@ def notes(
     if not figures and not preferences:
         found.append(f"No metric has {FEWEST} rows of a subset with a true score and a score.")
     return found
-
-
-def value_text(measured: Measured) -> str:
-    """Return a figure with three digits, or that it is undefined."""
-    return "undefined" if measured.value is None else f"{measured.value:.3f}"
-
-
-def interval_text(measured: Measured) -> str:
-    """Return the ends of the interval of a figure; nothing without one."""
-    return "" if measured.lower is None else f"{measured.lower:.3f} to {measured.upper:.3f}"
 
 
 def show_plan(plan: CostPlan, *, as_json: bool = False) -> None:

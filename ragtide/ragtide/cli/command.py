@@ -3,8 +3,9 @@
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -91,7 +92,7 @@ def command_group(name: str, help_text: str, *, no_args_is_help: bool = False) -
 def command(
     *examples: str, exits: str = "", of: typer.Typer | None = None, name: str | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a command.
+    """Make a function a command. A parameter whose type is a dataclass stands for the options that are its fields.
 
     Args:
         examples: command lines, for the pages of commands.
@@ -101,15 +102,28 @@ def command(
     """
 
     def declare(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        joined: dict[str, Any] = {parameter: kind for parameter, kind in hints.items() if is_dataclass(kind)}
+
         @wraps(function)
         def run(**options: Any) -> None:
             if getattr(options.get("context"), "invoked_subcommand", None) is not None:
                 return  # of a group: one of its commands runs
             for prepare in before_command:
                 prepare()
+            for parameter, kind in joined.items():
+                options[parameter] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
             function(**options)
 
         vars(run).update(examples=examples, exits=exits)
+        if joined:
+            declared: list[inspect.Parameter] = []
+            for parameter in inspect.signature(function).parameters.values():
+                kind = joined.get(parameter.name)
+                declared += [parameter] if kind is None else inspect.signature(kind).parameters.values()
+                hints.update({} if kind is None else get_type_hints(kind, include_extras=True))
+            vars(run)["__signature__"] = inspect.Signature(declared)
+            run.__annotations__ = {one.name: hints[one.name] for one in declared}
         return run if of is None else of.command(name, cls=CliCommand)(run)
 
     return declare

@@ -16,7 +16,7 @@ from ragtide_offline.benchmark.figures import FEWEST
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.fitness import failures_in_words
 
-from .benchmark_tables import interval_text, value_text
+from .agreement_table import interval_text, value_text
 from .console import out, print_json, warn
 from .fitting import Column, Notes, fitted, heading
 from .progress import Shown, cost_note, interruptible, progress_bar

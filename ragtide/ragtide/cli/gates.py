@@ -11,7 +11,6 @@ import typer
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.gates.conditions import (
     Condition,
-    UndecidedPolicy,
     asks_for_difference,
     parse_condition,
     split_name,
@@ -25,7 +24,7 @@ from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
 from .console import err, out
-from .options import FAIL_IF, STEP_SUMMARY
+from .options import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +36,7 @@ class GateOptions:
     conditions: Sequence[Condition]
     known: Sequence[str]
     """Names of the metrics that the settings know."""
-    undecided: UndecidedPolicy
-    junit: Path | None
-    summary: Path | None
+    reports: GateReports
 
     def needs_baseline(self, remedy: str) -> None:
         """Refuse conditions on a difference, because no baseline is given.
@@ -62,17 +59,17 @@ class GateOptions:
             ConfigurationError: a file cannot be written.
         """
         try:
-            result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.undecided)
+            result = decide_gate(self.conditions, measurements, known=self.known, undecided=self.reports.undecided)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
         for line in gate_lines(result):
             (err if as_json else out).print(line, markup=False, highlight=False, soft_wrap=True)
-        if self.junit is not None:
-            write_file(self.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
+        if self.reports.junit is not None:
+            write_file(self.reports.junit, junit_xml(result, f"ragtide {self.command}"), "--junit")
         page = markdown_summary(result, f"ragtide {self.command}").encode()
         step = os.environ.get(STEP_SUMMARY)
-        if self.summary is not None:
-            write_file(self.summary, page, "--summary")
+        if self.reports.summary is not None:
+            write_file(self.reports.summary, page, "--summary")
         elif step:
             # A step's file may already hold the summaries of other commands.
             write_file(Path(step), page, STEP_SUMMARY, append=True)
@@ -83,10 +80,7 @@ def gate_of(
     settings: Settings,
     command: str,
     fail_if: Sequence[str] | None,
-    *,
-    undecided: UndecidedPolicy,
-    junit: Path | None,
-    summary: Path | None,
+    reports: GateReports,
 ) -> GateOptions | None:
     """Return the gate of a command; None without a condition.
 
@@ -95,12 +89,12 @@ def gate_of(
             gate is given without a condition, or a file for a report is in no folder.
     """
     if not fail_if:
-        if junit is not None or summary is not None or undecided is not UndecidedPolicy.KEEP:
+        if reports != GateReports():
             raise typer.BadParameter(
                 f"--junit, --summary and --undecided are for gates: give {FAIL_IF} 'trace.adherence < 0.8', too"
             )
         return None
-    for option, path in (("--junit", junit), ("--summary", summary)):
+    for option, path in (("--junit", reports.junit), ("--summary", reports.summary)):
         # The command may score for hours before it writes the file.
         if path is not None and not path.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
@@ -111,7 +105,7 @@ def gate_of(
             split_name(one.name, known, certain=False)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
-    return GateOptions(command, conditions, known, undecided, junit, summary)
+    return GateOptions(command, conditions, known, reports)
 
 
 def with_gate(value: Mapping[str, Any], result: GateResult | None) -> dict[str, Any]:
@@ -154,21 +148,23 @@ class ExperimentGate:
         return self.options.decide(measured, as_json=as_json)
 
 
-def experiment_gate(options: GateOptions | None, config: str | None, baseline: str | None) -> ExperimentGate | None:
+def experiment_gate(settings: Settings, given: ExperimentGateOptions) -> ExperimentGate | None:
     """Return the gate; None without a condition.
 
     Raises:
         typer.BadParameter: a config is given without a condition, or a condition on a difference without a baseline.
     """
+    reports = GateReports(given.undecided, given.junit, given.summary)
+    options = gate_of(settings, "experiment", given.fail_if, reports)
     if options is None:
-        if config is not None or baseline is not None:
+        if given.gate_config is not None or given.baseline is not None:
             raise typer.BadParameter(
                 "--config and --baseline are for gates: give --fail-if 'trace.adherence < 0.8', too"
             )
         return None
-    if baseline is None:
+    if given.baseline is None:
         options.needs_baseline("give --baseline CONFIG, another config of the experiment")
-    return ExperimentGate(options, config, baseline)
+    return ExperimentGate(options, given.gate_config, given.baseline)
 
 
 def write_file(path: Path, content: bytes, option: str, *, append: bool = False) -> None:

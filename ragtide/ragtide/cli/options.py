@@ -14,14 +14,33 @@ from ragtide_runtime import settings as all_settings
 if TYPE_CHECKING:
     from ragtide_runtime.settings import Settings
 
-
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
 
 SegmentsOption = Annotated[bool, typer.Option("--segments", help="Show segment values, too.")]
 
-
 PipelineOption = Annotated[str | None, typer.Option(help="Only this pipeline.")]
+
+PipelinesOption = Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")]
+
+SinceOption = Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")]
+
+UntilOption = Annotated[str | None, typer.Option(help="Interactions before this time.")]
+
+ConfidenceOption = Annotated[
+    float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
+]
+
+FileArgument = Annotated[
+    str,
+    typer.Argument(
+        help="File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
+        "Hugging Face, as hf:owner/name?split=test."
+    ),
+]
+
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name.")
+]
 
 
 class Role(StrEnum):
@@ -67,7 +86,6 @@ STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 FAIL_IF: Final = "--fail-if"
 
-
 FailIfOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -78,39 +96,48 @@ FailIfOption = Annotated[
 
 
 UndecidedOption = Annotated[
-    UndecidedPolicy,
-    typer.Option("--undecided", help="Outcome of a condition that the data do not decide."),
+    UndecidedPolicy, typer.Option("--undecided", help="Outcome of a condition that the data do not decide.")
 ]
-
 
 JunitOption = Annotated[Path | None, typer.Option("--junit", help="File for the result of the gate, as JUnit XML.")]
 
-
 SummaryOption = Annotated[
-    Path | None,
-    typer.Option("--summary", help=f"File for the result of the gate, as Markdown [{STEP_SUMMARY}]."),
+    Path | None, typer.Option("--summary", help=f"File for the result of the gate, as Markdown [{STEP_SUMMARY}].")
 ]
 
 
-GateConfig = Annotated[
-    str | None, typer.Option("--config", help="Config that the conditions are about; default: the leader.")
-]
+@dataclass(frozen=True, slots=True)
+class GateReports:
+    """The options about the result of a gate, which follow `--fail-if`."""
+
+    undecided: UndecidedOption = UndecidedPolicy.KEEP
+    junit: JunitOption = None
+    summary: SummaryOption = None
 
 
-GateBaseline = Annotated[
-    str | None,
-    typer.Option("--baseline", help="Config to compare it with, for conditions on METRIC.difference."),
-]
+@dataclass(frozen=True, slots=True)
+class ExperimentGateOptions:
+    """The options of a gate on a config of an experiment."""
+
+    fail_if: FailIfOption = None
+    gate_config: Annotated[
+        str | None, typer.Option("--config", help="Config that the conditions are about; default: the leader.")
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", help="Config to compare it with, for conditions on METRIC.difference."),
+    ] = None
+    undecided: UndecidedOption = UndecidedPolicy.KEEP
+    junit: JunitOption = None
+    summary: SummaryOption = None
 
 
 MAP: Final = "--map"
-
 
 MapOption = Annotated[
     list[str] | None,
     typer.Option(MAP, help="Columns of fields that have other names, such as documents=contexts,response=answer."),
 ]
-
 
 WorkspaceOption = Annotated[
     str | None,

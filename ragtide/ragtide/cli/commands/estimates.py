@@ -5,18 +5,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from ragtide_offline.gates.conditions import UndecidedPolicy
-
 from ..command import command
 from ..console import err, out, print_json, warn
 from ..options import (
+    ConfidenceOption,
     FailIfOption,
+    GateReports,
     JsonOption,
-    JunitOption,
     PipelineOption,
     SegmentsOption,
-    SummaryOption,
-    UndecidedOption,
     WorkspaceOption,
     given,
 )
@@ -42,9 +39,7 @@ def estimates(
             help="Interval: auto, running, asymptotic; valid at every look, asymptotic once there are enough values."
         ),
     ] = "auto",
-    confidence: Annotated[
-        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
-    ] = None,
+    confidence: ConfidenceOption = None,
     window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = "all",
     estimator: Annotated[
         str | None,
@@ -61,9 +56,7 @@ def estimates(
         ),
     ] = False,
     fail_if: FailIfOption = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
     """Show the running estimates with their intervals, once.
@@ -87,7 +80,7 @@ def estimates(
     from ..with_redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
-    gate = gate_of(settings, "estimates", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = gate_of(settings, "estimates", fail_if, reports)
     if gate is not None:
         gate.needs_baseline("use ragtide compare, which has two sides")
     # A gate decides the same with and without --json.
@@ -160,9 +153,7 @@ def compare(
         str | None, typer.Option(help="Split each difference into mix and change within the values of this segment.")
     ] = None,
     window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = "all",
-    confidence: Annotated[
-        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
-    ] = None,
+    confidence: ConfidenceOption = None,
     recording: Annotated[
         str | None,
         typer.Option(
@@ -198,9 +189,7 @@ def compare(
     ] = False,
     segments: SegmentsOption = False,
     fail_if: FailIfOption = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
     """Compare two pipelines, two workspaces or two labelers.
@@ -235,7 +224,7 @@ def compare(
     settings = given(context).settings()
     only_means = workspace or labeler or by is not None or window != ALL_TIME or ongoing
     split = traffic_split(share, unit, covariate, since)
-    gate = gate_of(settings, "compare", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = gate_of(settings, "compare", fail_if, reports)
     if split is not None:
         if second is None or second == first or only_means:
             raise typer.BadParameter("--share compares two live pipelines over all time", param_hint="--share")
@@ -301,9 +290,7 @@ def explain_drift(
     ] = None,
     labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
     workspace: WorkspaceOption = None,
-    confidence: Annotated[
-        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
-    ] = None,
+    confidence: ConfidenceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Split a change into changed traffic and changed quality.

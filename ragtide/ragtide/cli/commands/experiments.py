@@ -5,21 +5,9 @@ from typing import Annotated
 
 import typer
 
-from ragtide_offline.gates.conditions import UndecidedPolicy
-
 from ..command import command, command_group
 from ..console import err, warn
-from ..options import (
-    FailIfOption,
-    GateBaseline,
-    GateConfig,
-    JsonOption,
-    JunitOption,
-    ReportFormat,
-    SummaryOption,
-    UndecidedOption,
-    given,
-)
+from ..options import ExperimentGateOptions, JsonOption, ReportFormat, given
 
 experiment = command_group(
     "experiment",
@@ -52,21 +40,15 @@ def run(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="TOML file that describes the experiment.")],
     no_roles: NoRoles = False,
-    fail_if: FailIfOption = None,
-    config: GateConfig = None,
-    baseline: GateBaseline = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    gate_options: ExperimentGateOptions = ExperimentGateOptions(),
     as_json: JsonOption = False,
 ) -> None:
     """Run or continue an experiment, until it is complete or Ctrl-C."""
     from ..experiment_runs import run_experiment
-    from ..gates import experiment_gate, gate_of
+    from ..gates import experiment_gate
 
     settings = given(context).settings()
-    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
-    gate = experiment_gate(options, config, baseline)
+    gate = experiment_gate(settings, gate_options)
     run_experiment(settings, file, gate, roles=not no_roles, as_json=as_json)
 
 
@@ -88,12 +70,7 @@ def resume(
     ] = False,
     reason: Reason = "",
     no_roles: NoRoles = False,
-    fail_if: FailIfOption = None,
-    gate_config: GateConfig = None,
-    baseline: GateBaseline = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    gate_options: ExperimentGateOptions = ExperimentGateOptions(),
     as_json: JsonOption = False,
 ) -> None:
     """Resume a stopped config, or continue an experiment that was interrupted or paused."""
@@ -102,12 +79,11 @@ def resume(
     from ragtide_runtime.workspaces import get_workspace
 
     from ..experiment_runs import confirm, how_to_continue, run_experiment
-    from ..gates import experiment_gate, gate_of
+    from ..gates import experiment_gate
     from ..with_redis import with_redis
 
     settings = given(context).settings()
-    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
-    gate = experiment_gate(options, gate_config, baseline)
+    gate = experiment_gate(settings, gate_options)
     if config is not None and file is not None:
         raise typer.BadParameter("give a config to resume, or the file of the experiment to continue; not both")
     if config is not None and gate is not None:
@@ -127,12 +103,7 @@ def show_experiment(
     context: typer.Context,
     name: Name,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Redraw until it is complete, or Ctrl-C.")] = False,
-    fail_if: FailIfOption = None,
-    config: GateConfig = None,
-    baseline: GateBaseline = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    gate_options: ExperimentGateOptions = ExperimentGateOptions(),
     as_json: JsonOption = False,
 ) -> None:
     """Show the leaderboard of an experiment that any process runs."""
@@ -146,12 +117,11 @@ def show_experiment(
     from ragtide_runtime.workspaces import get_workspace
 
     from ..experiment_runs import GO_ON, follow_board, print_board
-    from ..gates import exit_for, experiment_gate, gate_of
+    from ..gates import exit_for, experiment_gate
     from ..with_redis import with_redis
 
     settings = given(context).settings()
-    options = gate_of(settings, "experiment", fail_if, undecided=undecided, junit=junit, summary=summary)
-    gate = experiment_gate(options, config, baseline)
+    gate = experiment_gate(settings, gate_options)
 
     async def body(redis: Redis, _: RedisHandle) -> GateResult | None:
         await get_workspace(redis, settings, name)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from ..command import command
-from ..options import JsonOption, MapOption, given
+from ..options import FormatOption, JsonOption, MapOption, PipelinesOption, SinceOption, UntilOption, given
 
 DEFAULT: Final = Path("local-model.json")
 """File that is written if none is named."""
@@ -49,13 +49,10 @@ def fit(
     reference: Annotated[
         str | None, typer.Option(help="Labeler whose scores are learned, such as judge; gold for those of people.")
     ] = None,
-    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
-    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
-    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name."),
-    ] = None,
+    pipeline: PipelinesOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    file_format: FormatOption = None,
     columns: MapOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help=f"File to write. Default: {DEFAULT}.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,

@@ -1,5 +1,6 @@
 """`ragtide items`, `item` and `dataset`: kept items, listed, shown, or written as a data set."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -165,15 +166,15 @@ dataset = command_group(
 )
 
 
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write, or - for standard output, the default.")
-]
+@dataclass(frozen=True, slots=True)
+class DataSetFile:
+    """The options about the file of a data set."""
 
-
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
-
-
-LimitOption = Annotated[int | None, typer.Option(min=1, max=MOST, help="Most rows.")]
+    limit: Annotated[int | None, typer.Option(min=1, max=MOST, help="Most rows.")] = None
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, or - for standard output, the default.")
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False
 
 
 @command(
@@ -184,9 +185,7 @@ LimitOption = Annotated[int | None, typer.Option(min=1, max=MOST, help="Most row
 def from_alert(
     context: typer.Context,
     alert_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the alert.")],
-    limit: LimitOption = None,
-    output: OutputOption = None,
-    force: ForceOption = False,
+    file: DataSetFile = DataSetFile(),
     workspace: WorkspaceOption = None,
 ) -> None:
     """Write the items that an alert names, in its order."""
@@ -207,9 +206,9 @@ def from_alert(
         if found is None:
             warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
             raise typer.Exit(1)
-        return await chosen_of_alert(kept, found, limit)
+        return await chosen_of_alert(kept, found, file.limit)
 
-    write_data_set(settings, choose, output, limit=limit, force=force)
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
 
 
 @command(
@@ -222,9 +221,7 @@ def from_worst(
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
     labeler: Annotated[str | None, typer.Option(help="Only scores of this labeler.")] = None,
     pipeline: PipelineOption = None,
-    limit: LimitOption = None,
-    output: OutputOption = None,
-    force: ForceOption = False,
+    file: DataSetFile = DataSetFile(),
     workspace: WorkspaceOption = None,
 ) -> None:
     """Write the worst items of each metric, the worst first.
@@ -243,9 +240,9 @@ def from_worst(
 
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         pipelines = await kept.pipelines() if pipeline is None else [pipeline]
-        return await chosen_of_worst(kept, pipelines, limit, metric=metric, labeler=labeler, most=MOST)
+        return await chosen_of_worst(kept, pipelines, file.limit, metric=metric, labeler=labeler, most=MOST)
 
-    write_data_set(settings, choose, output, limit=limit, force=force)
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
 
 
 @command(
@@ -256,9 +253,7 @@ def from_worst(
 def from_sample(
     context: typer.Context,
     pipeline: PipelineOption = None,
-    limit: LimitOption = None,
-    output: OutputOption = None,
-    force: ForceOption = False,
+    file: DataSetFile = DataSetFile(),
     workspace: WorkspaceOption = None,
 ) -> None:
     """Write the uniform sample of the traffic, the latest items first.
@@ -276,9 +271,9 @@ def from_sample(
     settings = settings_with(context, workspace)
 
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], limit)
+        return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], file.limit)
 
-    write_data_set(settings, choose, output, limit=limit, force=force)
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
 
 
 @command(
@@ -303,9 +298,7 @@ def from_annotations(
     highest: Annotated[int | None, typer.Option(min=1, max=5, help="With --saw-scores: highest rating.")] = None,
     annotator: Annotated[str | None, typer.Option(help="Only answers of this person.")] = None,
     pipeline: PipelineOption = None,
-    limit: LimitOption = None,
-    output: OutputOption = None,
-    force: ForceOption = False,
+    file: DataSetFile = DataSetFile(),
 ) -> None:
     """Write items of the sample that people annotated, with their gold scores.
 
@@ -334,12 +327,12 @@ def from_annotations(
         annotations = await StoredAnnotations(redis, settings.prefix).read(saw_scores=saw_scores)
         if saw_scores:
             return await chosen_of_opinions(
-                kept, annotations, lowest=least, highest=most, annotator=annotator, pipeline=pipeline, limit=limit
+                kept, annotations, lowest=least, highest=most, annotator=annotator, pipeline=pipeline, limit=file.limit
             )
         return await chosen_of_annotations(
-            kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=limit
+            kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=file.limit
         )
 
-    write_data_set(settings, choose, output, limit=limit, force=force)
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")

@@ -9,7 +9,7 @@ import typer
 
 from ..command import command, command_group
 from ..console import err, out, print_json, warn
-from ..options import JsonOption, MapOption, PipelineOption, given, user_name
+from ..options import FileArgument, JsonOption, MapOption, PipelineOption, given, user_name
 
 
 @command(
@@ -19,15 +19,7 @@ from ..options import JsonOption, MapOption, PipelineOption, given, user_name
 )
 def publish(
     context: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            help=(
-                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
-                "Hugging Face, as hf:owner/name?split=test."
-            )
-        ),
-    ],
+    file: FileArgument,
     pipeline: Annotated[str | None, typer.Option(help="Pipeline of the rows that name no pipeline.")] = None,
     run: Annotated[
         str | None,

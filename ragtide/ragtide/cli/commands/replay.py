@@ -8,7 +8,7 @@ import typer
 
 from ..command import command, command_group
 from ..console import err, out, print_json, warn
-from ..options import JsonOption, given
+from ..options import JsonOption, PipelinesOption, SinceOption, UntilOption, given
 
 
 @command("ragtide inspect recording --verify", exits="1 if --verify finds damage")
@@ -64,9 +64,9 @@ def replay(
         bool, typer.Option("--relabel", help="Label the interactions again, instead of using their recorded scores.")
     ] = False,
     speed: Annotated[str, typer.Option(help="Speed: original, a multiple of it such as 10x, or max.")] = "max",
-    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
-    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
-    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    pipeline: PipelinesOption = None,
     segment: Annotated[
         list[str] | None, typer.Option(help="Only this segment value (lang=de); may be repeated.")
     ] = None,
@@ -272,9 +272,9 @@ def back_test(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="TOML file with an [[alerts]] table for each rule.")],
     recording: Annotated[str, typer.Option(help="Folder or URL of the recording.")],
-    since: Annotated[str | None, typer.Option(help="Interactions from this time on (ISO 8601, UTC).")] = None,
-    until: Annotated[str | None, typer.Option(help="Interactions before this time.")] = None,
-    pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be repeated.")] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    pipeline: PipelinesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show which alerts the rules of a file would have raised over a recording.

@@ -5,11 +5,18 @@ from typing import Annotated
 
 import typer
 
-from ragtide_offline.gates.conditions import UndecidedPolicy
-
 from ..command import command
 from ..console import err, out, warn
-from ..options import FailIfOption, JsonOption, JunitOption, MapOption, SummaryOption, UndecidedOption, given
+from ..options import (
+    ConfidenceOption,
+    FailIfOption,
+    FileArgument,
+    FormatOption,
+    GateReports,
+    JsonOption,
+    MapOption,
+    given,
+)
 
 
 def in_a_folder(path: Path | None) -> Path | None:
@@ -27,15 +34,7 @@ def in_a_folder(path: Path | None) -> Path | None:
 )
 def score(
     context: typer.Context,
-    file: Annotated[
-        str,
-        typer.Argument(
-            help=(
-                "File of interactions: JSON Lines, CSV, Parquet, RAGBench rows or RAGChecker's JSON; or a data set of "
-                "Hugging Face, as hf:owner/name?split=test."
-            )
-        ),
-    ],
+    file: FileArgument,
     labeler: Annotated[
         str | None,
         typer.Option(
@@ -61,10 +60,7 @@ def score(
     pipeline: Annotated[
         str | None, typer.Option(help="Pipeline of rows that name none; default: the name of the file.")
     ] = None,
-    file_format: Annotated[
-        str | None,
-        typer.Option("--format", help="Format of the file: jsonl, csv, parquet, json; default: by its name."),
-    ] = None,
+    file_format: FormatOption = None,
     columns: MapOption = None,
     output: Annotated[
         Path | None,
@@ -75,9 +71,7 @@ def score(
     strategy: Annotated[
         str, typer.Option(help="Intervals of the summary: auto, running, normal, wilson, hoeffding, asymptotic.")
     ] = "normal",
-    confidence: Annotated[
-        float | None, typer.Option(min=0.01, max=0.9999, help="Confidence level [RAGTIDE_CONFIDENCE].")
-    ] = None,
+    confidence: ConfidenceOption = None,
     reference: Annotated[
         str | None, typer.Option(help="Show published results of this data set beside the summary, such as ClapNQ.")
     ] = None,
@@ -91,9 +85,7 @@ def score(
             help="Earlier output of ragtide score on the same interactions, for conditions on METRIC.difference."
         ),
     ] = None,
-    undecided: UndecidedOption = UndecidedPolicy.KEEP,
-    junit: JunitOption = None,
-    summary: SummaryOption = None,
+    reports: GateReports = GateReports(),
     summary_json: Annotated[
         Path | None, typer.Option(callback=in_a_folder, help="File for the summary and the gate, as JSON.")
     ] = None,
@@ -147,7 +139,7 @@ def score(
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--reference") from None
     files = FileOptions(pipeline, format=file_format, unnamed=name_of(file), columns=columns_of(columns))
-    gate = gate_of(settings, "score", fail_if, undecided=undecided, junit=junit, summary=summary)
+    gate = gate_of(settings, "score", fail_if, reports)
     if baseline is not None and gate is None:
         raise typer.BadParameter("give --fail-if 'trace.adherence.difference < 0', too", param_hint="--baseline")
     if baseline is None and gate is not None:
