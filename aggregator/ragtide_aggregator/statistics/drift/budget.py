@@ -28,6 +28,18 @@ VERSION: Final = 1
 class Budget:
     """A budget: at most `false_alarms` in a period, on average.
 
+    The costs equal this:
+
+    >>> def cost(number, k, forecast):  # of the value with a number, from 0, in a period
+    ...     share = 0
+    ...     while number >= forecast * (2 ** (share + 1) - 1):  # 1, 2, 4, ... times the forecast
+    ...         share += 1
+    ...     return k / 2 ** (share + 1) / (forecast * 2**share)
+    >>> budget = Budget(3.0, period_ms=1000)
+    >>> budget.begin(0)
+    >>> budget.spend(80_000).tolist() == [cost(number, 3.0, FORECAST) for number in range(80_000)]
+    True
+
     Args:
         false_alarms: k, positive.
         period_ms: length of a period.

@@ -94,6 +94,27 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
 
     The change point is the most recent time at which the CUSUM of the best bet was at its floor: the values since then
     are the most unlikely under the claim. Source: Lorden (1971), Annals of Mathematical Statistics 42: 1897-1908.
+
+    The table equals this, for single values that may fall and without changes of the limit:
+
+    >>> def detected(values, limit, run_length):
+    ...     m, cusum, began = np.zeros(BETS), np.zeros(BETS), np.zeros(BETS, dtype=int)
+    ...     bets = np.geomspace(SMALLEST_BET, LARGEST_BET, BETS)
+    ...     for n, value in enumerate(values):
+    ...         pays = 1 + bets * (limit - value) / (1 - limit)
+    ...         m = (m + 1 / run_length) * pays  # bets that begin at each earlier value
+    ...         began[cusum <= 1] = n
+    ...         cusum = np.maximum(cusum, 1) * pays
+    ...         if m.mean() >= 1:
+    ...             return n, n + 1 - began[np.argmax(cusum)]  # place of the alarm, values since the change
+
+    >>> values = np.array([1.0, 0.9, 1.0, 0.4, 0.3, 0.5] + [0.2] * 20)
+    >>> table = DetectorTable()
+    >>> row = table.add_row()
+    >>> table.configure(row, limit=0.8, direction="fall", run_length=1000)
+    >>> (alarm,), _ = table.update(np.full(values.size, row), values, np.arange(values.size))
+    >>> (alarm.position, alarm.change_n) == detected(values, 0.8, 1000)
+    True
     """
 
     # Per row: whether it detects a rise, the limit (mirrored, so that every row detects a fall), and 1 / A.

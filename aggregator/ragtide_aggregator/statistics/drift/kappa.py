@@ -118,7 +118,25 @@ def unpacked(mean: float, n: int) -> Couple:
 
 @dataclass(slots=True)
 class CoupleSums:
-    """Moments of couples in their order, with the intrinsic times of the running interval for every kappa at once."""
+    """Moments of couples in their order, with the intrinsic times of the running interval for every kappa at once.
+
+    The lowest kappa is the first of the grid that this interval does not exclude:
+
+    >>> own, crossed = np.array([0.0, 0.5, 0.0, 0.0] * 50), np.array([0.5, 0.5, 1.0, 0.5] * 50)
+    >>> def possible(kappa):
+    ...     values = scaled(own, crossed, kappa)
+    ...     guesses = [FIRST_GUESS, *(values[:n].mean() for n in range(1, values.size))]
+    ...     v = sum((values - guesses) ** 2)
+    ...     _, upper = running_interval([values.mean()], [values.size], [v], confidence=0.95)
+    ...     return bool(upper[0] >= limit_of(kappa))
+
+    >>> sums = CoupleSums()
+    >>> for one in zip(own, crossed):
+    ...     sums.add(Couple(*one))
+    >>> lowest = sums.lowest(0.95) + 0.005
+    >>> possible(lowest), possible(lowest - 0.005), bool(0 < lowest < 0.8)
+    (True, False, True)
+    """
 
     n: int = 0
     """Number of couples."""

@@ -96,6 +96,29 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
     [0.87]
     >>> table.limits(row, 5 * 24 * HOUR_MS + 12 * HOUR_MS, direction="fall", confidence=0.95).tolist()
     [0.0]
+
+    The table equals this, for single values:
+
+    >>> def learned(hours, values):  # the values of each slot, with their V
+    ...     cells, held = {}, {}
+    ...     for hour, value in zip(hours, values):
+    ...         cells.setdefault(hour, []).append(value)
+    ...     for hour, mine in list(cells.items())[:-1]:  # the last cell is open
+    ...         known, v = held.get(hour % 24, ([], 0.0))
+    ...         others = known or [value for of_slot, _ in held.values() for value in of_slot]
+    ...         guess = np.mean(others) if others else FIRST_GUESS  # before the cell began
+    ...         held[hour % 24] = known + mine, v + sum((value - guess) ** 2 for value in mine)
+    ...     return held
+
+    >>> hours, values = np.arange(400) // 10 * 12, np.tile([0.7, 1.0, 0.9, 0.8], 100)
+    >>> table = SeasonTable("day", least_cycles=1)
+    >>> row = np.array([table.add_row()])
+    >>> table.add_values(np.zeros(400, dtype=int), hours, values)
+    0
+    >>> known, v = learned(hours.tolist(), values.tolist())[0]
+    >>> lower = np.mean(known) - boundary(np.array([v]), alpha_side=0.05 / (2 * 24))[0] / len(known)
+    >>> bool(np.isclose(table.intervals(row, confidence=0.95)[0][0, 0], lower)), bool(0.5 < lower < 0.85)
+    (True, True)
     """
 
     # Of closed cells, per slot and quantity: number, sum, V and weighted V of values; number, sum, sum of squares and V
