@@ -130,8 +130,8 @@ class AdjustedBaseline(RuleBaseline):
         for entry in np.sort(first).tolist():
             slot_of[which[entry]] = self._slot(values[which[entry]])
         slots, baselines = slot_of[which], list(self._baselines.values())
-        known_after = np.array([NEVER if one.ends is None else -1 for one in baselines], dtype=np.int64)
-        before = np.array([one.n for one in baselines], dtype=np.int64)
+        known_after = np.array([NEVER if baseline.ends is None else -1 for baseline in baselines], dtype=np.int64)
+        before = np.array([baseline.n for baseline in baselines], dtype=np.int64)
         has = slots >= 0
         for entry in np.flatnonzero(has & (known_after[np.maximum(slots, 0)] == NEVER) if baselines else has).tolist():
             slot = int(slots[entry])
@@ -140,8 +140,8 @@ class AdjustedBaseline(RuleBaseline):
             ):
                 known_after[slot] = within.of[entry]
         added = np.bincount(slots[has], weights=within.sizes[has], minlength=len(baselines)).astype(np.int64)
-        for one, n in zip(baselines, added.tolist(), strict=True):
-            one.n += n
+        for baseline, n in zip(baselines, added.tolist(), strict=True):
+            baseline.n += n
         ends = self._ends(baselines, known_after, slots, within, totals)
         self._stretch = _Stretch(positions, ends, within.of, slots, within.sizes, before, known_after)
         return bool(np.any((known_after >= 0) & (known_after != NEVER)))
@@ -190,7 +190,7 @@ class AdjustedBaseline(RuleBaseline):
         # Each is a sum in the order of the entries, so that cuts into batches change no bit.
         whole = np.bincount(within.of, weights=sizes, minlength=totals.size) == totals
         for side in (0, 1):
-            each = np.array([0.0 if one.ends is None else one.ends[side] for one in baselines])[slots]
+            each = np.array([0.0 if baseline.ends is None else baseline.ends[side] for baseline in baselines])[slots]
             sums = np.bincount(within.of, weights=sizes * each, minlength=totals.size)
             found[side, whole] = sums[whole] / totals[whole]
         return found
@@ -230,7 +230,9 @@ class AdjustedBaseline(RuleBaseline):
             Shape (2, values); nan before any limit is known.
         """
         stretch, side = self._stretch, 0 if movement == "fall" else 1
-        ends = np.array([np.nan if one.ends is None else one.ends[side] for one in self._baselines.values()])
+        ends = np.array(
+            [np.nan if baseline.ends is None else baseline.ends[side] for baseline in self._baselines.values()]
+        )
         limits = self.limits(movement, ends, watching=watching)
         usable = limits != WAITS
         limits, after = limits[usable], stretch.known_after[usable]
@@ -259,7 +261,9 @@ class AdjustedBaseline(RuleBaseline):
         for movement in (detector.movement for detector in detectors if detector.active):
             if positions is None:
                 side = 0 if movement == "fall" else 1
-                ends = np.array([one.ends[side] for one in self._baselines.values() if one.ends is not None])
+                ends = np.array(
+                    [baseline.ends[side] for baseline in self._baselines.values() if baseline.ends is not None]
+                )
                 known = self.limits(movement, ends, watching=True)
                 known = known[known != WAITS]
                 limits: Any = (known.max() if movement == "fall" else known.min()) if known.size else None
@@ -285,18 +289,22 @@ class AdjustedBaseline(RuleBaseline):
             stretch.slots[now], weights=stretch.sizes[now], minlength=stretch.before.size
         ).astype(np.int64)
         baselines = zip(self._baselines.values(), n.tolist(), stretch.known_after.tolist(), strict=True)
-        known = [(one, count) for one, count, after in baselines if after < at and one.ends is not None and count]
-        weighted = fsum(count * one.ends[side] for one, count in known if one.ends is not None)
+        known = [
+            (baseline, count)
+            for baseline, count, after in baselines
+            if after < at and baseline.ends is not None and count
+        ]
+        weighted = fsum(count * baseline.ends[side] for baseline, count in known if baseline.ends is not None)
         return AdjustedMean(
             self.segment,
             weighted / sum(count for _, count in known),
             len(known),
-            sum(one.learned.n for one, _ in known),
+            sum(baseline.learned.n for baseline, _ in known),
         )
 
     def dump(self) -> dict[str, Any]:
         """Return the baselines as JSON can hold them."""
-        return {"adjusted": {value: one.dump() for value, one in self._baselines.items()}}
+        return {"adjusted": {value: baseline.dump() for value, baseline in self._baselines.items()}}
 
     def load(self, dumped: dict[str, Any]) -> None:
         """Set the baselines to what `dump` returned."""

@@ -106,7 +106,7 @@ class AdjustedRules:
             for baseline in self._states[row]:
                 within = part.within[baseline.segment].at_places(entries[baseline.segment].get(row, _NO_ROWS))
                 rows, which = np.unique(within.rows, return_inverse=True)
-                values = [self._value[one] for one in rows.tolist()]
+                values = [self._value[segment_row] for segment_row in rows.tolist()]
                 within = within._replace(of=np.searchsorted(positions, within.of))
                 if baseline.take(positions, totals, values, which, within):
                     changed.append(row)

@@ -218,7 +218,7 @@ class Reference:
     def _sums(self, clusters: ReferenceClusters) -> ClusterSums:
         n = np.array([self.n])
         numbers = (self.v, clusters.below, clusters.above, clusters.largest_below, clusters.largest_above)
-        return ClusterSums(n, n, n, np.array([self.mean]), *(np.array([one]) for one in numbers))
+        return ClusterSums(n, n, n, np.array([self.mean]), *(np.array([number]) for number in numbers))
 
 
 @dataclass(slots=True)

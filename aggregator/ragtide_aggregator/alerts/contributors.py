@@ -37,10 +37,10 @@ def contenders(excess: Floats) -> Rows:
     left = np.arange(excess.size)
     while left.size:
         for place in left[-_AT_ONCE:].tolist()[::-1]:
-            one = float(excess[place])
-            if len(largest) < CONTRIBUTORS_KEPT or one > largest[0]:
+            here = float(excess[place])
+            if len(largest) < CONTRIBUTORS_KEPT or here > largest[0]:
                 found.append(place)
-                insort(largest, one)
+                insort(largest, here)
                 del largest[:-CONTRIBUTORS_KEPT]
         left = left[:-_AT_ONCE]
         if len(largest) == CONTRIBUTORS_KEPT:
@@ -63,8 +63,8 @@ class Contributors:
     def add(self, contributor: Contributor) -> None:
         """Add an interaction; interactions come in the order of their numbers."""
         excess, beaten = contributor.excess, self._beaten
-        for place, one in enumerate(self._kept):
-            if one.excess <= excess:
+        for place, kept in enumerate(self._kept):
+            if kept.excess <= excess:
                 beaten[place] += 1
         if CONTRIBUTORS_KEPT in beaten:
             self._keep([count < CONTRIBUTORS_KEPT for count in beaten])
@@ -77,12 +77,12 @@ class Contributors:
 
     def since(self, number: int) -> list[Contributor]:
         """Return the contributors from a number on, the largest excess first; of equal excesses the earlier first."""
-        since = (one for one in self._kept if one.number >= number)
-        return sorted(since, key=lambda one: -one.excess)[:CONTRIBUTORS_KEPT]
+        since = (kept for kept in self._kept if kept.number >= number)
+        return sorted(since, key=lambda kept: -kept.excess)[:CONTRIBUTORS_KEPT]
 
     def drop_before(self, number: int) -> None:
         """Drop the interactions before a number."""
-        self._keep([one.number >= number for one in self._kept])
+        self._keep([kept.number >= number for kept in self._kept])
 
     def clear(self) -> None:
         """Drop all interactions."""
@@ -90,10 +90,10 @@ class Contributors:
 
     def dump(self) -> list[tuple[int, float, str]]:
         """Return all interactions, for `load`."""
-        return [(one.number, one.excess, one.interaction_id) for one in self._kept]
+        return [(kept.number, kept.excess, kept.interaction_id) for kept in self._kept]
 
     def load(self, dumped: list[tuple[int, float, str]]) -> None:
         """Set the interactions to those that `dump` returned."""
         self.clear()
-        for one in dumped:
-            self.add(Contributor(*one))
+        for fields in dumped:
+            self.add(Contributor(*fields))

@@ -219,7 +219,7 @@ class KappaBaseline(RuleBaseline):
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a couple; return whether kappa is known from the next couple on."""
-        self._sums.add(Couple(*(float(one) for one in couple_of(values.mean))))
+        self._sums.add(Couple(*(float(share) for share in couple_of(values.mean))))
         if 2 * self._sums.n < self._rule.learn_n:
             return False
         lowest = self._sums.lowest(BASELINE_CONFIDENCE)

@@ -84,7 +84,7 @@ class KappaRules:
             for row in rows:
                 raised += [(int(places[position]), proxy_row, alert) for position, alert in self._take(row, pairs)]
         # In the order of the pairs, whatever the numbers of their rows.
-        raised.sort(key=lambda one: one[0])
+        raised.sort(key=lambda found: found[0])
         return [Raised(int(batch.pairs_of[place]), row, alert) for place, row, alert in raised]
 
     def _take(self, row: int, pairs: JoinedPairs) -> Iterator[tuple[int, Alert]]:

@@ -109,7 +109,7 @@ class RuleState:
         elif rule.baseline == SEASONAL:
             self.baseline = (seasons or SeasonTables()).baseline(rule, key.value_range)
         self.detectors = [
-            RuleDetector(table.add_row(), way, one) for one in self.baseline.statistics for way in movements
+            RuleDetector(table.add_row(), way, statistic) for statistic in self.baseline.statistics for way in movements
         ]
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
@@ -146,9 +146,11 @@ class RuleState:
         """Return the evidence of the detector that is nearest to its alarm; None while it looks for no change."""
         if not self.looks_for_change:
             return None
-        active = [one for one in self.detectors if one.active]
+        active = [detector for detector in self.detectors if detector.active]
         table = self._table
-        best = max(active, key=lambda one: table.log_evidence(one.row) - table.log_line(one.row), default=None)
+        best = max(
+            active, key=lambda detector: table.log_evidence(detector.row) - table.log_line(detector.row), default=None
+        )
         if best is None:
             return None
         evidence, line = table.log_evidence(best.row), table.log_line(best.row)
@@ -241,7 +243,9 @@ class RuleState:
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
             run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
-            contributors=[one.interaction_id for one in self.contributors.since(at.number - alarm.change_n + 1)],
+            contributors=[
+                contributor.interaction_id for contributor in self.contributors.since(at.number - alarm.change_n + 1)
+            ],
             false_discovery_rate=rate,
         )
         if self._fired is not None:

@@ -117,7 +117,7 @@ class RuleValues:
             if (found := getattr(self, name)) is not None
         }
         extremes = None if self.extremes is None else self.extremes.part(start, end)
-        within = {name: one.part(start, end) for name, one in self.within.items()}
+        within = {name: segments.part(start, end) for name, segments in self.within.items()}
         return replace(self, **arrays, extremes=extremes, within=within)
 
     def interaction_id(self, place: int, *, low: bool) -> str:
@@ -139,10 +139,10 @@ class RuleValues:
         excess = np.fmax(low - lowest, highest - high)
         outside = (lowest < low) | (highest > high)
         places, excess, below = places[outside], excess[outside], (excess == low - lowest)[outside]
-        for one in contenders(excess).tolist():
-            place = int(places[one])
-            name = self.interaction_id(place, low=bool(below[one]))
-            yield Contributor(int(self.numbers[place]), float(excess[one]), name)
+        for index in contenders(excess).tolist():
+            place = int(places[index])
+            name = self.interaction_id(place, low=bool(below[index]))
+            yield Contributor(int(self.numbers[place]), float(excess[index]), name)
 
     def learned(self, position: int) -> LearnedValues:
         """Return a value or a cluster as a learner takes it."""

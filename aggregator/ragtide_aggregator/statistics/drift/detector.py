@@ -48,8 +48,8 @@ class DriftDetector:
         self._range, (lowest, highest) = value_range, value_range
         directions = checked_directions(direction, min_effect)
         self._table = DetectorTable()
-        for one in directions:
-            limit = baseline - min_effect if one == "fall" else baseline + min_effect
+        for way in directions:
+            limit = baseline - min_effect if way == "fall" else baseline + min_effect
             if not lowest < limit < highest:
                 raise ValueError(
                     f"the alarm could never sound: baseline {baseline} with min_effect {min_effect} is not inside the "
@@ -57,7 +57,7 @@ class DriftDetector:
                 )
             share = (limit - lowest) / (highest - lowest)
             self._table.configure(
-                self._table.add_row(), limit=share, direction=one, run_length=run_length * len(directions)
+                self._table.add_row(), limit=share, direction=way, run_length=run_length * len(directions)
             )
 
     @property

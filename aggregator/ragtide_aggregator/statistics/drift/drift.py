@@ -99,7 +99,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
 
     >>> def detected(values, limit, run_length):
     ...     m, cusum, began = np.zeros(BETS), np.zeros(BETS), np.zeros(BETS, dtype=int)
-    ...     bets = np.geomspace(SMALLEST_BET, LARGEST_BET, BETS)
+    ...     bets = stakes_of(np.array([1]))  # a grid of shares of the largest possible bet
     ...     for n, value in enumerate(values):
     ...         pays = 1 + bets * (limit - value) / (1 - limit)
     ...         m = (m + 1 / run_length) * pays  # bets that begin at each earlier value

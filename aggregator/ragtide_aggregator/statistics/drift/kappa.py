@@ -131,8 +131,8 @@ class CoupleSums:
     ...     return bool(upper[0] >= limit_of(kappa))
 
     >>> sums = CoupleSums()
-    >>> for one in zip(own, crossed):
-    ...     sums.add(Couple(*one))
+    >>> for couple in zip(own, crossed):
+    ...     sums.add(Couple(*couple))
     >>> lowest = sums.lowest(0.95) + 0.005
     >>> possible(lowest), possible(lowest - 0.005), bool(0 < lowest < 0.8)
     (True, False, True)
@@ -149,16 +149,16 @@ class CoupleSums:
     """Sum of the products of both distances."""
     v_crossed: float = 0.0
 
-    def add(self, one: Couple) -> None:
+    def add(self, couple: Couple) -> None:
         """Add a couple."""
         guess_own, guess_crossed = (self.own, self.crossed) if self.n else (FIRST_GUESS, FIRST_GUESS)
-        away, across = one.own - guess_own, one.crossed - guess_crossed
+        away, across = couple.own - guess_own, couple.crossed - guess_crossed
         self.v_own += away * away
         self.v_both += away * across
         self.v_crossed += across * across
         self.n += 1
-        self.own += (one.own - self.own) / self.n
-        self.crossed += (one.crossed - self.crossed) / self.n
+        self.own += (couple.own - self.own) / self.n
+        self.crossed += (couple.crossed - self.crossed) / self.n
 
     def lowest(self, confidence: float) -> float:
         """Return the lower end of kappa, -1 to 1: with probability `confidence` it is never above kappa, at any n.
