@@ -37,7 +37,7 @@ programs: ## install Chromium, nginx, HAProxy, Alertmanager and Prometheus from 
 	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium && command -v nginx && command -v haproxy; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium nginx haproxy; }
 
 test-fast: .venv/.dev ## run the tests that need neither Redis nor another process
-	$(BIN)/python -m pytest -q --numprocesses 2 -m "pure and not heavy" $(ARGS)
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "pure and not heavy" $(ARGS)
 
 chaos: .venv/.dev ## kill, pause and cut off everything for ten minutes, and check what was promised
 	$(BIN)/python -m tests.chaos.run $(ARGS)
