@@ -62,7 +62,7 @@ class StreamPositions:
     async def go_back(self, redis: Redis) -> None:
         """Set the position in each stream whose end Redis lost back to the last remembered entry that is still there.
 
-        The entries after it are gone, so no entry is read twice. Entries written after the loss may have smaller ids.
+        The entries after it are lost, so no entry is read twice. Entries written after the loss may have smaller ids.
         """
         for stream, seen in self._seen.items():
             for entry_id in reversed(seen):
@@ -101,7 +101,7 @@ class AlertSource(Protocol):
         """Find the positions again after Redis failed."""
 
     async def close(self, *, finished: bool) -> None:
-        """End reading; `finished` tells whether the user finished the entry that was read last."""
+        """End reading; `finished` says whether the user finished the entry that was read last."""
 
 
 class AlertTail:

@@ -30,6 +30,7 @@ READY = (
     b"worker started",
     b"owner of the partition",
     b"recorder of the partition",
+    b"partition acquired",
     b"standing by",
     b'"event": "serving"',
 )

@@ -34,7 +34,7 @@ class _Tables:
 
     correct: Sequence[bool]
     """For each response claim whether the reference entails it (a2r)."""
-    told: Sequence[bool]
+    answered: Sequence[bool]
     """For each reference claim whether the response entails it (r2a)."""
     recalled: Sequence[bool]
     """For each reference claim whether any chunk entails it."""
@@ -83,7 +83,7 @@ def ragchecker_metrics(labels: ClaimLabels, *, profile: str = "ragchecker_strict
         values = _zero_filled(values, tables)
     scores = {name: value for name, value in values.items() if not isinstance(value, AbsentReason)}
     absent = {name: value for name, value in values.items() if isinstance(value, AbsentReason)}
-    whole = bool(has_reference and tables.told and tables.correct and tables.n_chunks)
+    whole = bool(has_reference and tables.answered and tables.correct and tables.n_chunks)
     return MetricScores(scores, absent, defects=broken_laws(scores, whole=whole))
 
 
@@ -123,7 +123,7 @@ def _tables(labels: ClaimLabels) -> _Tables:
     from_relevant = [any(map(bool.__and__, row, relevant)) for row in by_chunk]
     return _Tables(
         correct=_truths(labels.answer2response or ()),
-        told=_truths(labels.response2answer or ()),
+        answered=_truths(labels.response2answer or ()),
         recalled=[any(row) for row in of_reference] or [False] * len(labels.response2answer or ()),
         relevant=relevant,
         from_relevant=from_relevant,
@@ -140,13 +140,13 @@ def _values(tables: _Tables, *, has_reference: bool) -> dict[str, _Value]:
     t = tables
     no_answer = None if has_reference else AbsentReason.NO_REFERENCE_ANSWER
     no_response = None if t.from_relevant else AbsentReason.NO_RESPONSE_CLAIMS
-    no_reference = no_answer or (None if t.told else AbsentReason.NO_REFERENCE_CLAIMS)
+    no_reference = no_answer or (None if t.answered else AbsentReason.NO_REFERENCE_CLAIMS)
     no_chunks = None if t.n_chunks else AbsentReason.NO_DOCUMENTS
     wrong = [not correct for correct in t.correct]
     made_up = [not faithful for faithful in t.faithful]
     precision = _mean(t.correct, no_answer or no_response)
-    recall = _mean(t.told, no_reference)
-    used = [told for told, recalled in zip(t.told, t.recalled, strict=True) if recalled]
+    recall = _mean(t.answered, no_reference)
+    used = [answered for answered, recalled in zip(t.answered, t.recalled, strict=True) if recalled]
     # The two noise metrics need the relevant chunks, which are unknown without reference claims.
     noise = no_answer or no_response or no_reference
     return {

@@ -89,7 +89,7 @@ class Fence:
 
         Raises:
             LeaseLostError: another recorder has the lease.
-            redis.RedisError: Redis failed, or a group is gone.
+            redis.RedisError: Redis failed, or a group was removed.
         """
         at = {kind.stream(self._streams): positions.get(kind, START) for kind in self._kinds}
         call = advance_recording(self._streams.recorder_lease, self._token, at)

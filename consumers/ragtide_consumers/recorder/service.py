@@ -62,7 +62,7 @@ async def prepare_recorder(settings: Settings, redis: Redis) -> Prepared:
 async def run_recorder(
     settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry, prepared: Prepared
 ) -> None:
-    """Record every partition until told to stop.
+    """Record every partition until `stop` is set.
 
     Raises:
         RagtideError: the recording cannot be continued; the message names the cause and the action to take.
@@ -97,7 +97,7 @@ class Recorder:
         self._owner = PartitionOwner(redis, leases, self._record, telemetry=self._telemetry)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Record until told to stop.
+        """Record until `stop` is set.
 
         Raises:
             RagtideError: the recording cannot be continued.

@@ -156,7 +156,7 @@ def evident_by_words(text: str) -> str | None:
 
 
 def evident_language(text: str) -> str | None:
-    """Return the ISO 639-1 code of a text's language, or `und`; None if the text alone does not tell."""
+    """Return the ISO 639-1 code of a text's language, or `und`; None if the text alone does not show it."""
     words = _letters(text)
     return _evident(words) or _by_model(text, words)
 

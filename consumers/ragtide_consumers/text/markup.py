@@ -154,7 +154,7 @@ _BLOCKS: Final = frozenset(
     ]
 )
 _LEVELS: Final = {"title": 1, "h1": 1, "h2": 2, "h3": 3, "h4": 3, "h5": 3, "h6": 3}
-"""Levels of headings; the lowest ones are not told apart, because a mark has no more room than its tag."""
+"""Levels of headings; the lowest ones look alike, because a mark has no more space than its tag."""
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,10});")
 
 _LINK: Final = re.compile(
@@ -360,7 +360,7 @@ class _BlockReader:
         self._numbers: set[str] | None = None
 
     def end_group(self) -> None:
-        """Turn the open lines into blocks: a line goes on in the next one, or ends."""
+        """Turn the open lines into blocks: a line continues in the next one, or ends."""
         if self.group:
             first = True
             for parts in _paragraphs(self.text, self.group):
@@ -494,7 +494,7 @@ def _take_rule(lines: _BlockReader, body: str) -> None:
         lines.add(Block([last], level=1 if body[0] == "=" else 2))
         lines.ends_section()
     elif lines.rows and _SEPARATOR.fullmatch(body):
-        pass  # the table goes on
+        pass  # the table continues
     elif body[0] in BULLETS + "-*+–—·" and len(body) == 1:
         lines.end_group()
         lines.group_item = True
@@ -594,7 +594,7 @@ def _with_front_matter(found: list[Block], front: tuple[int, ...], split: Sequen
 
 
 def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Return lines in paragraphs: a wrapped line goes on in the next, and other line breaks end a sentence.
+    """Return lines in paragraphs: a wrapped line continues in the next, and other line breaks end a sentence.
 
     A line is wrapped if the next one begins with a small letter, or if the next word had no room in it. Lines that are
     a list without marks begin alike and have no full stop.
@@ -621,7 +621,7 @@ def _paragraphs(text: str, group: Sequence[tuple[int, int]]) -> list[list[tuple[
 
 
 def _goes_on(before: str, after: str, end: str, start: str, width: int, *, wrapped: bool, has_stop: bool) -> bool:
-    """Return whether a line goes on in the next one."""
+    """Return whether a line continues in the next one."""
     if after[0] in ",;:.!?)]}»”…%" or start.islower():
         return True
     if before[-1] in ",(&/–—«“" and len(before) > 1:

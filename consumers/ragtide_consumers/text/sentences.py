@@ -130,13 +130,13 @@ _ABBREVIATIONS: Final = frozenset(
 
 _FEW_CHARS: Final = 160
 _BEGINNING_CHARS: Final = 2000
-"""Characters at the beginning of a text that tell its language: mostly the first number, else the second."""
+"""Characters at the beginning of a text that show its language: mostly the first number, else the second."""
 
 _FIRST_SENTENCES: Final = 4
 """Sentences of a document by which a response without evidence of its own gets its language."""
 
 _CHECKED_CHARS: Final = 300
-"""Characters at each side of an abbreviation that tell the language of the place."""
+"""Characters at each side of an abbreviation that show the language of the place."""
 
 _ONLY_NUMBER: Final = re.compile(r"\(?(?:\d{1,3}(?:\.\d{1,3}){0,4}|[a-zA-Zа-я]|[ivxIVX]{2,5})[.)]\)?")
 _BLANKS: Final = f"{SPACE}\n\r"
@@ -332,7 +332,7 @@ def _beginning(text: str) -> str:
 
 
 def _language(marked: str, context: Iterable[str]) -> str:
-    """Return the language of a masked text: most texts tell it by their first words."""
+    """Return the language of a masked text: most texts show it by their first words."""
     beginning = marked[:_BEGINNING_CHARS]
     if NOTHING in beginning:
         beginning = beginning.replace(NOTHING, "")
@@ -546,7 +546,7 @@ _AND_SO_ON: Final = re.compile(r"(?<=\bи т\.[дп]\.)\s(?=[А-ЯЁA-Z«„\"])
 
 
 def _after_and_so_on(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield Russian pieces that end after "and so on" before a capital letter, where the library goes on."""
+    """Yield Russian pieces that end after "and so on" before a capital letter, where the library continues."""
     for piece in pieces:
         at = 0
         for found in _AND_SO_ON.finditer(piece):

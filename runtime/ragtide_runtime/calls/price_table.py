@@ -40,7 +40,7 @@ OTHER_NAMES: Final = {
 }
 """Names of OpenTelemetry's conventions that the table does not know, or takes for another provider."""
 CLOSED_MAKERS: Final = frozenset({"anthropic", "google", "openai"})
-"""Makers whose models only they and their resellers serve, so that the name of a model tells its price."""
+"""Vendors with one list price everywhere: the model name is enough to find it."""
 OPEN_MODELS: Final = ("gpt-oss",)
 """Models of these makers that everybody may serve."""
 
@@ -100,7 +100,7 @@ class TablePrice:
         )
         try:
             found = float(self._model.calc_price(usage, self._provider, genai_request_timestamp=at).total_price)
-        except (ValueError, DecimalException):  # prices by units that a call does not tell
+        except (ValueError, DecimalException):  # prices by units that a call does not report
             return None
         return found if 0 <= found <= COST_MAX_USD else None
 
@@ -127,8 +127,8 @@ class PriceTable:
         """Return the price of a model; None if the table does not know it for certain.
 
         An address that the table knows names the provider, because instrumentations and clients write `openai` for
-        every endpoint with OpenAI's protocol. A provider that is told must be known. Without one, the price is that of
-        the maker, if nobody else may serve the model.
+        every endpoint with OpenAI's protocol. A provider that is given must be known. Without one, the price is that of
+        the maker, if no other provider may serve the model.
 
         Args:
             model: name, as the endpoint calls it.

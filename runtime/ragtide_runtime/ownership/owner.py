@@ -93,7 +93,7 @@ log = structlog.get_logger("ragtide.ownership")
 class PartitionOwner:
     """Owns partitions for one role of a process.
 
-    A service owns each partition by itself and serves it until told to stop. After its work on a partition ended, the
+    A service owns each partition by itself and serves it until `stop` is set. After its work on a partition ended, the
     lease was lost or Redis failed, it requests the partition again. Members share the partitions; without a membership
     each process takes every free partition.
 
@@ -135,7 +135,7 @@ class PartitionOwner:
         """The partitions that are owned now, by their numbers; the only entry of an exclusive owner has number 0."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Own partitions until told to stop; an exclusive owner ends when its work is done.
+        """Own partitions until `stop` is set; an exclusive owner ends when its work is done.
 
         Raises:
             RagtideError: the work cannot continue, or a live process owns a partition of an exclusive owner.

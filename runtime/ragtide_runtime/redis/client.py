@@ -43,7 +43,7 @@ CONNECT_TIMEOUT_S = 5.0
 """Seconds to wait for a connection."""
 
 SOCKET_TIMEOUT_S = 10.0
-"""Seconds to wait for a reply: longer than any blocking read, and short enough to notice a server that is gone."""
+"""Seconds to wait for a reply: longer than any blocking read, and short enough to notice a server that has ended."""
 
 CONNECTIONS = 32
 """Most connections of one asynchronous client, by default."""
@@ -241,7 +241,7 @@ class _Single(AsyncRedis):
     """A client of a single server that reports every failed connection as a RedisError.
 
     If a connection is closed while a task sends over it, redis-py raises an AttributeError. Since Python 3.12 that
-    happens also when asyncio closes the connection because Redis is gone.
+    happens also when asyncio closes the connection because Redis has ended.
     """
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:

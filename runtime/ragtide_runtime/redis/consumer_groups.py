@@ -84,7 +84,7 @@ async def read_group(
         block_ms: milliseconds to wait if there is no next entry; None not to wait.
 
     Raises:
-        redis.RedisError: Redis failed, or a group is gone (NOGROUP).
+        redis.RedisError: Redis failed, or a group was removed (NOGROUP).
     """
     after: Literal["0", ">"] = "0" if own else ">"
     if not isinstance(redis, RedisCluster):
@@ -110,7 +110,7 @@ async def claim_abandoned(redis: Redis, stream: str, group: str, consumer: str, 
     """Take over the oldest entry that its consumer has neither finished nor renewed for so long, if there is one.
 
     Raises:
-        redis.RedisError: Redis failed, or the group is gone (NOGROUP).
+        redis.RedisError: Redis failed, or the group was removed (NOGROUP).
     """
     idle_ms = max(int(1000 * min_idle_s), 1)
     found = await redis.xpending_range(stream, group, min="-", max="+", count=1, idle=idle_ms)
@@ -122,7 +122,7 @@ async def release(redis: Redis, stream: str, group: str, consumer: str, entry_id
     """Let others take over entries at once: the entries count as not renewed for `RELEASED_S`.
 
     Raises:
-        redis.RedisError: Redis failed, or the group is gone (NOGROUP).
+        redis.RedisError: Redis failed, or the group was removed (NOGROUP).
     """
     ids: list[Any] = list(entry_ids)
     await redis.xclaim(stream, group, consumer, 0, ids, idle=1000 * RELEASED_S, justid=True)

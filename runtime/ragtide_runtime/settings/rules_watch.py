@@ -17,7 +17,7 @@ from ..errors import ConfigurationError
 from .model import Settings, load_settings, settings_file
 
 Outcome = Literal["taken", "unchanged", "refused"]
-"""`taken` if rules or budget changed, `refused` if a setting is wrong and the process goes on with the rules it has."""
+"""`taken` if rules or budget changed, `refused` if a setting is wrong and the process keeps its rules."""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = ("taken", "unchanged", "refused")
 
@@ -64,7 +64,7 @@ class RulesWatch:
             self._takers.remove(taker)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Watch until told to stop."""
+        """Watch until `stop` is set."""
         loop, poll_s = asyncio.get_running_loop(), self._settings.rules_poll_s
         if not sys.stdin.isatty():
             loop.add_signal_handler(signal.SIGHUP, self._asked.set)

@@ -68,7 +68,7 @@ class TokenSettings(BaseModel):
 
     @property
     def is_guessable(self) -> bool:
-        """Whether the token is short; of a digest nobody knows it."""
+        """Whether the token is short; the length behind a digest is unknown."""
         return self.token is not None and len(self.token.get_secret_value()) < TOKEN_GUESSABLE_CHARS
 
     @property

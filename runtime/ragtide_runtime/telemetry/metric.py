@@ -46,7 +46,7 @@ def family(metric: Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> 
 
 
 class Collected(Collector):
-    """Families that were collected before, so that a thread can encode them: what they were made of goes on changing.
+    """Families that were collected before, so that a thread can encode them while their sources change.
 
     Args:
         registry: what to collect.

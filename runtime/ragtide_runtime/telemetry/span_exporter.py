@@ -120,12 +120,12 @@ class HttpSpanExporter(SpanExporter):
             left_s = min(began + self._patience_s, self._until) - time.monotonic()
             if left_s <= 0:
                 return self._given_up(spans, "the time is over")
-            status, told_s, detail = self._attempt(body, min(ATTEMPT_S, max(left_s, 0.1)))
+            status, asked_s, detail = self._attempt(body, min(ATTEMPT_S, max(left_s, 0.1)))
             if status == 200:
                 return self._taken(spans, detail)
             if status is not None and status not in RETRIED:
                 return self._given_up(spans, f"status {status}: {self._remedy}")
-            wait_s = max(pause_s, told_s)
+            wait_s = max(pause_s, asked_s)
             if not self._waited(wait_s, began + self._patience_s):
                 reason = "no answer" if status is None else f"status {status}"
                 return self._given_up(spans, f"{reason} {detail}".strip())

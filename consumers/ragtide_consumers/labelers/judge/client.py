@@ -246,7 +246,7 @@ class JudgeClient:
 
     def _check_window(self, prompt: Prompt, corrections: Sequence[Message]) -> None:
         window, tokens = self._dialect.window, self._dialect.tokens(_prompt_tokens(prompt, corrections))
-        # Corrections may take the room of the answer, rather than that an unusable answer is kept.
+        # A correction may use the space reserved for the answer; otherwise the unusable answer would stand.
         rest = 0 if corrections else self._dialect.reserved_answer
         if window is not None and tokens + rest > window:
             raise ContextTooLong(

@@ -85,7 +85,7 @@ class Batcher:
             self._unfinished.discard(job)
 
     async def aclose(self) -> None:
-        """End the work; callers that wait are cancelled. The batch in the thread runs to its end for nobody."""
+        """End the work; callers that wait are cancelled. The thread finishes its batch and the result is discarded."""
         self._closed = True
         if self._task is not None:
             await end(self._task)
@@ -102,7 +102,7 @@ class Batcher:
                         await asyncio.wait_for(self._full.wait(), self._settings.batch_wait_ms / 1000)
                 for batch in self._round():
                     await self._run(batch)
-        except Exception as error:  # noqa: BLE001 - a bug here: no caller may wait for a batch that nobody makes
+        except Exception as error:  # noqa: BLE001 - a bug here: no caller may wait for a batch that is never made
             self._jobs.clear()
             self._waiting = 0
             for job in tuple(self._unfinished):

@@ -19,7 +19,7 @@ from .loading import LoadedModels
 from .pair_classifier import PairClassifier, TooLongForModelError
 
 SUPPORTED: Final = ("supported_without_sentence",)
-"""Support of a sentence: the model does not tell which document sentences support it."""
+"""Support of a sentence: the model does not report which document sentences support it."""
 
 EXPECTED: Final = "ragbench"
 """Profile of expected scores."""

@@ -134,7 +134,7 @@ class TokenClassifier:
         for token_start, token_end, good in zip(
             answer.starts.tolist(), answer.ends.tolist(), supported.tolist(), strict=True
         ):
-            # A token may begin with the space before its word, so its last character tells its sentence.
+            # A token may begin with the space before its word, so its last character determines its sentence.
             while number < len(places) and places[number][1] < token_end:
                 number, goes_on = number + 1, False
             if number == len(places):

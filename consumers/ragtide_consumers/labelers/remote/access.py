@@ -175,8 +175,8 @@ def _effect(name: str, settings: Settings) -> str:
     if not sampled:
         return ""
     if cascade.when_unavailable == "wait":
-        return f"{cascade.proxy} goes on to score, and the sample of the {name} waits for the next period"
+        return f"{cascade.proxy} continues to score, and the sample of the {name} waits for the next period"
     return (
-        f"{cascade.proxy} goes on to score every interaction, and the sample has no scores of the {name} until the "
+        f"{cascade.proxy} continues to score every interaction, and the sample has no scores of the {name} until the "
         "next period"
     )

@@ -88,7 +88,7 @@ class AppriseService:
         return [Preview(target, {"title": harmless(text.title), "type": self._kind(notification)}, _body(text))]
 
     async def aclose(self) -> None:
-        """Begin no more deliveries."""
+        """Start no further delivery."""
         self._threads.close()
 
     def _notify(self, notification: Notification, refused: list[str]) -> bool:

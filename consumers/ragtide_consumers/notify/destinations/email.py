@@ -105,7 +105,7 @@ class Email:
         ]
 
     async def aclose(self) -> None:
-        """Begin no more deliveries."""
+        """Start no further delivery."""
         self._threads.close()
 
     def message(self, notification: Notification, now: datetime) -> EmailMessage:

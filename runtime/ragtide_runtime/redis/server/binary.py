@@ -99,7 +99,7 @@ class RedisBinary:
         return f"{self.path.name} {version_text(self.version)} ({self.origin})"
 
 
-class _Unusable(Exception):  # noqa: N818  # not an error: the search goes on with the next candidate
+class _Unusable(Exception):  # noqa: N818  # not an error: the search continues with the next candidate
     """A candidate cannot be used; the message says why."""
 
 

@@ -13,9 +13,9 @@ Closing:
     1. Take `start.lock`.
     2. Release `users.lock`. If other processes hold it (also a forked child of this one), they keep the server: end.
     3. If the keeper was killed and its server still runs, start another keeper, which stops the server.
-    4. Wait until keeper and server are gone, then release `start.lock`.
+    4. Wait until keeper and server have ended, then release `start.lock`.
 
-The kernel releases the locks of a process that dies at any step, so the keeper sees that this user is gone.
+The kernel releases the locks of a process that dies at any step, so the keeper sees that this user has ended.
 """
 
 import atexit
@@ -153,7 +153,7 @@ class EmbeddedRedis:
             if os.getpid() == self._owner_pid:
                 self._leave(start, time.monotonic() + CLOSE_TIMEOUT_S)
         except (OSError, RedisUnavailable):
-            pass  # the data directory is gone or full; a keeper stops without help from here
+            pass  # the data directory was removed or is full; a keeper stops without help from here
         finally:
             self._users.release()
             start.release()

@@ -3,7 +3,7 @@
 `embedded.py` starts it as a file (`python -I -S keeper.py DATA_DIR SOCKET REDIS_SERVER`), not as a module. It needs
 only the standard library, starts in a few hundredths of a second, and no package's code or path setting can disturb it.
 
-The keeper starts redis-server, restarts it after a crash, and stops it cleanly when the last user is gone. A user may
+The keeper starts redis-server, restarts it after a crash, and stops it cleanly when the last user has ended. A user may
 close, crash or be killed: the kernel frees a dead process's locks. The keeper has a session of its own, so a Ctrl-C in
 the terminal reaches the users, which may still flush data, and not the server.
 
@@ -228,24 +228,24 @@ class Server:
 
 
 def keep(server: Server, users: FileLock) -> None:
-    """Keep the server running until no process uses it or this process is told to end.
+    """Keep the server running until no process uses it or this process gets a signal to end.
 
     If no process uses it, `users` is held on return, so that a new user waits until the server has stopped.
 
     Raises:
         SystemExit: the server cannot be started; the message says why.
     """
-    told_to_end = False
+    ending = False
 
     def end(_signal: int, _frame: FrameType | None) -> None:
-        nonlocal told_to_end
-        told_to_end = True
+        nonlocal ending
+        ending = True
 
     signal.signal(signal.SIGTERM, end)
     server.start()
     started_at, answered = time.monotonic(), False
     deaths = unanswered = 0  # both in a row: crashes soon after a start, starts that failed before the first answer
-    while not told_to_end and not _unused(users):
+    while not ending and not _unused(users):
         if server.alive():
             answered = answered or server.ready()
         else:
