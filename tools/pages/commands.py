@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from ragtide.cli.app import cli
-from ragtide.cli.help_page import argument_name, joined, option_name
+from ragtide.cli.command import argument_name, joined, option_name
 
 _FIRST: Final = "commands.md"
 

@@ -33,7 +33,7 @@ async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page
         address = await stack.enter_async_context(_page(settings)) if open_page else None
         table = await stack.enter_async_context(AsyncExitStack())
 
-        def tell(number: int) -> None:
+        def show_phase(number: int) -> None:
             if live and number in (0, HALF):
                 out.print(_phase(number))
 
@@ -50,7 +50,7 @@ async def run_on_screen(settings: Settings, *, fast: bool, live: bool, open_page
         if live and not fast and out.is_terminal:
             await table.enter_async_context(_drawn(settings))
             return await run_demo(settings, paced=True, finished=finished)
-        return await run_demo(settings, paced=not fast, publishing=tell, finished=finished)
+        return await run_demo(settings, paced=not fast, publishing=show_phase, finished=finished)
 
 
 @asynccontextmanager

@@ -124,7 +124,7 @@ def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
 
 
 def _titles(keys: Iterable[GroupKey]) -> dict[GroupKey, tuple[str, ...]]:
-    """Return scope and labeler of each group; two versions of one labeler are told apart by their versions."""
+    """Return scope and labeler of each group; two versions of one labeler have their versions as names."""
     short = {key: (*_scope(key), labeler_title(key.labeler, key.labeler_version, key.profile)) for key in keys}
     count = Counter(short.values())
     return {

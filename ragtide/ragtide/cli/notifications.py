@@ -13,7 +13,7 @@ from .console import err, out, print_json, warn
 
 
 async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[dict[str, Any]]:
-    """Return for each destination the requests about the alerts that fire now, as if it had been told of none."""
+    """Return for each destination the requests about the alerts that fire now, as if none had been sent to it."""
     # Imported late, because a help needs no HTTP client.
     from ragtide_consumers.notify.notification import Notification  # noqa: PLC0415
     from ragtide_consumers.notify.routing import together, wants  # noqa: PLC0415
@@ -26,11 +26,11 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
     async with open_destinations(settings) as destinations:
         for name, one in destinations.items():
             wanted = [alert for alert in firing if wants(one.known.settings, alert)]
-            told = [
+            notifications = [
                 Notification(group[0].alert_id, "firing", group)
                 for group in together(wanted, grouped=one.known.grouped)
             ]
-            requests = [_shown(request) for message in told for request in one.destination.preview(message)]
+            requests = [_shown(request) for message in notifications for request in one.destination.preview(message)]
             found.append({"destination": name, "kind": one.known.settings.kind, "requests": requests})
     return found
 
@@ -47,7 +47,7 @@ async def answers_of_destinations(settings: Settings, names: Sequence[str], *, d
     from ragtide_consumers.notify.service import open_destinations  # noqa: PLC0415
 
     alert = sample_alert()
-    told = Notification(alert.alert_id, "test", (alert,), url=settings.notify.public_url)
+    notification = Notification(alert.alert_id, "test", (alert,), url=settings.notify.public_url)
     found = []
     async with open_destinations(settings) as destinations:
         for name in names:
@@ -55,10 +55,10 @@ async def answers_of_destinations(settings: Settings, names: Sequence[str], *, d
             one: dict[str, Any] = {"destination": name, "kind": destinations[name].known.settings.kind, "ok": True}
             found.append(one)
             if dry_run:
-                one["requests"] = [_shown(request) for request in destination.preview(told)]
+                one["requests"] = [_shown(request) for request in destination.preview(notification)]
                 continue
             try:
-                one["answer"] = await destination.deliver(told) or "accepted"
+                one["answer"] = await destination.deliver(notification) or "accepted"
             except (TryLater, Refused) as error:
                 one["ok"], one["answer"] = False, str(error)
     return found

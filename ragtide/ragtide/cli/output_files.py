@@ -30,7 +30,7 @@ def write_data_set(
     limit: int | None,
     force: bool,
 ) -> None:
-    """Write the chosen specimens, and tell in words what was written and what is missing."""
+    """Write the chosen specimens, and print what was written and what is missing."""
     to_file = None if output is None or str(output) == STDOUT else output
     if to_file is not None and to_file.exists() and not force:
         raise ConfigurationError(exists_already(to_file))

@@ -258,7 +258,7 @@ def from_sample(
 ) -> None:
     """Write the uniform sample of the traffic, the latest items first.
 
-    Each row tells the probability with which an interaction of the traffic is in the sample.
+    Each row has the probability with which an interaction of the traffic is in the sample.
     """
     from redis.asyncio import Redis
 

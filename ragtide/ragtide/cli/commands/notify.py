@@ -11,7 +11,7 @@ from ..options import JsonOption, Role, given, user_name
 
 notify = command_group(
     "notify",
-    "Run a notifier: it tells people and machines of alerts. The table notify of the settings names the destinations.",
+    "Run a notifier: it sends alerts to people and machines. The table notify of the settings names the destinations.",
 )
 
 
@@ -86,9 +86,9 @@ def ack(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of alerts that fire.")],
     by: Annotated[str | None, typer.Option(help="Your name; default: the user of this machine.")] = None,
 ) -> None:
-    """Acknowledge alerts: they are not told again while they fire.
+    """Acknowledge alerts: they are not sent again while they fire.
 
-    Their end is told.
+    Their end is sent.
     """
     from redis.asyncio import Redis
 
@@ -117,7 +117,7 @@ def ack(
 
 silence = command_group(
     "silence",
-    "Silence alerts for a while, or list the silences. Silenced alerts still fire and are shown, but are not told.",
+    "Silence alerts for a while, or list the silences. Silenced alerts still fire and are shown, but are not sent.",
 )
 
 
@@ -209,7 +209,7 @@ def remove_silences(
     context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of silences.")],
 ) -> None:
-    """End silences. Alerts that fire and were not told are told now."""
+    """End silences. Alerts that fire and were not sent are sent now."""
     from ragtide_consumers.notify.silences import remove_silence
 
     from ..with_redis import with_redis
