@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from ragtide import AlertRule, LocalLabeler, RagInteraction
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_offline.benchmark.delays import WITHIN, Delay, simulated_delay
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
-from ragtide_roles.rule_templates import filled
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil
+from ragtide_roles.rule_templates import fill_template
 from ragtide_runtime.settings.alerting import DEFAULT_RULES
 
 DATA: Final = Path(__file__).parents[1] / "tests" / "data"
@@ -76,7 +76,7 @@ def scores_of(rows: list[RagInteraction]) -> Scores:
     labeler = LocalLabeler()
     clean, broken = [], []
     for row in rows:
-        after = spoilt(CORRUPTIONS["broken retriever"], row, rows)
+        after = spoil(CORRUPTIONS["broken retriever"], row, rows)
         before = labeler.label_now(row).scores
         if after is not None and MATCH in before:
             clean.append(before)
@@ -88,7 +88,7 @@ def scores_of(rows: list[RagInteraction]) -> Scores:
 
 def template_rule() -> AlertRule:
     """Return the rule of the template on the match of each language."""
-    rules = [AlertRule.model_validate(rule) for rule in tomllib.loads(filled("falls", "shop"))["alerts"]]
+    rules = [AlertRule.model_validate(rule) for rule in tomllib.loads(fill_template("falls", "shop"))["alerts"]]
     (found,) = [rule for rule in rules if rule.metric == MATCH and rule.segment == "lang"]
     return found
 

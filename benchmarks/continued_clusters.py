@@ -20,7 +20,7 @@ from traffic.stream import Traffic
 
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_offline.replay.tables import columns_of
 
 CHAT = named("chat")
 SIZE = 10

@@ -22,9 +22,15 @@ from ragtide_consumers.labelers.local.correction import columns_of
 from ragtide_consumers.labelers.local.model import LocalModel
 from ragtide_consumers.metrics.trace import TRACE
 from ragtide_offline.benchmark.formats import read_labeled
-from ragtide_offline.local_fit.examined import ExaminedInteraction, ExaminedInteractions, InteractionExaminer
+from ragtide_offline.local_fit.examined import (
+    SENSED,
+    ExaminedInteraction,
+    ExaminedInteractions,
+    ExaminedPair,
+    InteractionExaminer,
+    examine_pairs,
+)
 from ragtide_offline.local_fit.fitting import fit_correction
-from ragtide_offline.local_fit.pairs import SENSED, ExaminedPair, examine_pairs
 from ragtide_offline.local_fit.regression import Floats, Regression
 from ragtide_schemas import RagInteraction
 

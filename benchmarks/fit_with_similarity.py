@@ -19,8 +19,7 @@ from ragtide_consumers.labelers.local.correction import CORRECTED, columns_of
 from ragtide_consumers.text.sentences import CutInteraction
 from ragtide_offline.benchmark.formats import read_labeled
 from ragtide_offline.local_fit.examined import ExaminedInteraction, JudgedInteraction, examine
-from ragtide_offline.local_fit.loss_difference import loss_difference
-from ragtide_offline.local_fit.regression import cross_fitted
+from ragtide_offline.local_fit.regression import cross_fit, loss_difference
 
 SIMILARITY: Final = ("similarity.support", "similarity.match")
 
@@ -62,7 +61,7 @@ def line(score: str, subset: str, every: list[ExaminedInteraction]) -> str:
     questions, weights = [row.question for row in rows], np.ones(len(rows))
     plain = columns_of([row.summary for row in rows], shipped.tolist())
     wide = columns_of([[*row.summary, *row.similarity] for row in rows], shipped.tolist())
-    without, with_both = (cross_fitted(x, y, weights, questions) for x in (plain, wide))
+    without, with_both = (cross_fit(x, y, weights, questions) for x in (plain, wide))
     gain = loss_difference(y, without, with_both, weights, questions, confidence=0.95)
     errors = [float(np.mean((guess - y) ** 2)) for guess in (shipped, without, with_both)]
     cells = [score, subset, str(len(rows)), *(f"{error:.4f}" for error in errors)]

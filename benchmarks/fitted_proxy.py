@@ -106,7 +106,7 @@ class ScoreArrays:
 
         def error(penalty: float) -> float:
             weights = np.ones(len(self.y))
-            predicted = regression.cross_fitted(self.x, self.y, weights, self.questions, feature_penalty=penalty)
+            predicted = regression.cross_fit(self.x, self.y, weights, self.questions, feature_penalty=penalty)
             return float(np.mean((predicted - self.y) ** 2))
 
         return min(PENALTIES, key=error)

@@ -26,7 +26,7 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.history import HistoryRows, open_panes, record_of, series_name
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_offline.replay.tables import columns_of
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragtide_roles.doctor.memory import projected_bytes
+from ragtide_roles.doctor.server import projected_bytes
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import REMEMBER, find_id, remember_id

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ragtide_consumers.labelers.local.features import InteractionFeatures, extract
 from ragtide_offline.corruptions.interactions import random_of
-from ragtide_offline.corruptions.negation import negated
-from ragtide_offline.corruptions.texts import changed_numbers
+from ragtide_offline.corruptions.negation import negate
+from ragtide_offline.corruptions.texts import change_numbers
 
 FOLDS = 5
 INNER_FOLDS = 3
@@ -175,7 +175,7 @@ def spoilt_versions(
         found["foreign sentence"] = version(
             question, documents, [*answer, rng.choice(wrong_answer)], {"supported": np.r_[supported, 0.0]}
         )
-    for name, change in (("changed numbers", lambda text: changed_numbers(text, rng)), ("negation", negated)):
+    for name, change in (("changed numbers", lambda text: change_numbers(text, rng)), ("negation", negate)):
         changed = [change(sentence) for sentence in answer]
         if any(changed):
             found[name] = version(

@@ -27,7 +27,7 @@ from ragtide_aggregator.statistics.comparisons.bootstrap import Measured
 from ragtide_consumers.labelers.local import labeler as local
 from ragtide_consumers.text.sentences import locate_sentences
 from ragtide_offline.benchmark.figures import Floats, SubsetScores, figure_of, question_digest
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil
 
 SAMPLES: Final = Path(__file__).parents[1] / "tests" / "data" / "multilingual"
 ROWS: Final = 48
@@ -187,7 +187,7 @@ def figures_of(labeler: LocalLabeler, rows: Sequence[RagInteraction]) -> tuple[f
 
 def spoilt_of(name: str, row: RagInteraction, rows: Sequence[RagInteraction]) -> RagInteraction | None:
     """Return a row spoilt in a way."""
-    return spoilt(CORRUPTIONS[name], row, rows)
+    return spoil(CORRUPTIONS[name], row, rows)
 
 
 def _clean_is_higher(after: Floats, clean: Floats) -> float:

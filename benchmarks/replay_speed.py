@@ -30,12 +30,12 @@ from replay_events import tables, written
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.columns import EventColumns
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_offline.replay.tables import columns_of
 from ragtide_runtime.settings.model import Settings
 
 PARTS = {
     ("replay_speed", "read"): "reading Parquet",
-    ("tables_to_columns", "columns_of"): "into columns",
+    ("tables", "columns_of"): "into columns",
     ("batch_builder", "__init__"): "scaling, rows",
     ("batch_builder", "batch"): "batches",
     ("table", "_watch"): "drift rules",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.drift.drift import DetectorTable
-from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_offline.replay.tables import columns_of
 
 from .closings import closings
 from .stream import Codes, Floats, Traffic

@@ -127,13 +127,13 @@ async def run_demo(
             published += 1
             if paced:
                 await asyncio.sleep(max(started + published / PACE_PER_S - time.monotonic(), 0.0))
-        result = await _finished(Deployment(redis, settings), published, started)
+        result = await _result_of(Deployment(redis, settings), published, started)
         if finished is not None:
             await finished(result)
         return result
 
 
-async def _finished(deployment: Deployment, published: int, started: float) -> DemoResult:
+async def _result_of(deployment: Deployment, published: int, started: float) -> DemoResult:
     """Return the result once every interaction is aggregated or a dead letter, or once nothing moves any more."""
     last, moved = -1, time.monotonic()
     while True:

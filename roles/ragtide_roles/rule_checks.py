@@ -51,7 +51,7 @@ class RuleFinding:
     message: str
 
 
-def published(settings: Settings) -> frozenset[str] | None:
+def scored_metrics(settings: Settings) -> frozenset[str] | None:
     """Return the metrics that workers with these settings may publish; None if a custom labeler does not declare them.
 
     Raises:
@@ -73,7 +73,7 @@ def rule_findings(rules: Iterable[AlertRule], settings: Settings) -> list[RuleFi
         ConfigurationError: a metric that the settings name cannot be loaded.
     """
     known = known_metrics(settings)
-    there = published(settings)
+    there = scored_metrics(settings)
     found: list[RuleFinding] = []
     names: set[str] = set()
     for rule in rules:

@@ -54,7 +54,7 @@ async def serve(
     others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
 ) -> None:
-    """Wait for Redis, check that this process fits the deployment, then run its roles until told to stop.
+    """Wait for Redis, check that this process fits the deployment, then run its roles until stopped.
 
     Args:
         settings: of the process.
@@ -63,7 +63,7 @@ async def serve(
         worker: whether to label interactions.
         aggregator: whether to aggregate metric events.
         recorder: whether to record the streams.
-        notifier: whether to tell destinations of alerts.
+        notifier: whether to send alerts to destinations.
         others: roles that other packages define; each gets the settings, and the watch of the alert rules.
         process: health and metrics.
 
@@ -109,7 +109,7 @@ async def _prepare(
 
 
 async def _when_redis_answers(prepare: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T | None:
-    """Return the result of a preparation, which is tried again while Redis is away; None if told to stop.
+    """Return the result of a preparation, which is tried again while Redis is away; None if stopped.
 
     A role that starts waits for Redis as a running role does. A wrong setting ends it at once.
     """
@@ -154,7 +154,7 @@ async def work(
     also: Sequence[CustomMetric] = (),
     rules: RulesWatch | None = None,
 ) -> None:
-    """Label interactions until told to stop; `also` has metrics besides those that the settings name."""
+    """Label interactions until stopped; `also` has metrics besides those that the settings name."""
     from ragtide_consumers.labelers.registry import labeler_of  # noqa: PLC0415
     from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry  # noqa: PLC0415
     from ragtide_consumers.worker.app import run_workers  # noqa: PLC0415
@@ -174,7 +174,7 @@ async def work(
 async def record(
     settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry, prepared: "Prepared"
 ) -> None:
-    """Archive the entries of the streams until told to stop."""
+    """Archive the entries of the streams until stopped."""
     from ragtide_consumers.recorder.service import run_recorder  # noqa: PLC0415 - see above
 
     say_role("recorder")
@@ -182,7 +182,7 @@ async def record(
 
 
 async def notify(settings: Settings, url: str, stop: asyncio.Event, process: ProcessTelemetry) -> None:
-    """Tell destinations of alerts until told to stop."""
+    """Send alerts to destinations until stopped."""
     from ragtide_consumers.notify.service import run_notifier  # noqa: PLC0415 - see above
 
     say_role("notify")
@@ -197,7 +197,7 @@ async def aggregate(
     *,
     rules: RulesWatch | None = None,
 ) -> None:
-    """Aggregate every partition until told to stop."""
+    """Aggregate every partition until stopped."""
     from ragtide_aggregator.checkpoint.options import state_options  # noqa: PLC0415
     from ragtide_aggregator.service.aggregator import Aggregator  # noqa: PLC0415
     from ragtide_aggregator.service.low_traffic import TrafficLimit  # noqa: PLC0415

@@ -46,7 +46,7 @@ def settings_of_experiment(settings: Settings, plan: Plan) -> Settings:
 
 
 async def wait_for_workspace(redis: Redis, settings: Settings, stop: asyncio.Event) -> None:
-    """Wait until the workspace of the settings exists, or until told to stop; live traffic has no workspace.
+    """Wait until the workspace of the settings exists, or until stopped; live traffic has no workspace.
 
     A worker that starts before the experiment would label the experiment's first answers without its metrics.
     """

@@ -8,7 +8,7 @@ import pytest
 from tests.aggregator.test_columns import OPTIONS, drawn, one_by_one, outcome
 
 from ragtide_aggregator.state.state import AggregatorState
-from ragtide_offline.replay.tables_to_columns import columns_of
+from ragtide_offline.replay.tables import columns_of
 from ragtide_runtime.recordings import EntryKind, RecordedEntry
 from ragtide_runtime.recordings.parquet import table_of
 from ragtide_schemas import MetricEvent

@@ -16,7 +16,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.events.keys import EstimateKey, PairKey
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
-from ragtide_offline.replay import tables_to_columns as arrow
+from ragtide_offline.replay import tables as arrow
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Direction, JudgedScores, Kind, Measure, MetricDeclaration, MetricEvent
 

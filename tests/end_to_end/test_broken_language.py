@@ -14,8 +14,8 @@ from tests.support.conditions import wait_until
 from tests.support.roles import STREAMS, command, dead_letters, running, wait_for_aggregation, wait_for_events
 
 from ragtide import InteractionProducer, RagInteraction
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
-from ragtide_roles.rule_templates import filled
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil
+from ragtide_roles.rule_templates import fill_template
 
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "languages.py"
 CLEAN, BROKEN = 600, 80
@@ -39,7 +39,7 @@ def traffic(languages: ModuleType) -> list[RagInteraction]:
         for name, of_language in rows.items():
             row = rng.choice(of_language)
             if name == "de" and number >= CLEAN:
-                broken = spoilt(CORRUPTIONS["broken retriever"], row, of_language)
+                broken = spoil(CORRUPTIONS["broken retriever"], row, of_language)
                 assert broken is not None
                 row = broken
             changes = {"interaction_id": f"{name}-{number:04d}", "pipeline": "shop", "segments": {"lang": name}}
@@ -51,7 +51,7 @@ def test_the_alert_comes_within_60_interactions_of_the_language(
     redis: Any, redis_url: str, tmp_path: Path, languages: ModuleType
 ) -> None:
     sent = traffic(languages)
-    rules = {"RAGTIDE_ALERTS": json.dumps(tomllib.loads(filled("falls", "shop"))["alerts"])}
+    rules = {"RAGTIDE_ALERTS": json.dumps(tomllib.loads(fill_template("falls", "shop"))["alerts"])}
     with running("up", redis_url, tmp_path / "up.log", rules):
         with InteractionProducer(redis_url) as producer:
             assert all(producer.submit(interaction) for interaction in sent)

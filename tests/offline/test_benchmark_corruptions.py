@@ -20,7 +20,7 @@ from ragtide_consumers.labelers.judge.plain_answers import in_lines
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION, LocalLabeler
 from ragtide_offline.benchmark.delays import WITHIN, Delay, simulated_delay
 from ragtide_offline.benchmark.formats import read_labeled
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt, without_own_sentences
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil, without_own_sentences
 from ragtide_schemas.fitness import SIGHTS, sees_of
 from ragtide_schemas.seen_failures import SEEN, VERSIONS
 
@@ -48,7 +48,7 @@ def test_figures_of_the_local_labeler_are_those_of_its_scores() -> None:
     aurocs, before, after = [], [], []
     for subset in subsets:
         own = [row for row in rows if row.segments["dataset"] == subset]
-        pairs = [(without_own_sentences(row), spoilt(CORRUPTIONS["wrong documents"], row, own, seed=3)) for row in own]
+        pairs = [(without_own_sentences(row), spoil(CORRUPTIONS["wrong documents"], row, own, seed=3)) for row in own]
         scores = [
             (label(clean).scores.get("trace.adherence"), label(other).scores.get("trace.adherence"))
             for clean, other in pairs

@@ -10,9 +10,8 @@ from tests.support.metric_events import event
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference, paired_difference
 from ragtide_offline.report.comparing import compare_replays
-from ragtide_offline.report.comparison_page import comparison_page
 from ragtide_offline.report.labelings import LabelingDifference
-from ragtide_offline.report.replays import moments_of, replay_page, replay_report
+from ragtide_offline.report.reports import comparison_page, moments_of, replay_page, replay_report
 from ragtide_schemas import Workspace, utc_now
 
 pytestmark = pytest.mark.pure

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragtide_offline.benchmark.formats import read_labeled
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt, without_own_sentences
-from ragtide_offline.corruptions.negation import negated
-from ragtide_offline.corruptions.texts import changed_numbers, changed_unit_or_date, names_of, swapped_entity
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil, without_own_sentences
+from ragtide_offline.corruptions.negation import negate
+from ragtide_offline.corruptions.texts import change_numbers, changed_unit_or_date, names_of, swap_entity
 from ragtide_schemas import METRICS, RagInteraction
 
 DATA = Path(__file__).parents[1] / "data" / "ragbench" / "ragbench_sample.jsonl"
@@ -33,19 +33,19 @@ def rows() -> list[RagInteraction]:
 @example([1000], "{}", 0)
 def test_every_number_changes_and_nothing_else(values: list[int], form: str, seed: int) -> None:
     text = "".join(f" people saw {form.format(value)};" for value in values)
-    changed = changed_numbers(text, Random(seed))
+    changed = change_numbers(text, Random(seed))
     assert changed is not None
     number = re.compile(r"\d[\d.,]*")
     assert number.sub("", changed) == number.sub("", text)
     pairs = list(zip(number.findall(text), number.findall(changed), strict=True))
     assert all(old != new and len(old) == len(new) for old, new in pairs)
     assert len({*pairs}) == len({old for old, _ in pairs}), "equal numbers stay equal"
-    assert changed == changed_numbers(text, Random(seed))
+    assert changed == change_numbers(text, Random(seed))
 
 
 def test_numbers_that_state_no_fact_stay() -> None:
     text = "1. COVID-19 and H1N1 are viruses [1].\n2. v1.2 is a version (source 3)."
-    assert changed_numbers(text, Random(1)) is None
+    assert change_numbers(text, Random(1)) is None
 
 
 @given(
@@ -71,10 +71,10 @@ def test_words_that_are_no_dates_stay() -> None:
 )
 def test_a_sentence_that_is_negated_twice_is_itself(subject: str, verb: str, rest: str) -> None:
     text = f"{subject} {verb} {rest}, as the people said at that time."
-    once = negated(text)
+    once = negate(text)
     assert once is not None
     assert once != text
-    assert negated(once) == text
+    assert negate(once) == text
 
 
 def test_negations_of_other_verbs_and_languages() -> None:
@@ -89,8 +89,8 @@ def test_negations_of_other_verbs_and_languages() -> None:
         ("Здесь можно купить билет на поезд.", "Здесь нельзя купить билет на поезд."),
         ("Der Turm ist sehr hoch und steht in der Stadt.", "Der Turm ist nicht sehr hoch und steht in der Stadt."),
     ]:
-        assert negated(text) == opposite
-    assert negated("Marvel Comics") is None
+        assert negate(text) == opposite
+    assert negate("Marvel Comics") is None
 
 
 def test_a_name_is_replaced_everywhere_by_a_name_that_is_not_in_the_text() -> None:
@@ -99,10 +99,10 @@ def test_a_name_is_replaced_everywhere_by_a_name_that_is_not_in_the_text() -> No
     assert names == ["Gustave Eiffel", "Paris", "Jules Verne", "Nantes"]
     text = "Gustave Eiffel built it, and Gustave Eiffel lived there."
     for seed in range(20):
-        changed = swapped_entity(text, names, Random(seed))
+        changed = swap_entity(text, names, Random(seed))
         assert changed == "Jules Verne built it, and Jules Verne lived there."
-    assert swapped_entity("It was built by hand.", names, Random(1)) is None
-    assert swapped_entity("It stands in Paris.", ["Paris"], Random(1)) is None
+    assert swap_entity("It was built by hand.", names, Random(1)) is None
+    assert swap_entity("It stands in Paris.", ["Paris"], Random(1)) is None
 
 
 OF_THE_ANSWER = {
@@ -117,7 +117,7 @@ OF_THE_DOCUMENTS = {
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_corruption_changes_what_it_says(rows: list[RagInteraction], name: str) -> None:
-    found = [(row, spoilt(CORRUPTIONS[name], row, rows)) for row in rows]
+    found = [(row, spoil(CORRUPTIONS[name], row, rows)) for row in rows]
     applied = [(without_own_sentences(row), other) for row, other in found if other is not None]
     assert len(applied) > (10 if name in {"changed numbers", "changed unit or date"} else len(rows) / 2)
     for clean, other in applied:
@@ -144,7 +144,7 @@ def test_every_expected_metric_exists_and_harmless_corruptions_expect_no_harm() 
 
 
 def test_without_another_question_only_corruptions_of_the_row_itself_are_left(rows: list[RagInteraction]) -> None:
-    alone = [name for name, corruption in CORRUPTIONS.items() if spoilt(corruption, rows[0], rows[:1]) is not None]
+    alone = [name for name, corruption in CORRUPTIONS.items() if spoil(corruption, rows[0], rows[:1]) is not None]
     assert {"negation", "refusal", "padding", "cut documents"} <= {*alone}
     assert {"wrong documents", "broken retriever", "wrong answer", "foreign sentence"}.isdisjoint(alone)
 
@@ -154,12 +154,12 @@ import sys
 from hashlib import blake2b
 from pathlib import Path
 from ragtide_offline.benchmark.formats import read_labeled
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil
 rows = [row.interaction for row, _ in read_labeled(Path(sys.argv[1]))]
 digest = blake2b()
 for corruption in CORRUPTIONS.values():
     for row in rows:
-        other = spoilt(corruption, row, rows, seed=int(sys.argv[2]))
+        other = spoil(corruption, row, rows, seed=int(sys.argv[2]))
         digest.update(repr(other and (other.response, other.documents)).encode())
 print(digest.hexdigest())
 """

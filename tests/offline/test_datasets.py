@@ -11,8 +11,7 @@ from tests.support.models import INTERACTION, NAME, SCORES
 
 from ragtide.testing import interaction
 from ragtide_offline.datasets.choosing import ChosenSpecimen
-from ragtide_offline.datasets.new_files import write_new
-from ragtide_offline.datasets.rows import LEFT_OUT, PROVENANCE, json_lines, rows
+from ragtide_offline.datasets.rows import LEFT_OUT, PROVENANCE, json_lines, rows, write_new
 from ragtide_producers import FileOptions, read_rows
 from ragtide_producers.files.items import items_of, read_items
 from ragtide_schemas import RagInteraction, Specimen, SpecimenLabeling

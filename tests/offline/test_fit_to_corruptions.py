@@ -18,11 +18,18 @@ from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local.correction_file import load_correction
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_offline.benchmark.formats import read_labeled
-from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoilt, without_own_sentences
-from ragtide_offline.local_fit import pairs as pairs_module
-from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
+from ragtide_offline.corruptions.interactions import CORRUPTIONS, spoil, without_own_sentences
+from ragtide_offline.local_fit import examined as pairs_module
+from ragtide_offline.local_fit.examined import (
+    SENSED,
+    ExaminedInteractions,
+    ExaminedPair,
+    JudgedInteraction,
+    TrafficSample,
+    examine,
+    examine_pairs,
+)
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
-from ragtide_offline.local_fit.pairs import SENSED, ExaminedPair, TrafficSample, examine_pairs
 from ragtide_offline.local_fit.regression import SpoiltPairs, fit
 from ragtide_offline.local_fit.separation import PairScores, separation
 from ragtide_offline.local_fit.sources import of_recording, of_rows
@@ -85,7 +92,7 @@ def test_without_labels_a_score_follows_corruptions_better_and_keeps_its_mean(tm
     path.write_bytes(content.encode())
     labelers = LocalLabeler(), LocalLabeler(load_correction(path, SHIPPED_VERSION))
     clean = [without_own_sentences(row) for row in interactions()]
-    bad = [after for row in clean if (after := spoilt(CORRUPTIONS["wrong documents"], row, interactions())) is not None]
+    bad = [after for row in clean if (after := spoil(CORRUPTIONS["wrong documents"], row, interactions())) is not None]
     good, worse = (
         [[labeler.label_now(row).scores["trace.context_relevance"] for row in rows] for labeler in labelers]
         for rows in (clean, bad)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.metric_events import event
 
-from ragtide_offline.gates.baselines import baseline_gaps
 from ragtide_offline.gates.conditions import OPERATORS, Condition, UndecidedPolicy, parse_condition, split_name
 from ragtide_offline.gates.deciding import (
     EXIT_CODES,
@@ -21,6 +20,7 @@ from ragtide_offline.gates.deciding import (
 )
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement, Quantity
+from ragtide_offline.gates.sources import baseline_gaps
 from ragtide_offline.gates.summary_gate import gate
 from ragtide_offline.score.summary import Summary, summarize
 from ragtide_schemas import METRICS, MetricEvent

@@ -21,8 +21,7 @@ from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit import fitting, sources
 from ragtide_offline.local_fit.examined import ExaminedInteractions, JudgedInteraction, examine
 from ragtide_offline.local_fit.fitting import LEAST_QUESTIONS, FitResult, fit_correction
-from ragtide_offline.local_fit.loss_difference import LossDifference, loss_difference
-from ragtide_offline.local_fit.regression import Floats, cross_fitted, fit, folds_of
+from ragtide_offline.local_fit.regression import Floats, LossDifference, cross_fit, fit, folds_of, loss_difference
 from ragtide_offline.local_fit.sources import Judgement, Judgements, LearnedReference, of_recording, of_rows
 from ragtide_offline.replay.selection import selection
 from ragtide_producers.files.interactions import Row
@@ -195,7 +194,7 @@ def test_of_fits_to_noise_hardly_any_is_taken_for_better() -> None:
     taken = 0
     for seed in range(8):
         x, y, shipped, weights, questions = noise(30, seed)
-        predicted = cross_fitted(x, y, weights, questions)
+        predicted = cross_fit(x, y, weights, questions)
         taken += loss_difference(y, shipped, predicted, weights, questions, confidence=0.95).upper < 0
     assert taken <= 1
 
@@ -203,11 +202,11 @@ def test_of_fits_to_noise_hardly_any_is_taken_for_better() -> None:
 def test_a_question_is_never_predicted_by_a_fit_to_its_own_answers() -> None:
     x, y, _, weights, _ = noise(60, 1)
     questions = [str(number % 31) for number in range(60)]
-    predicted = cross_fitted(x, y, weights, questions)
+    predicted = cross_fit(x, y, weights, questions)
     for question in range(5):
         own = np.array([name == str(question) for name in questions])
         changed = np.where(own, 1 - y, y)
-        again = cross_fitted(x, changed, weights, questions)
+        again = cross_fit(x, changed, weights, questions)
         assert again[own] == pytest.approx(predicted[own])
 
 
@@ -229,7 +228,7 @@ def test_constant_scores_and_constant_features_give_a_finite_fit() -> None:
     x, _, _, weights, questions = noise(30, 3)
     x[:, 2:] = 1.0
     for y in (np.zeros(30), np.ones(30)):
-        assert np.all(np.isfinite(cross_fitted(x, y, weights, questions)))
+        assert np.all(np.isfinite(cross_fit(x, y, weights, questions)))
 
 
 def test_a_weight_counts_like_that_many_copies() -> None:

@@ -6,8 +6,7 @@ from tests.support.recorded import record
 from tests.support.roles import interactions
 from tests.support.stored import everything_in
 
-from ragtide_offline.replay.publishing import ReplayFields, ReplayPublisher, read_published
-from ragtide_offline.replay.recorded_interactions import RecordedInteractions
+from ragtide_offline.replay.publishing import RecordedInteractions, ReplayFields, ReplayPublisher, read_published
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers.errors import ReplayError
 from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from ragtide_offline.experiments.driver import RaceRunner
 from ragtide_offline.experiments.execution_log import ExecutionLog
-from ragtide_offline.experiments.race_runner import RaceRunner
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import Settings, load_settings

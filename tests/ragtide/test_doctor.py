@@ -18,7 +18,7 @@ from ragtide_consumers.labelers.local.labeler import LANGUAGES
 from ragtide_roles.doctor.examination import examine
 from ragtide_roles.doctor.finding import Finding
 from ragtide_roles.doctor.labelers import labeler_findings
-from ragtide_roles.doctor.memory import history_findings
+from ragtide_roles.doctor.server import history_findings
 from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
 from ragtide_runtime.redis.known_ids import remember_id
 from ragtide_runtime.redis.scripts import run_script

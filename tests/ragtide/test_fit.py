@@ -15,7 +15,7 @@ from ragtide.cli.app import cli
 from ragtide.cli.local_fit import decisions, scores_table
 from ragtide_offline.demo import demo_interactions
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
-from ragtide_offline.local_fit.loss_difference import LossDifference
+from ragtide_offline.local_fit.regression import LossDifference
 from ragtide_offline.local_fit.separation import Separation
 
 pytestmark = pytest.mark.processes

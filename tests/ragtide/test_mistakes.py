@@ -11,7 +11,7 @@ from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 from tests.support.metric_events import event
 
-from ragtide_offline.experiments.error_kinds import kind_of
+from ragtide_offline.experiments.errors import kind_of
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.settings.model import load_settings

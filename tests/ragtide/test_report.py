@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from ragtide.cli.app import cli
 from ragtide_offline.experiments.state import ExperimentState
-from ragtide_offline.report.items import ScoredItem, worst
+from ragtide_offline.report.experiment import ScoredItem, worst_items
 from ragtide_offline.report.reports import names_given
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.keys import DATA_FIELD
@@ -170,10 +170,10 @@ def test_the_board_shows_the_same_differences_as_the_report(redis_url: str, may:
 def test_the_worst_item_is_the_one_on_which_all_do_badly(redis_url: str, may: Run) -> None:
     found = fields(redis_url, "may", "--items", "3")
     assert len(found["worst"]) == 3
-    worst = found["worst"][0]
-    assert (worst["item_id"], worst["place"], worst["mean"]) == ("q2", 2, 0.01)
-    assert NASTY in worst["question"]
-    assert {answer["config"] for answer in worst["answers"]} == {"top_k=2", "top_k=4"}
+    worst_items = found["worst"][0]
+    assert (worst_items["item_id"], worst_items["place"], worst_items["mean"]) == ("q2", 2, 0.01)
+    assert NASTY in worst_items["question"]
+    assert {answer["config"] for answer in worst_items["answers"]} == {"top_k=2", "top_k=4"}
     disputed = [item["spread"] for item in found["disputed"]]
     assert disputed == sorted(disputed, reverse=True)
     assert min(disputed) > 0
@@ -292,9 +292,9 @@ def test_cautions_name_halts_looks_local_scores_and_missing_answers(redis: Any, 
 
 def test_texts_that_were_trimmed_are_said_to_be_gone(redis: Any, redis_url: str, may: Run) -> None:
     redis.delete(settings_of_workspace(settings_for(redis_url), "may").layout.all()[0].interactions)
-    worst = fields(redis_url, "may")["worst"][0]
-    assert worst["question"] is None
-    assert {answer["note"] for answer in worst["answers"]} == {"its text is no longer on the stream"}
+    worst_items = fields(redis_url, "may")["worst"][0]
+    assert worst_items["question"] is None
+    assert {answer["note"] for answer in worst_items["answers"]} == {"its text is no longer on the stream"}
     assert "no longer on the stream" in report(redis_url, "may", "-o", "-").stdout
 
 
@@ -452,8 +452,8 @@ def test_an_exact_number_is_called_exact_beside_the_interval_for_other_items(red
 
 def test_items_without_the_score_of_a_config_come_last_among_the_worst() -> None:
     complete, missing = ScoredItem(0, {"a": 0.4, "b": 0.6}), ScoredItem(1, {"b": 0.1}, unscored=1)
-    assert worst([missing, complete], 2, higher_is_better=True) == [complete, missing]
-    assert worst([missing, complete], 1, higher_is_better=False) == [complete]
+    assert worst_items([missing, complete], 2, higher_is_better=True) == [complete, missing]
+    assert worst_items([missing, complete], 1, higher_is_better=False) == [complete]
 
 
 def test_two_experiments_with_the_same_scores_on_all_items_are_equal(redis_url: str) -> None:

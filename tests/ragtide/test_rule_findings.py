@@ -16,7 +16,7 @@ from ragtide.cli.app import cli
 from ragtide_consumers.labelers.local.labeler import LocalLabeler
 from ragtide_offline.replay.result import without_values
 from ragtide_roles.doctor.examination import examine
-from ragtide_roles.rule_checks import published, rule_findings
+from ragtide_roles.rule_checks import rule_findings, scored_metrics
 from ragtide_roles.serving import serve
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_runtime.settings.model import Settings
@@ -111,7 +111,7 @@ async def test_the_local_labeler_publishes_what_is_said_of_it() -> None:
             response="The tower of the city is in Paris.",
         )
     )
-    said = published(Settings())
+    said = scored_metrics(Settings())
     assert said is not None
     assert {metric for metric in said if metric.startswith(("trace.", "retrieval.match"))} == set(labeling.scores)
 

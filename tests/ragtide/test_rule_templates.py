@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.support.in_process import run_command
 
 from ragtide import AlertRule
-from ragtide_roles.rule_templates import TEMPLATES, about, filled
+from ragtide_roles.rule_templates import TEMPLATES, about, fill_template
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -33,7 +33,7 @@ def test_any_name_of_a_pipeline_is_quoted(pipeline: str) -> None:
     except ValidationError:
         return
     for template in TEMPLATES:
-        rules = [AlertRule.model_validate(one) for one in tomllib.loads(filled(template, pipeline))["alerts"]]
+        rules = [AlertRule.model_validate(one) for one in tomllib.loads(fill_template(template, pipeline))["alerts"]]
         assert {rule.pipeline for rule in rules} == {given.pipeline}
         assert len({rule.name for rule in rules}) == len(rules)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.conditions import wait_until
 
-from ragtide_roles.doctor.memory import STORED_BYTES
+from ragtide_roles.doctor.server import STORED_BYTES
 from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.known_ids import copy_ids, find_id, remember_id
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts_blocking

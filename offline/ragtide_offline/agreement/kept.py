@@ -13,7 +13,7 @@ from ragtide_consumers.specimens.marks import Mark, marked
 from ragtide_schemas import Specimen, SpecimenLabeling
 
 LEAST_ITEMS: Final = 30
-"""Fewest items, each session counted once, from which kappa is told. With fewer the interval is too narrow."""
+"""Fewest items, each session counted once, for which kappa is reported. With fewer the interval is too narrow."""
 
 AGREED_FROM: Final = 0.5
 """Lowest probability that counts as yes, for a labeler that gives probabilities."""
@@ -64,8 +64,8 @@ def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
             groups[specimen.interaction.pipeline, first.labeler, second.labeler].append(specimen)
     found = []
     for (pipeline, labeler, reference), group in sorted(groups.items()):
-        newest = _versions(max(group, key=lambda one: one.labeled_at))
-        tables = [table for one in group if _versions(one) == newest for table in _tables(one)]
+        newest = _versions(max(group, key=lambda specimen: specimen.labeled_at))
+        tables = [table for specimen in group if _versions(specimen) == newest for table in _tables(specimen)]
         for mark in MARKS:
             of_mark = [(cluster, counts) for cluster, name, counts in tables if name == mark]
             if of_mark:
@@ -73,14 +73,18 @@ def labeler_kappas(specimens: Iterable[Specimen]) -> list[LabelerKappa]:
     return found
 
 
-def _versions(one: Specimen) -> list[tuple[str, str]]:
-    return [(labeling.labeler_version, labeling.profile) for labeling in one.labelings]
+def _versions(specimen: Specimen) -> list[tuple[str, str]]:
+    return [(labeling.labeler_version, labeling.profile) for labeling in specimen.labelings]
 
 
-def _tables(one: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
+def _tables(specimen: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
     """Yield for each verdict the numbers of sentences: both yes, only the first, only the second, both no."""
-    first, second = (_verdicts(one, labeling) for labeling in one.labelings)
-    cluster = f"session {one.interaction.session_id}" if one.interaction.session_id else one.interaction.interaction_id
+    first, second = (_verdicts(specimen, labeling) for labeling in specimen.labelings)
+    cluster = (
+        f"session {specimen.interaction.session_id}"
+        if specimen.interaction.session_id
+        else specimen.interaction.interaction_id
+    )
     for mark in MARKS:
         counts = np.zeros(4)
         for mine, theirs in zip(first[mark], second[mark], strict=True):
@@ -90,8 +94,8 @@ def _tables(one: Specimen) -> Iterator[tuple[str, SentenceMark, Floats]]:
             yield cluster, mark, counts
 
 
-def _verdicts(one: Specimen, labeling: SpecimenLabeling) -> dict[SentenceMark, list[Mark]]:
-    marks = marked(one, labeling)
+def _verdicts(specimen: Specimen, labeling: SpecimenLabeling) -> dict[SentenceMark, list[Mark]]:
+    marks = marked(specimen, labeling)
     documents = [sentence for each in marks.documents for sentence in each or ()]
     return {
         "supported": [sentence.supported for sentence in marks.response or ()],

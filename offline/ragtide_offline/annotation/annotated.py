@@ -1,12 +1,19 @@
-"""Chooses specimens for a data set by people: annotated ones with gold scores, and those with opinions."""
+"""The items that people annotated: as specimens for a data set, and how often two people agree.
 
+A data set takes annotated specimens with gold scores, and those with opinions.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
+from ragtide_aggregator.statistics.drift.kappa import kappa_interval, kappa_of
 
 from ..datasets.choosing import ChosenSpecimen, ChosenSpecimens
 from .annotations import HIGHEST, LOWEST, Annotation
+from .questions import ADHERENCE
 
 OPINIONS_OF_ROW: Final = 5
 """Most opinions in the provenance of a row: the newest."""
@@ -70,7 +77,11 @@ async def chosen_of_opinions(
         pipeline: only items of this pipeline.
         limit: most specimens.
     """
-    newest = [one for one in reversed(list(opinions)) if one.rating is not None and lowest <= one.rating <= highest]
+    newest = [
+        opinion
+        for opinion in reversed(list(opinions))
+        if opinion.rating is not None and lowest <= opinion.rating <= highest
+    ]
     reasons = {item: reasons_of(given) for item, given in _by_item(newest, annotator, pipeline).items()}
     return await _chosen(kept, reasons, {}, limit)
 
@@ -107,3 +118,52 @@ async def _chosen(
             missing.append(interaction_id)
         chosen += [ChosenSpecimen(specimen, given, gold_scores.get(item, {})) for specimen in specimens]
     return ChosenSpecimens(chosen[:limit], missing)
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleAnnotations:
+    """Items that people annotated, and the agreement on those that two people annotated."""
+
+    n_items: int
+    """Items that at least one person answered."""
+    n_double: int
+    """Items whose adherence at least two people answered; of each the first two people count."""
+    n_agreed: int
+    """Items of these on which both say the same."""
+    kappa: float | None
+    """Cohen's kappa of adherence, the agreement beyond chance; None if chance alone always agrees, or without items."""
+    kappa_lower: float | None
+    """Lower end of its 95% interval, for a fixed number of items; None without any disagreement."""
+    kappa_upper: float | None
+    """Upper end of this interval."""
+
+
+def double_annotations(annotations: Iterable[Annotation]) -> DoubleAnnotations:
+    """Return the agreement of people, on whether all sentences of a response are supported.
+
+    Args:
+        annotations: the oldest first.
+    """
+    answers: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    items: set[tuple[str, str]] = set()
+    for annotation in annotations:
+        if annotation.skipped:
+            continue
+        items.add((annotation.pipeline, annotation.interaction_id))
+        if ADHERENCE in annotation.gold_scores:
+            answers[annotation.pipeline, annotation.interaction_id].append(annotation.gold_scores[ADHERENCE])
+    pairs = [(found[0], found[1]) for found in answers.values() if len(found) > 1]
+    n = len(pairs)
+    if not n:
+        return DoubleAnnotations(len(items), 0, 0, None, None, None)
+    first, second = sum(a for a, _ in pairs) / n, sum(b for _, b in pairs) / n
+    disagreed = sum(a != b for a, b in pairs) / n
+    by_chance = first * (1 - second) + second * (1 - first)
+    agreed = sum(a == b for a, b in pairs)
+    if not by_chance:
+        return DoubleAnnotations(len(items), n, agreed, None, None, None)
+    if not disagreed:
+        # The normal law would give an interval without a width, which no number of items deserves.
+        return DoubleAnnotations(len(items), n, agreed, 1.0, None, None)
+    lower, upper = kappa_interval(disagreed, by_chance, n)
+    return DoubleAnnotations(len(items), n, agreed, kappa_of(disagreed, by_chance), lower, upper)

@@ -84,4 +84,4 @@ def gold_scores(specimen: Specimen, supported: Mapping[str, bool], ratings: Mapp
 
 def _is_share(specimen: Specimen, metric: str) -> bool:
     scored = [labeling for labeling in specimen.labelings if metric in labeling.scores]
-    return bool(scored) and all(one.profile in SHARES_OF_TEXT for one in scored)
+    return bool(scored) and all(labeling.profile in SHARES_OF_TEXT for labeling in scored)

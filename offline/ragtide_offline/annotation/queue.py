@@ -1,24 +1,26 @@
-"""The queue of items for an annotator: the uniform sample, disputed items and the worst, in an order by chance.
+"""The queue of items for an annotator, in an order by chance, and the one way to store the answers.
+
+The queue has the uniform sample, disputed items and the worst.
 
 Only items of the sample have a known probability, so only their answers may count in estimates. The order is that of a
 hash: it depends on no score, so a person who stops early has annotated a sample of the sample, and cannot tell from the
 order whether an item was selected.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Literal
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
-from ragtide_schemas import Specimen, utc_now
+from ragtide_schemas import Feedback, Specimen, utc_now
 from ragtide_schemas.limits import PROBABILITY_MIN
 
 from ..datasets.choosing import is_worst_of
-from .annotations import Annotation
-from .questions import answered_metrics, questions
+from .annotations import Annotation, StoredAnnotations
+from .questions import answered_metrics, gold_scores, questions
 
 DISPUTED_N: Final = 20
 """Most disputed items of a pipeline."""
@@ -33,6 +35,10 @@ MOST: Final = 10_000
 
 _SALT: Final = b"annotate"
 """Makes this draw independent of the draw for the sample of specimens."""
+
+AnnotationOutcome = Literal["published", "selected", "second", "graded", "skipped"]
+"""The end of an annotation: `published` as feedback; `selected`, in no estimate; `second` about an item that another
+person annotated first; `graded`, because the interaction came with gold scores; or `skipped`."""
 
 
 class ItemSource(StrEnum):
@@ -87,21 +93,21 @@ async def queue_of(kept: KeptSpecimens, pipelines: Iterable[str], options: Queue
     """
     found: list[ItemToAnnotate] = []
     for pipeline in pipelines:
-        sample = {one.interaction.interaction_id: one for one in await kept.sample(pipeline)}
+        sample = {specimen.interaction.interaction_id: specimen for specimen in await kept.sample(pipeline)}
         if ItemSource.SAMPLE in options.sources:
             found += [
-                ItemToAnnotate(one, asked_probability(one, options.share))
-                for one in sample.values()
-                if _draw(one) < options.share and _can_count(one, options)
+                ItemToAnnotate(specimen, asked_probability(specimen, options.share))
+                for specimen in sample.values()
+                if _draw(specimen) < options.share and _can_count(specimen, options)
             ]
         selected = {
-            one.interaction.interaction_id: one
-            for one in await _selected(kept, pipeline, options)
-            if one.interaction.interaction_id not in sample
+            specimen.interaction.interaction_id: specimen
+            for specimen in await _specimens_to_ask(kept, pipeline, options)
+            if specimen.interaction.interaction_id not in sample
         }
-        found += [ItemToAnnotate(one, None) for one in selected.values()]
-    asked = [one for one in found if questions(one.specimen, options.rated)]
-    return sorted(asked, key=lambda one: _draw(one.specimen))
+        found += [ItemToAnnotate(specimen, None) for specimen in selected.values()]
+    asked = [item for item in found if questions(item.specimen, options.rated)]
+    return sorted(asked, key=lambda item: _draw(item.specimen))
 
 
 def left(queue: Sequence[ItemToAnnotate], annotations: Iterable[Annotation], annotator: str) -> list[ItemToAnnotate]:
@@ -119,16 +125,20 @@ def _can_count(specimen: Specimen, options: QueueOptions) -> bool:
     return not old and bool(answered_metrics(specimen, options.rated) - specimen.interaction.gold_scores.keys())
 
 
-async def _selected(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -> list[Specimen]:
+async def _specimens_to_ask(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -> list[Specimen]:
     found: list[Specimen] = []
     lists = await kept.lists(pipeline)
     if ItemSource.WORST in options.sources:
         for name in lists:
             if any(is_worst_of(name, metric) for metric in options.metrics):
-                found += [one.specimen for one in await kept.listed(pipeline, name, WORST_N)]
+                found += [listed.specimen for listed in await kept.listed(pipeline, name, WORST_N)]
     if ItemSource.DISPUTED in options.sources:
-        every = {_id(one.specimen): one.specimen for name in lists for one in await kept.listed(pipeline, name, MOST)}
-        disputed = {key: difference(one, options.metrics) for key, one in every.items()}
+        every = {
+            _id(listed.specimen): listed.specimen
+            for name in lists
+            for listed in await kept.listed(pipeline, name, MOST)
+        }
+        disputed = {key: difference(specimen, options.metrics) for key, specimen in every.items()}
         order = sorted(every, key=lambda key: (-disputed[key], key))
         found += [every[key] for key in order[:DISPUTED_N] if disputed[key] >= DISPUTED_BY]
     return found
@@ -154,3 +164,64 @@ def _draw(specimen: Specimen) -> float:
 
 def _id(specimen: Specimen) -> tuple[str, str]:
     return specimen.interaction.pipeline, specimen.interaction.interaction_id
+
+
+def annotation_of(
+    item: ItemToAnnotate,
+    annotator: str,
+    *,
+    skipped: bool = False,
+    supported: Mapping[str, bool] | None = None,
+    ratings: Mapping[str, int] | None = None,
+) -> Annotation:
+    """Return the annotation that follows from answers.
+
+    Args:
+        item: of the queue.
+        annotator: the person.
+        skipped: whether the person skipped the item.
+        supported: for each response sentence, by its key, whether the documents support it.
+        ratings: from 1 to 5 by metric.
+    """
+    interaction = item.specimen.interaction
+    return Annotation(
+        pipeline=interaction.pipeline,
+        interaction_id=interaction.interaction_id,
+        annotator=annotator,
+        given_at=utc_now(),
+        skipped=skipped,
+        supported=dict(supported or {}),
+        ratings=dict(ratings or {}),
+        gold_scores=gold_scores(item.specimen, supported or {}, ratings or {}),
+        inclusion_probability=item.inclusion_probability,
+    )
+
+
+async def store(
+    stored: StoredAnnotations,
+    annotation: Annotation,
+    item: ItemToAnnotate,
+    publish: Callable[[Feedback], Awaitable[object]],
+) -> AnnotationOutcome:
+    """Store an annotation, and publish its answers if they count. It is safe to store the same one again.
+
+    Args:
+        stored: the annotations of the deployment.
+        annotation: about the item.
+        item: of the queue.
+        publish: publishes feedback.
+
+    Raises:
+        NoRoomForAnnotationError: there is no room for another annotation.
+        redis.RedisError: Redis failed.
+    """
+    feedback = annotation.feedback(item.specimen.interaction.gold_scores)
+    published = feedback is not None and await stored.is_first(annotation)
+    if feedback is not None and published:
+        await publish(feedback)
+    await stored.put(annotation)
+    if annotation.skipped:
+        return "skipped"
+    if annotation.selected:
+        return "selected"
+    return "published" if published else "graded" if feedback is None else "second"

@@ -82,11 +82,11 @@ async def ask_in_batches(
                     for key in missing:
                         if tries[key] >= TRIES:
                             run.failed.setdefault(key, f"{TRIES} batches ended without an answer")
-                    wanted = [one for key, one in missing.items() if key not in run.failed]
+                    wanted = [request for key, request in missing.items() if key not in run.failed]
                     if not wanted:
                         return run
                     count = await batches.begin(wanted)
-                    tries.update(one.key for one in wanted[:count])
+                    tries.update(request.key for request in wanted[:count])
         finally:
             await batches.aclose()
 
@@ -98,5 +98,5 @@ async def _missing(judge: Any, paths: Sequence[Path], limit: int | None) -> dict
             if limit is not None and number >= limit:
                 break
             if row.interaction is not None:
-                found |= {one.key: one for one in await judge.uncached_requests(row.interaction)}
+                found |= {request.key: request for request in await judge.uncached_requests(row.interaction)}
     return found

@@ -25,7 +25,7 @@ from ragtide_schemas.declared import definition_of
 from ragtide_schemas.fitness import Failures, Sight
 from ragtide_schemas.suggestions import unknown
 
-from ..corruptions.interactions import CORRUPTIONS, Corruption, Expected, random_of, spoilt, without_own_sentences
+from ..corruptions.interactions import CORRUPTIONS, Corruption, Expected, random_of, spoil, without_own_sentences
 from ..score.scored_file import labeling_of
 from ..score.scoring import Outcome, score_rows
 from .delays import Delay, simulated_delay
@@ -240,7 +240,7 @@ class CorruptionRun:
             asked.append(_RequestedRow(number, None))
             yield Row(number, without_own_sentences(row.interaction))
             for corruption in self.corruptions:
-                found = spoilt(corruption, row.interaction, self._others[row.subset], seed=self.seed)
+                found = spoil(corruption, row.interaction, self._others[row.subset], seed=self.seed)
                 if found is not None:
                     self._spoilt[corruption.name] += 1
                     asked.append(_RequestedRow(number, corruption.name))

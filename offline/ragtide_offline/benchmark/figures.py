@@ -73,7 +73,7 @@ Statistic = Callable[[Floats, Floats], float]
 
 
 def question_digest(question: str) -> str:
-    """Return a digest that tells questions apart, because texts are not kept and intervals draw questions."""
+    """Return a digest that distinguishes questions, because texts are not kept and intervals draw questions."""
     return blake2b(question.encode(), digest_size=8).hexdigest()
 
 
@@ -134,17 +134,17 @@ def _biases(subsets: Mapping[str, SubsetScores], confidence: float, seed: int) -
     """Return the figures of the biases of position and length, as far as they were measured."""
     found = []
     moved = {}
-    for name, one in subsets.items():
-        there = np.isfinite(one.reordered) if one.reordered is not None else np.zeros(len(one.truth), np.bool_)
-        if one.reordered is not None and there.any():
-            change = np.abs(one.reordered - one.predicted)[there]
-            moved[name] = SubsetScores(change, change, one.questions[there], {})
+    for name, scores in subsets.items():
+        there = np.isfinite(scores.reordered) if scores.reordered is not None else np.zeros(len(scores.truth), np.bool_)
+        if scores.reordered is not None and there.any():
+            change = np.abs(scores.reordered - scores.predicted)[there]
+            moved[name] = SubsetScores(change, change, scores.questions[there], {})
     if moved:
         found.append(figure_of(ORDER, _mean, moved, confidence, seed))
     by_length = {
-        name: SubsetScores(one.predicted - one.truth, one.lengths, one.questions, {})
-        for name, one in subsets.items()
-        if one.lengths is not None
+        name: SubsetScores(scores.predicted - scores.truth, scores.lengths, scores.questions, {})
+        for name, scores in subsets.items()
+        if scores.lengths is not None
     }
     if by_length:
         found.append(figure_of(LENGTH, spearman, by_length, confidence, seed))
@@ -162,29 +162,29 @@ def metric_figures(
         confidence: level of the intervals.
         seed: of the bootstrap, which draws questions within subsets.
     """
-    binary = all(np.isin(one.truth, (0.0, 1.0)).all() for one in subsets.values())
+    binary = all(np.isin(scores.truth, (0.0, 1.0)).all() for scores in subsets.values())
     statistics = BINARY if binary else SHARES
     found = figures_of(statistics, subsets, confidence, seed)
     first = next(iter(statistics))
     judges = []
-    for judge in dict.fromkeys(name for one in subsets.values() for name in one.judges):
-        theirs = {name: _kept(one, judge) for name, one in subsets.items() if judge in one.judges}
-        theirs = {name: one for name, one in theirs.items() if len(one.truth) >= FEWEST}
+    for judge in dict.fromkeys(name for scores in subsets.values() for name in scores.judges):
+        theirs = {name: _scored_by(scores, judge) for name, scores in subsets.items() if judge in scores.judges}
+        theirs = {name: scores for name, scores in theirs.items() if len(scores.truth) >= FEWEST}
         if theirs:
-            of_judge = {name: _swapped(one, judge) for name, one in theirs.items()}
+            of_judge = {name: _as_labeler(scores, judge) for name, scores in theirs.items()}
             judges.append(
                 JudgeFigure(
                     judge,
                     first,
-                    sum(len(one.truth) for one in theirs.values()),
+                    sum(len(scores.truth) for scores in theirs.values()),
                     figure_of(first, statistics[first], of_judge, confidence, seed).mean,
                     figure_of(first, statistics[first], theirs, confidence, seed).mean,
                 )
             )
     return MetricFigures(
         metric,
-        sum(len(one.truth) for one in subsets.values()),
-        int(sum((one.truth == 0).sum() for one in subsets.values())) if binary else None,
+        sum(len(scores.truth) for scores in subsets.values()),
+        int(sum((scores.truth == 0).sum() for scores in subsets.values())) if binary else None,
         found,
         judges,
         _biases(subsets, confidence, seed),
@@ -212,13 +212,13 @@ def figures_of(
     """Return several figures by their names from the same samples, as `figure_of` returns one."""
     values: dict[str, dict[str, float]] = {name: {} for name in statistics}
     drawn: dict[str, list[list[float]]] = {name: [] for name in statistics}
-    for number, (subset, one) in enumerate(subsets.items()):
-        if len(one.truth) < FEWEST:
+    for number, (subset, scores) in enumerate(subsets.items()):
+        if len(scores.truth) < FEWEST:
             continue
-        found = {name: statistic(one.predicted, one.truth) for name, statistic in statistics.items()}
+        found = {name: statistic(scores.predicted, scores.truth) for name, statistic in statistics.items()}
         defined = [name for name, value in found.items() if not np.isnan(value)]
-        samples = resamples(len(one.truth), one.questions, seed=seed + number) if defined else []
-        resampled = [(one.predicted[sample], one.truth[sample]) for sample in samples]
+        samples = resamples(len(scores.truth), scores.questions, seed=seed + number) if defined else []
+        resampled = [(scores.predicted[sample], scores.truth[sample]) for sample in samples]
         for name in defined:
             values[name][subset] = found[name]
             drawn[name].append([statistics[name](*pair) for pair in resampled])
@@ -238,10 +238,12 @@ def _figure(name: str, values: Mapping[str, float], drawn: Sequence[Sequence[flo
     return Figure(name, Measured(mean, float(lower), float(upper)), values)
 
 
-def _kept(one: SubsetScores, judge: str) -> SubsetScores:
-    there = ~np.isnan(one.judges[judge])
-    return SubsetScores(one.predicted[there], one.truth[there], one.questions[there], {judge: one.judges[judge][there]})
+def _scored_by(scores: SubsetScores, judge: str) -> SubsetScores:
+    there = ~np.isnan(scores.judges[judge])
+    return SubsetScores(
+        scores.predicted[there], scores.truth[there], scores.questions[there], {judge: scores.judges[judge][there]}
+    )
 
 
-def _swapped(one: SubsetScores, judge: str) -> SubsetScores:
-    return SubsetScores(one.judges[judge], one.truth, one.questions, {})
+def _as_labeler(scores: SubsetScores, judge: str) -> SubsetScores:
+    return SubsetScores(scores.judges[judge], scores.truth, scores.questions, {})

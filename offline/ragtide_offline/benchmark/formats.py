@@ -1,6 +1,6 @@
 """Reads labeled data of published benchmarks as interactions with gold scores.
 
-Rows of RAGBench and interactions with gold scores are read as everywhere. The other formats are told by their fields.
+Rows of RAGBench and interactions with gold scores are read as everywhere. The other formats are known by their fields.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -75,7 +75,7 @@ def opinions_of(fields: Mapping[str, Any]) -> Opinions:
         KeyError: an aspect is missing.
         ValueError: an opinion is no number from -2 to 2, or an aspect has none.
     """
-    found = {name: [float(one) for one in fields["human"][key]] for name, key in ASPECTS.items()}
+    found = {name: [float(value) for value in fields["human"][key]] for name, key in ASPECTS.items()}
     if not all(values and all(abs(value) <= LARGEST for value in values) for values in found.values()):
         raise ValueError("human")
     return found
@@ -128,11 +128,11 @@ class PreferencePairs:
 
 
 def _scores(pairs: _Pairs, aspect: str) -> SubsetScores:
-    opinions = [one[aspect] for one in pairs.opinions]
-    counts = [len(one) for one in opinions]
+    opinions = [opinion[aspect] for opinion in pairs.opinions]
+    counts = [len(opinion) for opinion in opinions]
     return SubsetScores(
         np.repeat(np.array(pairs.differences), counts),
-        np.array([value for one in opinions for value in one]),
+        np.array([value for opinion in opinions for value in opinion]),
         np.repeat(np.array(pairs.questions), counts),
         {},
     )

@@ -27,7 +27,7 @@ from .preferences import PreferenceFigures, PreferencePairs, is_pair
 from .spans import ComparedSpans, SpanFigures
 
 PROBLEMS_KEPT: Final = 20
-"""Most problems of rows that are told one by one."""
+"""Most problems of rows that are reported one by one."""
 
 
 @dataclass(slots=True)
@@ -252,8 +252,8 @@ class BenchmarkRun:
         metrics = dict.fromkeys(metric for metric, _ in self._scores)
         found = []
         for metric in metrics:
-            subsets = {name: one.arrays() for (of, name), one in self._scores.items() if of == metric}
-            if any(len(one.truth) >= FEWEST for one in subsets.values()):
+            subsets = {name: scores.arrays() for (of, name), scores in self._scores.items() if of == metric}
+            if any(len(subset.truth) >= FEWEST for subset in subsets.values()):
                 found.append(metric_figures(metric, subsets, confidence=confidence, seed=seed))
         return found
 
@@ -275,6 +275,6 @@ class BenchmarkRun:
             "tokens": self.tokens,
             "absent": {f"{metric}: {reason}": count for (metric, reason), count in sorted(self.absent.items())},
             "metrics": [asdict(figure) for figure in figures],
-            "preferences": [asdict(one) for one in preferences],
+            "preferences": [asdict(preference) for preference in preferences],
             "unsupported_spans": None if spans is None else asdict(spans),
         }

@@ -48,7 +48,7 @@ class SpanFigures:
     """F1, precision and recall of the unsupported parts of responses."""
 
     n: int
-    """Number of responses whose spans the data tell, and whose sentences the labeler decided about."""
+    """Number of responses whose spans the data have, and whose sentences the labeler decided about."""
     n_marked: int
     """Number of those with a true span."""
     figures: Sequence[Figure]
@@ -113,7 +113,9 @@ def found_spans(truth: TrueSpans, labelings: Iterable[Labels]) -> list[Span] | N
     """
     for labels in labelings:
         if isinstance(labels, SentenceProbabilities) and len(labels.supported) == len(truth.places):
-            return [place for place, one in zip(truth.places, labels.supported, strict=True) if one < LIKELY]
+            return [
+                place for place, probability in zip(truth.places, labels.supported, strict=True) if probability < LIKELY
+            ]
         if isinstance(labels, SentenceLabels):
             return _of_labels(truth, labels)
     return None
@@ -176,9 +178,9 @@ class ComparedSpans:
         # White space around sentences belongs to no sentence, so no labeler could mark it.
         inside = _mask(truth.places, len(truth.text))
         theirs &= inside
-        one = self._subsets.setdefault(subset, _Responses())
-        one.counts.append((int((theirs & ours).sum()), int(ours.sum()), int(theirs.sum()), int(inside.sum())))
-        one.questions.append(question_digest(interaction.question))
+        responses = self._subsets.setdefault(subset, _Responses())
+        responses.counts.append((int((theirs & ours).sum()), int(ours.sum()), int(theirs.sum()), int(inside.sum())))
+        responses.questions.append(question_digest(interaction.question))
 
     def figures(self, *, confidence: float, seed: int) -> SpanFigures | None:
         """Return F1, precision and recall; None if no subset has enough responses and a true span.
@@ -187,12 +189,12 @@ class ComparedSpans:
             confidence: level of the intervals.
             seed: of the bootstrap, which draws questions within subsets.
         """
-        subsets = {name: _scores(one) for name, one in self._subsets.items()}
+        subsets = {name: _scores(responses) for name, responses in self._subsets.items()}
         figures = [figure_of(name, of, subsets, confidence, seed) for name, of in STATISTICS.items()]
         if figures[0].mean.value is None:
             return None
-        n_marked = sum(theirs > 0 for one in self._subsets.values() for _, _, theirs, _ in one.counts)
-        return SpanFigures(sum(len(one.counts) for one in self._subsets.values()), n_marked, figures)
+        n_marked = sum(theirs > 0 for responses in self._subsets.values() for _, _, theirs, _ in responses.counts)
+        return SpanFigures(sum(len(responses.counts) for responses in self._subsets.values()), n_marked, figures)
 
 
 def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
@@ -202,9 +204,9 @@ def _mask(spans: Iterable[Span], length: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _scores(one: _Responses) -> SubsetScores:
-    counts = np.array(one.counts, np.float64)
-    return SubsetScores(counts, counts, np.array(one.questions), {})
+def _scores(responses: _Responses) -> SubsetScores:
+    counts = np.array(responses.counts, np.float64)
+    return SubsetScores(counts, counts, np.array(responses.questions), {})
 
 
 def _share(part: float, whole: float) -> float:

@@ -18,8 +18,8 @@ from ragtide_consumers.text.sentences import locate_sentences, split_sentences
 from ragtide_schemas import RagInteraction, RetrievedDocument
 from ragtide_schemas.limits import DOCUMENTS_MAX
 
-from .negation import negated
-from .texts import changed_numbers, changed_unit_or_date, names_of, swapped_entity
+from .negation import negate
+from .texts import change_numbers, changed_unit_or_date, names_of, swap_entity
 
 Expected = Literal["worse", "same"]
 """What a metric should do: get worse, or stay about the same."""
@@ -54,7 +54,7 @@ def without_own_sentences(interaction: RagInteraction) -> RagInteraction:
     return interaction.model_copy(update={"documents": tuple(documents), "response_sentences": None, "gold_scores": {}})
 
 
-def spoilt(
+def spoil(
     corruption: Corruption, interaction: RagInteraction, others: Sequence[RagInteraction], *, seed: int = 0
 ) -> RagInteraction | None:
     """Return an interaction spoilt in one way, with texts only; None if the corruption cannot be applied.
@@ -87,15 +87,15 @@ _TRIES: Final = 50
 
 def _drawn_other(interaction: RagInteraction, others: Sequence[RagInteraction], rng: Random) -> RagInteraction | None:
     texts = {document.text for document in interaction.documents}
-    question = _folded(interaction.question)
+    question = _fold(interaction.question)
     for _ in range(_TRIES if others else 0):
         other = others[rng.randrange(len(others))]
-        if _folded(other.question) != question and texts.isdisjoint(document.text for document in other.documents):
+        if _fold(other.question) != question and texts.isdisjoint(document.text for document in other.documents):
             return without_own_sentences(other)
     return None
 
 
-def _folded(question: str) -> str:
+def _fold(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
@@ -172,7 +172,7 @@ def _foreign_sentence(interaction: RagInteraction, other: RagInteraction | None,
 
 
 def _changed_numbers(interaction: RagInteraction, _: RagInteraction | None, rng: Random) -> RagInteraction | None:
-    return _with_response(interaction, changed_numbers(interaction.response, rng))
+    return _with_response(interaction, change_numbers(interaction.response, rng))
 
 
 def _changed_unit_or_date(interaction: RagInteraction, _: RagInteraction | None, rng: Random) -> RagInteraction | None:
@@ -182,7 +182,7 @@ def _changed_unit_or_date(interaction: RagInteraction, _: RagInteraction | None,
 def _negation(interaction: RagInteraction, _: RagInteraction | None, __: Random) -> RagInteraction | None:
     text, parts, at, count = interaction.response, [], 0, 0
     for found in locate_sentences(text, answer=True):
-        opposite = negated(text[found.start : found.end])
+        opposite = negate(text[found.start : found.end])
         if opposite is not None:
             parts += [text[at : found.start], opposite]
             at, count = found.end, count + 1
@@ -191,10 +191,10 @@ def _negation(interaction: RagInteraction, _: RagInteraction | None, __: Random)
 
 def _swapped_entity(interaction: RagInteraction, other: RagInteraction | None, rng: Random) -> RagInteraction | None:
     names = names_of(document.text for document in interaction.documents)
-    response = swapped_entity(interaction.response, names, rng)
+    response = swap_entity(interaction.response, names, rng)
     if response is None and other is not None:
         foreign = names_of(document.text for document in other.documents)
-        response = swapped_entity(interaction.response, foreign, rng)
+        response = swap_entity(interaction.response, foreign, rng)
     return _with_response(interaction, response)
 
 

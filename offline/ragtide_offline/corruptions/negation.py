@@ -89,7 +89,7 @@ _COPULAS: Final[Mapping[str, tuple[re.Pattern[str], str, re.Pattern[str]]]] = {
 """By language: the copula, its negation, and what is taken away from a negated sentence."""
 
 
-def negated(text: str) -> str | None:
+def negate(text: str) -> str | None:
     """Return a sentence that claims the opposite; None if no verb or negation is found.
 
     A negation is taken away if there is one ("is not" becomes "is"); otherwise the first verb is negated.
@@ -97,18 +97,18 @@ def negated(text: str) -> str | None:
     Args:
         text: a sentence. Of a longer text only one sentence changes.
 
-    >>> negated("The tower is tall."), negated("The tower is not tall.")
+    >>> negate("The tower is tall."), negate("The tower is not tall.")
     ('The tower is not tall.', 'The tower is tall.')
-    >>> negated("Eiffel built it in 1889."), negated("It has three floors.")
+    >>> negate("Eiffel built it in 1889."), negate("It has three floors.")
     ('Eiffel never built it in 1889.', 'It does not have three floors.')
-    >>> negated("Башня была построена в 1889 году."), negated("Это не башня.")
+    >>> negate("Башня была построена в 1889 году."), negate("Это не башня.")
     ('Башня не была построена в 1889 году.', 'Это башня.')
     """
     language = language_of(text)
     if language == "en":
-        return _once(_EN_NEGATION, _affirmed, text) or _once(_EN_VERB, _denied, text)
+        return _once(_EN_NEGATION, _affirm, text) or _once(_EN_VERB, _deny, text)
     if language == "ru":
-        return _once(_RU_NEGATION, _affirmed_russian, text) or _once(_RU_VERB, _denied_russian, text)
+        return _once(_RU_NEGATION, _affirm_russian, text) or _once(_RU_VERB, _deny_russian, text)
     if language in _COPULAS:
         verb, negation, taken = _COPULAS[language]
         kept = taken.sub(lambda found: found[1] if found.groups() else "", text, count=1)
@@ -122,7 +122,7 @@ def _once(pattern: re.Pattern[str], change: Callable[[re.Match[str]], str], text
     return None if found is None else text[: found.start()] + change(found) + text[found.end() :]
 
 
-def _affirmed(found: re.Match[str]) -> str:
+def _affirm(found: re.Match[str]) -> str:
     if found["do"]:
         return _HAVE[found["do"].lower()]
     if found["aux"]:
@@ -133,7 +133,7 @@ def _affirmed(found: re.Match[str]) -> str:
     return _capital(_NEGATED[word], found[0])
 
 
-def _denied(found: re.Match[str]) -> str:
+def _deny(found: re.Match[str]) -> str:
     if found["cannot"]:
         return _capital("cannot", found[0])
     if found["own"]:
@@ -143,14 +143,14 @@ def _denied(found: re.Match[str]) -> str:
     return f"{found[0]} not"
 
 
-def _affirmed_russian(found: re.Match[str]) -> str:
+def _affirm_russian(found: re.Match[str]) -> str:
     for name, word in (("none", "есть "), ("may", "можно "), ("impossible", "возможно "), ("without", "с ")):
         if found[name]:
             return _capital(word, found[0]) if found[0].endswith(" ") else _capital(word.rstrip(), found[0])
     return "всегда " if found["never"] else ""
 
 
-def _denied_russian(found: re.Match[str]) -> str:
+def _deny_russian(found: re.Match[str]) -> str:
     if found["may"]:
         return _capital("нельзя", found[0])
     if found["possible"]:

@@ -111,7 +111,7 @@ _YEAR: Final = re.compile(r"(?<![\w.,-])(?:1\d|20)\d\d(?![\w%])(?![.,]\d)")
 _CURRENCY: Final = re.compile(r"[$€£¥](?=\s?\d)|(?<=\d)\s?[€£¥]")
 
 
-def changed_numbers(text: str, rng: Random) -> str | None:
+def change_numbers(text: str, rng: Random) -> str | None:
     """Return a text with other numbers, in digits and in words; None if it has none.
 
     Equal numbers stay equal, and a number keeps its number of digits. Numbers in citations, of items of lists and
@@ -121,7 +121,7 @@ def changed_numbers(text: str, rng: Random) -> str | None:
         text: any text.
         rng: draws the numbers.
 
-    >>> changed_numbers("Built in 1889 [1], for 10,000 visitors of COVID-19 times.", Random(1))
+    >>> change_numbers("Built in 1889 [1], for 10,000 visitors of COVID-19 times.", Random(1))
     'Built in 1878 [1], for 34,177 visitors of COVID-19 times.'
     """
     facts = _ITEM.sub(lambda found: "\x00" * len(found[0]), without_sources(text))
@@ -132,9 +132,9 @@ def changed_numbers(text: str, rng: Random) -> str | None:
             known[found[0]] = _other_number(found[0], rng)
         return known[found[0]]
 
-    text = _replaced(text, facts, _NUMBER, number)
-    facts = _replaced(facts, facts, _NUMBER, number)
-    text = _replaced(text, facts, _WORD, _other_words(_COUNTED, known, rng))
+    text = _replace(text, facts, _NUMBER, number)
+    facts = _replace(facts, facts, _NUMBER, number)
+    text = _replace(text, facts, _WORD, _other_words(_COUNTED, known, rng))
     return text if any(new != old for old, new in known.items()) else None
 
 
@@ -171,7 +171,7 @@ def changed_unit_or_date(text: str, rng: Random) -> str | None:
         (_CURRENCY, currency),
         (_YEAR, year),
     ):
-        text = _replaced(text, without_sources(text), pattern, change)
+        text = _replace(text, without_sources(text), pattern, change)
     return text if known else None
 
 
@@ -199,7 +199,7 @@ def names_of(texts: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def swapped_entity(text: str, names: Sequence[str], rng: Random) -> str | None:
+def swap_entity(text: str, names: Sequence[str], rng: Random) -> str | None:
     """Return a text in which one of its names is another name; None if it has no name, or `names` has no other.
 
     A name with as many words is preferred. A name that shares a word with the text is never put in.
@@ -209,7 +209,7 @@ def swapped_entity(text: str, names: Sequence[str], rng: Random) -> str | None:
         names: from `names_of` the documents or other texts.
         rng: draws both names.
 
-    >>> swapped_entity("The tower stands in Paris.", ["Paris", "Berlin"], Random(1))
+    >>> swap_entity("The tower stands in Paris.", ["Paris", "Berlin"], Random(1))
     'The tower stands in Berlin.'
     """
     words = {word.lower() for word in _WORD.findall(text)}
@@ -270,7 +270,7 @@ def _other(word: str, group: Sequence[str], rng: Random) -> str:
     return rng.choice([other for other in group if other.lower() != word.lower()])
 
 
-def _replaced(text: str, facts: str, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> str:
+def _replace(text: str, facts: str, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> str:
     """Return a text with the changes of the matches in `facts`, which has the same length."""
     parts, at = [], 0
     for found in pattern.finditer(facts):

@@ -38,7 +38,10 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
         alert: of the deployment.
         limit: most specimens.
     """
-    found = {one: await kept.find(one, alert.pipeline) for one in alert.worst_interaction_ids}
+    found = {
+        interaction_id: await kept.find(interaction_id, alert.pipeline)
+        for interaction_id in alert.worst_interaction_ids
+    }
     reason = {
         "alert": alert.alert_id,
         "rule": alert.rule,
@@ -52,7 +55,9 @@ async def chosen_of_alert(kept: KeptSpecimens, alert: Alert, limit: int | None =
         for specimens in found.values()
         for specimen in specimens
     ]
-    return ChosenSpecimens(chosen[:limit], [one for one, specimens in found.items() if not specimens])
+    return ChosenSpecimens(
+        chosen[:limit], [interaction_id for interaction_id, specimens in found.items() if not specimens]
+    )
 
 
 async def chosen_of_sample(kept: KeptSpecimens, pipelines: Sequence[str], limit: int | None = None) -> ChosenSpecimens:
@@ -65,8 +70,8 @@ async def chosen_of_sample(kept: KeptSpecimens, pipelines: Sequence[str], limit:
     """
     lists = [
         [
-            ChosenSpecimen(one, [{"list": SPECIMEN_SAMPLE, "inclusion_probability": one.sample_probability}])
-            for one in await kept.sample(name)
+            ChosenSpecimen(specimen, [{"list": SPECIMEN_SAMPLE, "inclusion_probability": specimen.sample_probability}])
+            for specimen in await kept.sample(name)
         ]
         for name in pipelines
     ]
@@ -101,18 +106,18 @@ async def chosen_of_worst(
             lists.append(
                 [
                     ChosenSpecimen(
-                        one.specimen,
+                        specimen.specimen,
                         [
                             {
                                 "list": name,
                                 "metric": found,
                                 "labeler": by,
-                                "score": score_of(one.specimen, found, by),
+                                "score": score_of(specimen.specimen, found, by),
                                 "place": place,
                             }
                         ],
                     )
-                    for place, one in enumerate(await kept.listed(pipeline, name, most), start=1)
+                    for place, specimen in enumerate(await kept.listed(pipeline, name, most), start=1)
                 ]
             )
     return ChosenSpecimens(_in_turn(lists)[:limit])
@@ -140,11 +145,11 @@ def _in_turn(lists: Sequence[Sequence[ChosenSpecimen]]) -> list[ChosenSpecimen]:
     """Return the specimens of lists, the first of each list first; a specimen of several lists has all reasons."""
     together: dict[tuple[str, str], ChosenSpecimen] = {}
     for turn in zip_longest(*lists):
-        for one in turn:
-            if one is not None:
-                interaction = one.specimen.interaction
+        for specimen in turn:
+            if specimen is not None:
+                interaction = specimen.specimen.interaction
                 key = interaction.pipeline, interaction.interaction_id
                 before = together.get(key)
-                reasons = one.reasons if before is None else [*before.reasons, *one.reasons]
-                together[key] = ChosenSpecimen(one.specimen, reasons)
+                reasons = specimen.reasons if before is None else [*before.reasons, *specimen.reasons]
+                together[key] = ChosenSpecimen(specimen.specimen, reasons)
     return list(together.values())

@@ -1,8 +1,14 @@
-"""Writes specimens as rows of a data set: the interaction as it is kept, and its provenance in the metadata. Pure."""
+"""Writes specimens as rows of a data set: the interaction as it is kept, and its provenance in the metadata.
+
+A file is new at once: a reader sees the whole file or none, and a file that exists is not replaced unasked.
+"""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from ragtide_producers.files.that_fit import that_fit
@@ -27,8 +33,8 @@ def rows(chosen: Sequence[ChosenSpecimen]) -> list[dict[str, Any]]:
     `read_rows` reads the interaction from it, and `read_items` a question. If two pipelines have the same interaction
     id, their rows have an `item_id`, because the questions of an experiment have different ids.
     """
-    ids = Counter(one.specimen.interaction.interaction_id for one in chosen)
-    return [_row(one, alone=ids[one.specimen.interaction.interaction_id] == 1) for one in chosen]
+    ids = Counter(specimen.specimen.interaction.interaction_id for specimen in chosen)
+    return [_row(specimen, alone=ids[specimen.specimen.interaction.interaction_id] == 1) for specimen in chosen]
 
 
 def json_lines(found: Sequence[Mapping[str, Any]]) -> str:
@@ -36,9 +42,9 @@ def json_lines(found: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"{printable_json(row)}\n" for row in found)
 
 
-def provenance(one: ChosenSpecimen) -> dict[str, Any]:
+def provenance(chosen: ChosenSpecimen) -> dict[str, Any]:
     """Return where a row comes from: its interaction, the reasons, the redaction, and its scores at that time."""
-    specimen = one.specimen
+    specimen = chosen.specimen
     fields = specimen.model_dump(mode="json")
     interaction = fields["interaction"]
     labelings = [
@@ -50,7 +56,7 @@ def provenance(one: ChosenSpecimen) -> dict[str, Any]:
         "interaction_id": interaction["interaction_id"],
         "occurred_at": interaction["occurred_at"],
         "labeled_at": fields["labeled_at"],
-        "chosen": [dict(reason) for reason in one.reasons],
+        "chosen": [dict(reason) for reason in chosen.reasons],
         "lists": fields["lists"],
         "sampling_probability": specimen.interaction.sampling_probability,
         "sample_probability": specimen.sample_probability,
@@ -64,11 +70,40 @@ def provenance(one: ChosenSpecimen) -> dict[str, Any]:
     return found
 
 
-def _row(one: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
-    interaction = one.specimen.interaction
+def _row(chosen: ChosenSpecimen, *, alone: bool) -> dict[str, Any]:
+    interaction = chosen.specimen.interaction
     fields = interaction.model_dump(mode="json", exclude=set(LEFT_OUT), exclude_none=True)
-    own = {PROVENANCE: provenance(one)}
+    own = {PROVENANCE: provenance(chosen)}
     kept = that_fit({name: value for name, value in interaction.metadata.items() if name != PROVENANCE}, own)
-    gold = {"gold_scores": {**interaction.gold_scores, **one.gold_scores}} if one.gold_scores else {}
+    gold = {"gold_scores": {**interaction.gold_scores, **chosen.gold_scores}} if chosen.gold_scores else {}
     row = {**fields, **gold, "metadata": {**kept, **own}}
     return row if alone else {"item_id": interaction_digest(interaction.pipeline, interaction.interaction_id), **row}
+
+
+def write_new(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a file beside its place, then move it there. Only its owner may read it.
+
+    Args:
+        path: of the file.
+        text: its text.
+        force: whether a file that exists is replaced.
+
+    Raises:
+        FileExistsError: the file exists, and `force` is not set.
+        OSError: the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))  # a symbolic link stays, and its target is replaced
+    if target.exists() and not target.is_file():
+        raise OSError(None, "it is not a regular file")
+    with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=".ragtide-", delete=False) as file:
+        temporary = Path(file.name)
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            if force:
+                temporary.replace(target)
+            else:
+                os.link(temporary, target)  # fails if another process made the file meanwhile
+        finally:
+            temporary.unlink(missing_ok=True)

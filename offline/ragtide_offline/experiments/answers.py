@@ -79,14 +79,14 @@ def answer_from(value: object) -> Answer:
             isinstance(count, int) or (isinstance(count, float) and count % 1 == 0)
         )
         if not (whole and 0 <= count <= TOKENS_MOST):
-            raise AnswerError(f"{name} is {_shown(count)}: give a whole number from 0 to {TOKENS_MOST:,}")
+            raise AnswerError(f"{name} is {_short_text(count)}: give a whole number from 0 to {TOKENS_MOST:,}")
     cost = answer.cost_usd
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= COST_MOST_USD:
-        raise AnswerError(f"cost_usd is {_shown(cost)}: give a number from 0 to {COST_MOST_USD:,}")
+        raise AnswerError(f"cost_usd is {_short_text(cost)}: give a number from 0 to {COST_MOST_USD:,}")
     return answer
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
 

@@ -16,9 +16,8 @@ from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.metric_definitions import MATCH
 from ragtide_schemas.printable import short_repr
 
-from .differences import decided, difference_of, differences
-from .drafts import named_by
-from .projections import Projection, projected
+from .drafts import name_from
+from .projections import Projection, difference_of, differences, projection_of, race_evidence
 from .results import Result
 from .state import ConfigStatus, ExperimentState
 
@@ -89,7 +88,7 @@ class BoardRow:
     @property
     def label(self) -> str:
         """The config on screens and pages: its number, and its name unless the name only repeats the parameters."""
-        repeats = bool(self.parameters) and self.name == named_by(self.parameters)
+        repeats = bool(self.parameters) and self.name == name_from(self.parameters)
         return f"#{self.number}" if repeats else f"#{self.number} {self.name}"
 
     @property
@@ -173,13 +172,13 @@ class Board:
         """
         rows = [
             {
-                **{f"parameter.{name}": value for name, value in one.parameters.items()},
-                **{name: getattr(one, name) for name in _COLUMNS},
-                **{metric: found.estimate for metric, found in one.estimates.items()},
-                **{f"{metric}.lower": found.lower for metric, found in one.estimates.items()},
-                **{f"{metric}.upper": found.upper for metric, found in one.estimates.items()},
+                **{f"parameter.{name}": value for name, value in row.parameters.items()},
+                **{name: getattr(row, name) for name in _COLUMNS},
+                **{metric: found.estimate for metric, found in row.estimates.items()},
+                **{f"{metric}.lower": found.lower for metric, found in row.estimates.items()},
+                **{f"{metric}.upper": found.upper for metric, found in row.estimates.items()},
             }
-            for one in self.rows
+            for row in self.rows
         ]
         return frame_of(rows, list(dict.fromkeys([*_COLUMNS, *(name for row in rows for name in row)])), library)
 
@@ -197,15 +196,17 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         confidence: level of the estimates' intervals; that of the plan unless given.
     """
     plan, executed = state.plan, len(state.results.executed())
-    counted = {one.config.name: [result for _, result in state.counted(one.config.name)] for one in state.shown}
+    counted = {
+        status.config.name: [result for _, result in state.counted(status.config.name)] for status in state.shown
+    }
     wanted = list(metrics) if metrics is not None else _metrics(counted.values(), plan.metric)
     options = plan.intervals if confidence is None else plan.intervals.model_copy(update={"confidence": confidence})
     estimates = _estimates(state, counted, wanted, options)
-    rows = [_row(state, one, counted[one.config.name], estimates[one.config.name]) for one in state.shown]
+    rows = [_row(state, status, counted[status.config.name], estimates[status.config.name]) for status in state.shown]
     sign = 1.0 if plan.higher_is_better else -1.0
-    rows = _with_pareto(_ordered(rows, plan.metric, sign), plan.metric, sign)
+    rows = _with_pareto(_in_order(rows, plan.metric, sign), plan.metric, sign)
     if rows and _value(rows[0], plan.metric) is not None:
-        rows = [rows[0], *_compared(state, rows[0].name, rows[1:])]
+        rows = [rows[0], *_with_differences(state, rows[0].name, rows[1:])]
     return Board(
         run=plan.run,
         metric=plan.metric,
@@ -235,8 +236,8 @@ def _warning(state: ExperimentState) -> str | None:
     """
     metric, labelers = state.plan.metric, set[str]()
     matches: dict[int, list[float]] = {}
-    for one in state.shown:
-        for item, result in state.counted(one.config.name):
+    for status in state.shown:
+        for item, result in state.counted(status.config.name):
             if result.event is None:
                 continue
             if metric in result.event.scores:
@@ -267,9 +268,9 @@ def _outlook(
     return _estimates(state, {leader.name: counted}, [metric], beyond)[leader.name][metric]
 
 
-def _compared(state: ExperimentState, leader: str, rows: Sequence[BoardRow]) -> list[BoardRow]:
+def _with_differences(state: ExperimentState, leader: str, rows: Sequence[BoardRow]) -> list[BoardRow]:
     """Return rows with their differences: to the config because of which the race stopped one, or to the leader."""
-    lost = {row.name: evidence for row in rows if (evidence := decided(state, row.name)) is not None}
+    lost = {row.name: evidence for row in rows if (evidence := race_evidence(state, row.name)) is not None}
     open_ = [row.name for row in rows if row.name not in lost]
     found = dict(zip(open_, differences(state, leader, open_, raced=len(state.configs) <= RACED_MAX), strict=True))
     result = []
@@ -296,16 +297,16 @@ def _estimates(
     plan = state.plan
     result: dict[str, dict[str, Projection]] = {name: {} for name in counted}
     for metric in metrics:
-        scores = [[x for x in (one.score(metric) for one in of) if not np.isnan(x)] for of in counted.values()]
-        found = projected(
+        scores = [[x for x in (result.score(metric) for result in of) if not np.isnan(x)] for of in counted.values()]
+        found = projection_of(
             scores,
             state.results.definition(plan, metric),
             missing=[len(of) - len(known) for of, known in zip(counted.values(), scores, strict=True)],
             population=plan.population_size,
             options=options,
         )
-        for name, one in zip(counted, found, strict=True):
-            result[name][metric] = one
+        for name, projection in zip(counted, found, strict=True):
+            result[name][metric] = projection
     return result
 
 
@@ -313,7 +314,7 @@ def _row(
     state: ExperimentState, status: ConfigStatus, counted: Sequence[Result], estimates: dict[str, Projection]
 ) -> BoardRow:
     config = status.config
-    results = [one for one in state.results.by_config[config.name].values() if one.execution is not None]
+    results = [result for result in state.results.by_config[config.name].values() if result.execution is not None]
     executions = [result.execution for result in results if result.execution is not None]
     latencies = [
         execution.latency_s for execution in executions if execution.failure is None and execution.copied_from is None
@@ -327,8 +328,8 @@ def _row(
         parent=config.parent,
         status="complete" if status.running and len(counted) == state.plan.population_size else status.status,
         n_items=len(counted),
-        n_failed=sum(one.outcome == "failed" for one in counted),
-        n_unlabeled=sum(one.outcome == "unlabeled" for one in counted),
+        n_failed=sum(result.outcome == "failed" for result in counted),
+        n_unlabeled=sum(result.outcome == "unlabeled" for result in counted),
         n_executed=len(results),
         estimates=estimates,
         cost_usd=sum(result.cost_usd for result in results),
@@ -346,7 +347,7 @@ def _value(row: BoardRow, metric: str) -> float | None:
     return row.estimates[metric].estimate
 
 
-def _ordered(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
+def _in_order(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
     def rank(row: BoardRow) -> tuple[bool, bool, float]:
         value = _value(row, metric)
         return value is None, row.status == "stopped", 0.0 if value is None else -sign * value

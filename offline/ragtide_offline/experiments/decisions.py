@@ -23,7 +23,7 @@ def race_decision(state: ExperimentState) -> list[LogEntry]:
     if state.all_compared:
         return [Completed()]
     eliminations = [] if state.race is None else state.race.try_look(last, state.scores_of(range(first, last)))
-    stops = [_stop(state, one) for one in eliminations]
+    stops = [_stop(state, elimination) for elimination in eliminations]
     one_is_left = len(running) - len(stops) == 1 and len(state.configs) > 1 and not state.plan.race.finish
     return [Look(item=last), *stops, *([Completed()] if one_is_left else [])]
 
@@ -65,14 +65,14 @@ def _stop(state: ExperimentState, elimination: Elimination) -> Command:
 
 
 def _stops_of_failing(state: ExperimentState) -> Iterator[Command]:
-    for one in state.running if state.plan.same_failures else []:
-        failures = state.results.failures_in_a_row.get(one.config.name, [])
-        resumed = _resumed(one)
+    for status in state.running if state.plan.same_failures else []:
+        failures = state.results.failures_in_a_row.get(status.config.name, [])
+        resumed = _last_resume(status)
         count = sum(resumed is None or failure.at > resumed.at for failure in failures)
         if count >= state.plan.same_failures:
             reason = f"{count} calls in a row failed with the same error: {failures[-1].failure}"
-            yield Command(op="stop", config=one.config.name, by=DRIVER, reason=reason)
+            yield Command(op="stop", config=status.config.name, by=DRIVER, reason=reason)
 
 
-def _resumed(status: ConfigStatus) -> Command | None:
+def _last_resume(status: ConfigStatus) -> Command | None:
     return status.last if status.last is not None and status.last.op == "resume" else None

@@ -117,12 +117,12 @@ def grid_of(parameters: Mapping[str, Sequence[Any]]) -> list[Config]:
     ['top_k=1,short=true', 'top_k=2,short=true']
     """
     combinations = [dict(zip(parameters, values, strict=True)) for values in product(*parameters.values())]
-    return [Config(name=named_by(one), parameters=one) for one in combinations]
+    return [Config(name=name_from(parameters), parameters=parameters) for parameters in combinations]
 
 
-def named_by(parameters: Mapping[str, object]) -> str:
+def name_from(parameters: Mapping[str, object]) -> str:
     """Return the name of a config that is named by its parameters."""
-    return ",".join(f"{name}={shown_value(value)}" for name, value in parameters.items())
+    return ",".join(f"{name}={value_text(value)}" for name, value in parameters.items())
 
 
 def permutation(size: int, seed: int) -> list[int]:
@@ -150,8 +150,8 @@ def plan_of(draft: Draft, items: Sequence[Item], *, labeler: str) -> tuple[Plan,
     if not items:
         raise ExperimentError(f"{draft.data} has no items: an experiment needs questions")
     order = permutation(len(items), draft.seed)
-    own = {qualified(name): metric for name, metric in draft.metrics.items()}
-    metric = draft.metric if draft.metric in METRICS else qualified(draft.metric)
+    own = {qualified_name(name): metric for name, metric in draft.metrics.items()}
+    metric = draft.metric if draft.metric in METRICS else qualified_name(draft.metric)
     if metric not in METRICS and metric not in own:
         known = unknown("metric", draft.metric, [*own, *METRICS])
         raise ExperimentError(f"{known}. To use a metric of your own, declare it under metrics, and give a measure")
@@ -184,10 +184,10 @@ def order_digest(order: Sequence[int]) -> str:
     return blake2b(json.dumps(list(order)).encode(), digest_size=16).hexdigest()
 
 
-def qualified(name: str) -> str:
+def qualified_name(name: str) -> str:
     """Return the qualified name of a metric that an experiment measures itself.
 
-    >>> qualified("Token F1"), qualified("own.recall")
+    >>> qualified_name("Token F1"), qualified_name("own.recall")
     ('own.token_f1', 'own.recall')
     """
     if name.startswith(f"{OWN}."):
@@ -206,6 +206,6 @@ def _intervals(draft: Draft) -> IntervalOptions:
         raise ExperimentError(f"online_strategy_kwargs: {describe(error)}") from None
 
 
-def shown_value(value: object) -> str:
+def value_text(value: object) -> str:
     """Return the value of a parameter as text."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,9 +1,13 @@
 """The executor of an experiment: calls configs on items, and writes the result of each call once.
 
 All its state is in Redis, so another executor can replace a killed one. It repeats the calls without a written result.
+All configs run on an item before the next item, in the order of the plan, so no worker waits for the end of a shard.
+Calls run only some items ahead of the last comparison point, because the answers of a config that then loses are
+wasted.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from time import perf_counter
@@ -24,10 +28,8 @@ from .answers import Answer, interaction_id_of, interaction_of
 from .decisions import driver_decision
 from .errors import AnswerError, MeasureError
 from .execution_log import ExecutionLog
-from .measuring import MeasureFunction, measured
-from .schedule import Schedule
 from .state import ConfigStatus, ExperimentState
-from .targets import Target
+from .targets import MeasureFunction, Target, measure_answer
 
 FIRST_PAUSE_S = 0.2
 """Most seconds before the second try of a call; doubled for each further try."""
@@ -39,6 +41,66 @@ FAILURE_CHARS: Final = 300
 """Most characters stored of a failure."""
 
 log = structlog.get_logger("ragtide.experiment")
+
+
+def ahead(plan: Plan, running: int) -> int:
+    """Return the number of items after the last comparison point that may be run, for a number of running configs.
+
+    The number is large enough that every call has an item while two comparison points are open.
+    """
+    return 2 * plan.race.look_every + -(-2 * plan.concurrency // max(running, 1))
+
+
+class Schedule:
+    """The calls that this process has begun, and the next one."""
+
+    def __init__(self) -> None:
+        self._begun: set[tuple[str, int]] = set()
+        self._going: Counter[str] = Counter()
+
+    @property
+    def going(self) -> int:
+        """Number of calls in flight."""
+        return self._going.total()
+
+    def start(self, config: str, item: int) -> None:
+        """Count a call that begins."""
+        self._begun.add((config, item))
+        self._going[config] += 1
+
+    def end(self, config: str) -> None:
+        """Count a call that ends."""
+        self._going[config] -= 1
+
+    def next(self, state: ExperimentState) -> tuple[str, int] | None:
+        """Return the config and the item of the next call, with the lowest item first; None to wait."""
+        plan = state.plan
+        if state.paused is not None or state.completed or self.going >= plan.concurrency:
+            return None
+        running = state.running
+        best: tuple[int, int, str] | None = None
+        for status in running:
+            name = status.config.name
+            if plan.concurrency_per_config is not None and self._going[name] >= plan.concurrency_per_config:
+                continue
+            item = self._first_missing(status, state, len(running))
+            # For equal items take the config with the fewest calls in flight.
+            if item is not None and (best is None or (item, self._going[name]) < best[:2]):
+                best = (item, self._going[name], name)
+        return None if best is None else (best[2], best[0])
+
+    def _first_missing(self, status: ConfigStatus, state: ExperimentState, running: int) -> int | None:
+        """Return the first item to call a config on: after the last comparison point or, once all are compared, any."""
+        name, size = status.config.name, state.plan.population_size
+        first, end = state.compared, min(state.compared + ahead(state.plan, running), size)
+        if state.all_compared:
+            first, end = 0, size
+        results = state.results.by_config[name]
+        for item in range(first, end):
+            result = results.get(item)
+            if (name, item) not in self._begun and (result is None or result.execution is None):
+                return item
+        return None
 
 
 class Executor:
@@ -92,7 +154,7 @@ class Executor:
 
     async def _call(self, state: ExperimentState, name: str, index: int) -> None:
         try:
-            execution, interaction = await self._executed(state, state.configs[name], index)
+            execution, interaction = await self._execution_of(state, state.configs[name], index)
             if await self._executions.write_surely(execution, interaction):
                 state.results.add_execution(execution)
         except Exception as error:  # noqa: BLE001 - it is raised by the next `begin_calls`, and ends the experiment
@@ -103,11 +165,11 @@ class Executor:
         if self._error is None:
             self.begin_calls(state)
 
-    async def _executed(
+    async def _execution_of(
         self, state: ExperimentState, status: ConfigStatus, index: int
     ) -> tuple[Execution, RagInteraction | None]:
         plan, config, item = state.plan, status.config, self._items[index]
-        copied = await self._copied(state, status, index)
+        copied = await self._copy_of(state, status, index)
         if copied is not None:
             return copied
         tries, backoff = 0, Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=1.0)
@@ -153,7 +215,7 @@ class Executor:
             return {}
         try:
             return await run_limited(
-                partial(measured, self._measure, plan.metrics, item, answer), limit_s=plan.timeout_s
+                partial(measure_answer, self._measure, plan.metrics, item, answer), limit_s=plan.timeout_s
             )
         except MeasureError:
             raise
@@ -161,11 +223,11 @@ class Executor:
             log.warning("measuring failed", item_id=item.item_id, error=printable(error_text(error)[:FAILURE_CHARS]))
             return {}
 
-    async def _copied(
+    async def _copy_of(
         self, state: ExperimentState, status: ConfigStatus, index: int
     ) -> tuple[Execution, RagInteraction] | None:
         """Return the answer of another config with the same parameters to an item; None without one."""
-        source = next((name for name in _twins(state, status) if _answered(state, name, index)), None)
+        source = next((name for name in _twins(state, status) if _has_answer(state, name, index)), None)
         if source is None:
             return None
         try:
@@ -185,7 +247,7 @@ def _twins(state: ExperimentState, status: ConfigStatus) -> Iterator[str]:
     return (other.config.name for other in state.configs.values() if other.fingerprint == status.fingerprint)
 
 
-def _answered(state: ExperimentState, name: str, index: int) -> bool:
+def _has_answer(state: ExperimentState, name: str, index: int) -> bool:
     result = state.results.by_config[name].get(index)
     execution = None if result is None else result.execution
     return execution is not None and execution.failure is None and execution.copied_from is None

@@ -19,8 +19,7 @@ from .control import ExperimentControl
 from .drafts import draft_of, plan_of, read_draft
 from .driver import begin, drive
 from .errors import ExperimentError
-from .measuring import MeasureFunction
-from .targets import check_parameters, function_of
+from .targets import MeasureFunction, check_parameters, function_of
 
 Data = str | Path | Iterable[str | Mapping[str, Any] | RagInteraction]
 """A data set: a file, a Hugging Face data set, or the questions themselves."""
@@ -68,7 +67,9 @@ class Experiment:
         if isinstance(data, str | Path):
             fields["data"] = str(data)
         if isinstance(configs, Mapping):
-            fields["configs"] = [{"name": one, "parameters": dict(parameters)} for one, parameters in configs.items()]
+            fields["configs"] = [
+                {"name": config, "parameters": dict(parameters)} for config, parameters in configs.items()
+            ]
         else:
             fields["configs"] = [config.model_dump() for config in configs]
         fields["grid"] = {parameter: list(values) for parameter, values in (grid or {}).items()}

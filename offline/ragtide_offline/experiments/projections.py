@@ -1,7 +1,13 @@
-"""Projects estimates for all items of a data set from the scored items; paired differences of configs. No I/O."""
+"""Projects estimates for all items of a data set from the scored items; differences of configs. No I/O.
+
+A difference of two configs has one interval for leaderboard and report. If the race stopped one config because of the
+other, the interval is that of the decision. If both raced, it is the race's interval as of now. Otherwise (no race, or
+no common item in the race) it is a betting sequence on the paired differences.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -9,9 +15,11 @@ from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.means.moments import MomentTable
 from ragtide_aggregator.statistics.means.strategies import AUTO, RunningIntervals, moments_interval, resolved
 from ragtide_schemas import Kind, MetricDefinition
-from ragtide_schemas.experiments import IntervalOptions
+from ragtide_schemas.experiments import Evidence, IntervalOptions
 
 from .state import ExperimentState
+
+Source = Literal["decision", "race", "pairs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Projection:
     """Whether all items have a score, so that no uncertainty about these items is left."""
 
 
-def projected(
+def projection_of(
     scores: Sequence[Sequence[float]],
     definition: MetricDefinition | None,
     *,
@@ -50,7 +58,7 @@ def projected(
     """
     kind = Kind.ALGEBRAIC if definition is None else definition.kind
     lowest, highest = (0.0, 1.0) if definition is None else (definition.lower, definition.upper)
-    sizes = [max(population - one, 1) for one in missing]
+    sizes = [max(population - n, 1) for n in missing]
     strategy = "betting" if options.strategy == AUTO else options.strategy
     table = _table(
         # A sum is no proportion.
@@ -171,8 +179,63 @@ def _table(
         value_range=value_range,
         population=np.array(sizes, dtype=object),
     )
-    keys = np.repeat(np.arange(len(values)), [len(one) for one in values])
-    everything = np.array([value for one in values for value in one], dtype=np.float64)
+    keys = np.repeat(np.arange(len(values)), [len(row) for row in values])
+    everything = np.array([value for row in values for value in row], dtype=np.float64)
     table.update(keys, np.clip(everything, *value_range))
     found = table.intervals()
     return np.stack([found.estimate, found.lower, found.upper], axis=1).tolist()  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """The mean of one config minus that of another."""
+
+    n: int
+    """Items that both have."""
+    difference: Difference
+    source: Source
+    """Origin of the interval: a `decision` of the race, the `race`, or `pairs` without the race."""
+
+
+def race_evidence(state: ExperimentState, name: str) -> Evidence | None:
+    """Return the evidence with which the race stopped a config; None for other configs."""
+    status = state.configs[name]
+    return status.evidence if status.status == "stopped" else None
+
+
+def differences(
+    state: ExperimentState, first: str, others: Sequence[str], *, raced: bool = True, confidence: float | None = None
+) -> list[ConfigDifference | None]:
+    """Return the mean of one config minus the mean of each other; None without a common item.
+
+    Args:
+        state: of the experiment.
+        first: a config.
+        others: other configs, further down the leaderboard.
+        raced: whether to use the race's intervals as of now, each of which is slow to compute.
+        confidence: level of each interval outside of the race; the level of the plan unless given.
+    """
+    found = [_of_race(state, first, second, raced=raced) for second in others]
+    rest = [second for second, difference in zip(others, found, strict=True) if difference is None]
+    pairs = iter(paired_differences(state, first, rest, confidence=confidence))
+    result: list[ConfigDifference | None] = []
+    for difference in found:
+        pair = next(pairs) if difference is None else None
+        result.append(difference if pair is None else ConfigDifference(*pair, "pairs"))
+    return result
+
+
+def _of_race(state: ExperimentState, first: str, second: str, *, raced: bool) -> ConfigDifference | None:
+    for loser, winner in ((second, first), (first, second)):
+        evidence = race_evidence(state, loser)
+        if evidence is not None and evidence.by == winner:
+            return ConfigDifference(evidence.n, difference_of(evidence, negated=loser == first), "decision")
+    found = state.race.difference(first, second) if raced and state.race is not None else None
+    return None if found is None else ConfigDifference(*found, "race")
+
+
+def difference_of(evidence: Evidence, *, negated: bool = False) -> Difference:
+    """Return the difference on which the race decided: the leader's mean minus the mean of the stopped config."""
+    if negated:
+        return Difference(-evidence.difference, -evidence.upper, -evidence.lower)
+    return Difference(evidence.difference, evidence.lower, evidence.upper)

@@ -19,7 +19,7 @@ from ragtide_schemas import (
 )
 from ragtide_schemas.experiments import Execution, Plan
 
-from .error_kinds import kind_of
+from .errors import kind_of
 
 Outcome = Literal["waiting", "failed", "unlabeled", "scored"]
 """Outcome of an execution: no labels yet, a failed call, an answer that no worker could label, or labels."""
@@ -124,7 +124,7 @@ class ResultsTable:
 
     def executed(self) -> list[Result]:
         """Return the results that have an execution, config by config."""
-        return [one for of in self.by_config.values() for one in of.values() if one.execution is not None]
+        return [result for of in self.by_config.values() for result in of.values() if result.execution is not None]
 
     def add_execution(self, execution: Execution) -> None:
         """Add an execution; adding it again changes nothing."""

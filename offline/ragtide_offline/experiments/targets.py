@@ -1,27 +1,53 @@
-"""Targets of experiments: the Python function (sync or async) or HTTP endpoint that answers the questions."""
+"""What an experiment calls: the target that answers the questions, and the function for its own metrics.
+
+A target is a Python function (sync or async) or an HTTP endpoint. A redirect of an endpoint would send the question to
+another host, and a reply of a few kilobytes may decompress to gigabytes, so replies are limited after decompression and
+redirects are not followed.
+"""
 
 import asyncio
 import inspect
 import sys
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from pydantic_core import from_json
 
 from ragtide_producers.files.items import Item
 from ragtide_runtime.processes.user_code import contained, error_text
-from ragtide_schemas.experiments import Config
+from ragtide_schemas.experiments import Config, OwnMetric
 from ragtide_schemas.suggestions import unknown
 
 from .answers import Answer, answer_from
-from .endpoint import HEADERS, HttpTarget
-from .errors import ExperimentError
+from .drafts import qualified_name
+from .errors import AnswerError, ExperimentError, MeasureError
 
 T = TypeVar("T")
+
+LARGEST_REPLY: Final = 8 * 1024 * 1024
+"""Most bytes of a reply after decompression, also of an error."""
+
+SHOWN_CHARS: Final = 200
+"""Most characters shown of an endpoint's error."""
+
+PIECE: Final = 64 * 1024
+"""Most bytes read at once, and most bytes decompressed at once."""
+
+HEADERS: Final = {"Accept-Encoding": "gzip, deflate"}
+"""Header of each request: the compressions that are supported here."""
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+MeasureFunction = Callable[[Item, Answer], Any]
+"""Takes an item and an answer, and returns by metric a number, None if undefined, or `{"value": number}`."""
 
 
 class Target(Protocol):
@@ -33,6 +59,81 @@ class Target(Protocol):
         Raises:
             Exception: any error counts as a failed call.
         """
+
+
+class HttpTarget:
+    """An endpoint that takes `{"question", "item_id", "parameters"}` and returns `{"documents", "response"}`.
+
+    Args:
+        url: of the endpoint.
+        session: an aiohttp session that does not decompress replies by itself.
+    """
+
+    def __init__(self, url: str, session: Any) -> None:
+        self._url = url
+        self._session = session
+
+    async def answer(self, item: Item, parameters: Mapping[str, Any]) -> Answer:
+        """Return the endpoint's answer.
+
+        Raises:
+            AnswerError: the reply is an error, a redirect, too large, or has no answer.
+        """
+        request = {"question": item.question, "item_id": item.item_id, "parameters": dict(parameters)}
+        async with self._session.post(self._url, json=request, allow_redirects=False) as reply:
+            if 300 <= reply.status < 400:
+                location = reply.headers.get("Location", "nowhere")
+                raise AnswerError(
+                    f"the endpoint answered {reply.status}, a redirect to {location!r}: redirects are not "
+                    "followed; give the final address as the target"
+                )
+            body = await _read_body(reply)
+        if reply.status != 200:
+            text = body.decode(errors="replace")[:SHOWN_CHARS]
+            raise AnswerError(f"the endpoint answered {reply.status}: {text}")
+        try:
+            value = from_json(body)
+        except ValueError as error:
+            raise AnswerError(f"the endpoint's answer is not JSON ({error})") from None
+        if not isinstance(value, dict):
+            raise AnswerError(f"the endpoint's answer is {type(value).__name__}: it must be an object")
+        return answer_from(value)
+
+
+async def _read_body(reply: Any) -> bytes:
+    """Return the decompressed body of a reply, without decompressing more than the limit.
+
+    Raises:
+        AnswerError: the body is too large, or has another compression.
+    """
+    body = bytearray()
+    async for piece in _unpack(reply):
+        body += piece
+        if len(body) > LARGEST_REPLY:
+            raise AnswerError(
+                f"the endpoint's answer is larger than {LARGEST_REPLY // 2**20} MB after decompression: send less"
+            )
+    return bytes(body)
+
+
+async def _unpack(reply: Any) -> AsyncIterator[bytes]:
+    encoding = reply.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in {"identity", "gzip", "x-gzip", "deflate"}:
+        raise AnswerError(f"the endpoint's answer has the compression {encoding!r}: send gzip, deflate or plain JSON")
+    unpacker = None if encoding == "identity" else zlib.decompressobj(wbits=47)  # the header says gzip or zlib
+    async for piece in reply.content.iter_chunked(PIECE):
+        if unpacker is None:
+            yield piece
+            continue
+        packed = piece
+        try:
+            while packed:
+                yield unpacker.decompress(packed, PIECE)
+                packed = unpacker.unconsumed_tail
+        except zlib.error as error:
+            raise AnswerError(f"the endpoint's answer is not {encoding} ({error})") from None
+    if unpacker is not None and not unpacker.eof:
+        raise AnswerError(f"the endpoint's answer is not {encoding}, or it was cut off")
 
 
 class CallableTarget:
@@ -51,10 +152,10 @@ class CallableTarget:
         call = partial(
             self._function, item.question, **({**parameters, "item": item} if self._with_item else parameters)
         )
-        return answer_from(await called(self._function, call))
+        return answer_from(await call_function(self._function, call))
 
 
-async def called(function: Callable[..., Any], call: Callable[[], Any]) -> Any:
+async def call_function(function: Callable[..., Any], call: Callable[[], Any]) -> Any:
     """Return the result of a call of a user's function: async functions run in this event loop, others in threads."""
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     value = await (call() if is_async else in_thread(call))
@@ -156,9 +257,13 @@ def check_parameters(function: Callable[..., Any], configs: Sequence[Config]) ->
     if not parameters or inspect.Parameter.VAR_KEYWORD in kinds:
         return None
     # The first one is the question, whatever its name.
-    named = [one for one in list(parameters.values())[1:] if one.kind in _BY_NAME and one.name != "item"]
-    known = [one.name for one in named]
-    needed = [one.name for one in named if one.default is inspect.Parameter.empty]
+    named = [
+        parameter
+        for parameter in list(parameters.values())[1:]
+        if parameter.kind in _BY_NAME and parameter.name != "item"
+    ]
+    known = [parameter.name for parameter in named]
+    needed = [parameter.name for parameter in named if parameter.default is inspect.Parameter.empty]
     for config in configs:
         for name in config.parameters:
             if name not in known:
@@ -171,11 +276,47 @@ def check_parameters(function: Callable[..., Any], configs: Sequence[Config]) ->
     return tuple(known)
 
 
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
 def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
         return {}
+
+
+async def measure_answer(
+    measure: MeasureFunction, metrics: tuple[OwnMetric, ...], item: Item, answer: Answer
+) -> dict[str, float]:
+    """Return the own metrics of an answer by qualified name, without undefined metrics.
+
+    Raises:
+        MeasureError: a value is not declared, not a number, or outside its range.
+        Exception: any error of the function.
+    """
+    found = await call_function(measure, partial(measure, item, answer))
+    if not isinstance(found, Mapping):
+        raise MeasureError(f"measure returned {type(found).__name__}: it must return values by metric")
+    known = {metric.name: metric for metric in metrics}
+    scores: dict[str, float] = {}
+    for given, value in found.items():
+        name = qualified_name(str(given))
+        if name not in known:
+            raise MeasureError(
+                f"measure returned {given!r}, which is not declared: declare it under metrics, which has "
+                f"{', '.join(known) or '(none)'}"
+            )
+        number = value.get("value") if isinstance(value, Mapping) else value
+        if number is not None:
+            scores[name] = _number_in_range(known[name], number)
+    return scores
+
+
+def _number_in_range(metric: OwnMetric, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise MeasureError(f"{metric.name} is {type(value).__name__}: measure must return numbers") from None
+    if not isfinite(number) or not metric.lower <= number <= metric.upper:
+        raise MeasureError(
+            f"{metric.name} is {number:g}, outside {metric.lower:g} to {metric.upper:g}: declare its value_range"
+        )
+    return number

@@ -36,7 +36,7 @@ def verdict_of(board: Board) -> ExperimentVerdict:
     """
     leader, others = board.leader, board.rows[1:]
     stopped = sum(row.status == "stopped" for row in board.rows)
-    calls_saved, saved_usd = _saved(board)
+    calls_saved, saved_usd = _savings(board)
     if leader is None:
         return ExperimentVerdict("no score", None, stopped, calls_saved, saved_usd, None)
     lost = bool(others) and leader.status != "stopped" and all(_has_lost(row, board) for row in others)
@@ -82,7 +82,7 @@ def _lost_here_only(row: BoardRow) -> bool:
     return row.stopped_by != RACE and row.behind is not None and row.behind.lower == row.behind.upper
 
 
-def _saved(board: Board) -> tuple[float, float]:
+def _savings(board: Board) -> tuple[float, float]:
     """Return the share of calls that stops have saved, and about their cost."""
     total = len(board.rows) * board.population_size
     # A race that ends with one config left also saves the rest of that config's calls.

@@ -118,7 +118,7 @@ def split_name(name: str, known: Collection[str], *, certain: bool = True) -> tu
             if field in FIELDS:
                 return metric, field
             raise ValueError(unknown(f"field of {metric}", field, FIELDS))
-    metric, field = _guessed(parts)
+    metric, field = _guess(parts)
     if certain or closest(metric, known) is not None:
         raise ValueError(unknown("metric", metric, known))
     return metric, field
@@ -134,7 +134,7 @@ def _is_known(metric: str, known: Collection[str]) -> bool:
     return metric in known or metric.removeprefix("rmse.") in known
 
 
-def _guessed(parts: list[str]) -> tuple[str, str]:
+def _guess(parts: list[str]) -> tuple[str, str]:
     """Return the metric and the field of an unknown metric's name."""
     for length in (2, 1):
         field = ".".join(parts[-length:])

@@ -89,7 +89,7 @@ def decide_gate(
         raise ValueError("a gate without a condition decides nothing: give at least one, such as trace.adherence < 0.8")
     names = {measurement.metric for measurement in measurements} | set(known)
     found = [_condition(condition, measurements, names, undecided) for condition in conditions]
-    return GateResult(_worst(one.outcome for one in found), found)
+    return GateResult(_worst(condition.outcome for condition in found), found)
 
 
 def _condition(
@@ -98,14 +98,14 @@ def _condition(
     metric, field = split_name(condition.name, known, certain=bool(measurements))
     _check_field(metric, field, measurements)
     here = [measurement for measurement in measurements if measurement.metric == metric]
-    found = [_scope(condition, field, one) for one in here]
+    found = [_scope(condition, field, measurement) for measurement in here]
     # A pipeline without the metric may be as bad as can be, so the others do not speak for it.
     expected = dict.fromkeys(measurement.subject for measurement in measurements) if here else {"": None}
-    measured = {one.subject for one in here}
+    measured = {measurement.subject for measurement in here}
     why = f"{metric} was not measured" if measurements else "there are no scored interactions"
     found += [_not_measured(condition, field, subject, why) for subject in expected if subject not in measured]
-    scopes = [_counted(one, policy) for one in found]
-    return ConditionOutcome(condition.text, _worst(one.outcome for one in scopes), scopes)
+    scopes = [_under_policy(scope, policy) for scope in found]
+    return ConditionOutcome(condition.text, _worst(scope.outcome for scope in scopes), scopes)
 
 
 def _check_field(metric: str, field: str, measurements: Sequence[Measurement]) -> None:
@@ -124,51 +124,54 @@ def _quantity_of(field: str) -> str | None:
     return DIFFERENCE if field.split(".", maxsplit=1)[0] == DIFFERENCE else ESTIMATE
 
 
-def _scope(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
+def _scope(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
     if field in COUNTS:
-        return _count(condition, field, one)
-    quantity = one.difference if _quantity_of(field) == DIFFERENCE else one.estimate
-    if not one.n:
-        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
+        return _count(condition, field, measurement)
+    quantity = measurement.difference if _quantity_of(field) == DIFFERENCE else measurement.estimate
+    if not measurement.n:
+        return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, _no_values(measurement), measured=False)
     if quantity is None or quantity.mean is None:
-        why = f"{one.metric} has no difference: give a baseline with the same interaction ids, or items, and labeler"
-        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
+        metric = measurement.metric
+        why = f"{metric} has no difference: give a baseline with the same interaction ids, or items, and labeler"
+        return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, why, measured=False)
     if field in WITH_INTERVAL:
-        return _interval(condition, quantity, one)
+        return _interval(condition, quantity, measurement)
     value = {"mean": quantity.mean, "lower": quantity.lower, "upper": quantity.upper}[field.rpartition(".")[2]]
     if value is None:
-        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, f"{one.metric} has no interval", measured=False)
-    return _number(condition, value, one.scope, one.n if quantity.n is None else quantity.n)
+        return ScopeOutcome(
+            measurement.scope, GateOutcome.UNDECIDED, f"{measurement.metric} has no interval", measured=False
+        )
+    return _number(condition, value, measurement.scope, measurement.n if quantity.n is None else quantity.n)
 
 
-def _interval(condition: Condition, quantity: Quantity, one: Measurement) -> ScopeOutcome:
+def _interval(condition: Condition, quantity: Quantity, measurement: Measurement) -> ScopeOutcome:
     """Decide by the whole interval: all of it on one side, or undecided."""
     if quantity.lower is None or quantity.upper is None:
-        why = f"{one.metric} has no interval: write {one.metric}.mean to decide by the mean alone"
-        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, why, measured=False)
+        why = f"{measurement.metric} has no interval: write {measurement.metric}.mean to decide by the mean alone"
+        return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, why, measured=False)
     surely = condition.surely(quantity.lower, quantity.upper)
-    n = one.n if quantity.n is None else quantity.n
+    n = measurement.n if quantity.n is None else quantity.n
     numbers = f"mean {quantity.mean:.4g}, interval {quantity.lower:.4g} to {quantity.upper:.4g}, n {n:,}"
     _, holds, opposite = OPERATORS[condition.operator]
     if surely is None:
         sentence = f"the interval has {condition.threshold:g} inside: more interactions make it narrower ({numbers})"
-        return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, sentence)
+        return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, sentence)
     sentence = f"surely {holds if surely else opposite} {condition.threshold:g} ({numbers})"
-    return ScopeOutcome(one.scope, GateOutcome.FAILED if surely else GateOutcome.PASSED, sentence)
+    return ScopeOutcome(measurement.scope, GateOutcome.FAILED if surely else GateOutcome.PASSED, sentence)
 
 
 def _number(condition: Condition, value: float, scope: str, n: int) -> ScopeOutcome:
     fails = condition.holds(value)
     words = OPERATORS[condition.operator][1 if fails else 2]
-    sentence = f"{_shown(value, condition.threshold)} is {words} {condition.threshold:g} (n {n:,})"
+    sentence = f"{_number_text(value, condition.threshold)} is {words} {condition.threshold:g} (n {n:,})"
     return ScopeOutcome(scope, GateOutcome.FAILED if fails else GateOutcome.PASSED, sentence)
 
 
-def _count(condition: Condition, field: str, one: Measurement) -> ScopeOutcome:
-    value = {"n": one.n, "n_absent": one.n_absent, "coverage": one.coverage}[field]
-    if value is not None and (one.n or condition.holds(value)):
-        return _number(condition, value, one.scope, one.n)
-    return ScopeOutcome(one.scope, GateOutcome.UNDECIDED, _no_values(one), measured=False)
+def _count(condition: Condition, field: str, measurement: Measurement) -> ScopeOutcome:
+    value = {"n": measurement.n, "n_absent": measurement.n_absent, "coverage": measurement.coverage}[field]
+    if value is not None and (measurement.n or condition.holds(value)):
+        return _number(condition, value, measurement.scope, measurement.n)
+    return ScopeOutcome(measurement.scope, GateOutcome.UNDECIDED, _no_values(measurement), measured=False)
 
 
 def _not_measured(condition: Condition, field: str, scope: str, why: str) -> ScopeOutcome:
@@ -178,14 +181,16 @@ def _not_measured(condition: Condition, field: str, scope: str, why: str) -> Sco
     return ScopeOutcome(scope, GateOutcome.UNDECIDED, why, measured=False)
 
 
-def _no_values(one: Measurement) -> str:
-    if not one.n_absent:
-        return f"{one.metric} has no values"
-    reasons = ", ".join(f"{reason} {count:,}" for reason, count in list(one.absent.items())[:3])
-    return f"{one.metric} has no values: absent in {one.n_absent:,} interactions" + (f" ({reasons})" if reasons else "")
+def _no_values(measurement: Measurement) -> str:
+    if not measurement.n_absent:
+        return f"{measurement.metric} has no values"
+    reasons = ", ".join(f"{reason} {count:,}" for reason, count in list(measurement.absent.items())[:3])
+    return f"{measurement.metric} has no values: absent in {measurement.n_absent:,} interactions" + (
+        f" ({reasons})" if reasons else ""
+    )
 
 
-def _counted(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
+def _under_policy(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
     """Return an outcome after the policy; without values an undecided condition never becomes a pass."""
     if found.outcome is not GateOutcome.UNDECIDED or policy is UndecidedPolicy.KEEP:
         return found
@@ -197,10 +202,12 @@ def _counted(found: ScopeOutcome, policy: UndecidedPolicy) -> ScopeOutcome:
 
 def _worst(outcomes: Iterable[GateOutcome]) -> GateOutcome:
     found = set(outcomes)
-    return next((one for one in (GateOutcome.FAILED, GateOutcome.UNDECIDED) if one in found), GateOutcome.PASSED)
+    return next(
+        (outcome for outcome in (GateOutcome.FAILED, GateOutcome.UNDECIDED) if outcome in found), GateOutcome.PASSED
+    )
 
 
-def _shown(value: float, threshold: float) -> str:
+def _number_text(value: float, threshold: float) -> str:
     """Return a number with four digits, or with as many as show that it is not the threshold."""
     for digits in (4, 6, 9):
         shown = f"{value:.{digits}g}"

@@ -70,7 +70,7 @@ def markdown_summary(result: GateResult, title: str) -> str:
     """
     lines = [f"### {_plain(title)}: {_MARKS[result.outcome]}", "", "| | condition | scope | |", "|---|---|---|---|"]
     for condition in result.conditions:
-        for found in _shown(condition):
+        for found in _scopes_to_show(condition):
             cells = (_MARKS[found.outcome], _code(condition.condition), _code(found.scope), _plain(found.sentence))
             lines.append(f"| {' | '.join(cells)} |")
         if len(condition.scopes) > SHOWN:
@@ -78,15 +78,18 @@ def markdown_summary(result: GateResult, title: str) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def _shown(one: ConditionOutcome) -> list[ScopeOutcome]:
+def _scopes_to_show(condition: ConditionOutcome) -> list[ScopeOutcome]:
     order = [GateOutcome.FAILED, GateOutcome.UNDECIDED, GateOutcome.PASSED]
-    return sorted(one.scopes, key=lambda found: order.index(found.outcome))[:SHOWN]
+    return sorted(condition.scopes, key=lambda found: order.index(found.outcome))[:SHOWN]
 
 
-def _sentences(one: ConditionOutcome) -> list[str]:
-    lines = [f"{_name(found.scope)}: {found.sentence}" if found.scope else found.sentence for found in _shown(one)]
-    if len(one.scopes) > SHOWN:
-        lines.append(f"{len(one.scopes) - SHOWN:,} more scopes")
+def _sentences(condition: ConditionOutcome) -> list[str]:
+    lines = [
+        f"{_name(found.scope)}: {found.sentence}" if found.scope else found.sentence
+        for found in _scopes_to_show(condition)
+    ]
+    if len(condition.scopes) > SHOWN:
+        lines.append(f"{len(condition.scopes) - SHOWN:,} more scopes")
     return lines
 
 

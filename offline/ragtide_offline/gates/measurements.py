@@ -67,29 +67,38 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
     """Return the measurements in estimates of whole pipelines; segments are left out."""
     return [
         Measurement(
-            metric=one.metric,
-            scope=scope_of(one.pipeline, one.run, one.labeler, one.labeler_version, one.profile, one.estimator),
-            n=one.n,
-            n_absent=one.n_absent,
-            absent=one.absent,
-            estimate=Quantity(one.estimate, one.lower, one.upper),
-            difference=_gap((gaps or {}).get(_key(one))),
-            confidence=one.confidence,
-            subject=scope_of(one.pipeline, one.run),
+            metric=estimate.metric,
+            scope=scope_of(
+                estimate.pipeline,
+                estimate.run,
+                estimate.labeler,
+                estimate.labeler_version,
+                estimate.profile,
+                estimate.estimator,
+            ),
+            n=estimate.n,
+            n_absent=estimate.n_absent,
+            absent=estimate.absent,
+            estimate=Quantity(estimate.estimate, estimate.lower, estimate.upper),
+            difference=_gap((gaps or {}).get(_key(estimate))),
+            confidence=estimate.confidence,
+            subject=scope_of(estimate.pipeline, estimate.run),
         )
-        for one in found
-        if one.segment is None
+        for estimate in found
+        if estimate.segment is None
     ]
 
 
 def of_segment(found: Iterable[Estimate], segment: str) -> list[Measurement]:
     """Return the measurements in estimates of one segment value."""
-    chosen = [one for one in found if one.segment == segment]
-    return of_estimates(one.model_copy(update={"segment": None}) for one in chosen)
+    chosen = [estimate for estimate in found if estimate.segment == segment]
+    return of_estimates(estimate.model_copy(update={"segment": None}) for estimate in chosen)
 
 
-def _key(one: Estimate) -> GapKey:
-    return GapKey(one.pipeline, one.run, one.metric, one.labeler, one.labeler_version, one.profile)
+def _key(estimate: Estimate) -> GapKey:
+    return GapKey(
+        estimate.pipeline, estimate.run, estimate.metric, estimate.labeler, estimate.labeler_version, estimate.profile
+    )
 
 
 def _gap(found: PairedDifference | None) -> Quantity | None:

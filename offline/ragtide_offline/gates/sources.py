@@ -1,28 +1,71 @@
-"""The measurements in comparisons of pipelines and in experiments. No I/O."""
+"""The measurements in comparisons of pipelines and in experiments, and the differences from a baseline. No I/O."""
 
 from collections.abc import Iterable
 
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
+from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
+from ragtide_schemas import MetricEvent
 from ragtide_schemas.suggestions import unknown
 
 from ..experiments.board import board
 from ..experiments.projections import paired_differences
 from ..experiments.state import ExperimentState
+from ..report.labelings import Scores, labeling_differences
 from ..report.pipelines import Compared
-from .measurements import Measurement, Quantity, quantity_of, scope_of
+from .measurements import GapKey, Measurement, Quantity, quantity_of, scope_of
+
+
+def baseline_gaps(
+    events: Iterable[MetricEvent], baseline: Iterable[MetricEvent], *, confidence: float
+) -> dict[GapKey, PairedDifference]:
+    """Return the mean of each metric minus that of the baseline, for each pipeline and run.
+
+    Interactions are paired by id. A pipeline is compared with the pipeline of its name; if each side has only one
+    pipeline, their names may differ. A run is compared with the run of its name, or with the baseline's only run.
+    Only scores of the same labeler and version are compared, because two labelers differ without any change of the
+    pipeline. Intervals are valid at every look.
+
+    Args:
+        events: the scores.
+        baseline: the scores to compare with.
+        confidence: level of each interval.
+    """
+    mine, theirs = _scores(events), _scores(baseline)
+    if len(mine) == len(theirs) == 1:
+        theirs = dict(zip(mine, theirs.values(), strict=True))
+    found = {}
+    for pipeline, runs in mine.items():
+        before = theirs.get(pipeline, {})
+        only = next(iter(before.values())) if len(before) == 1 else Scores()
+        for run, scores in runs.items():
+            for difference in labeling_differences(scores, before.get(run, only), confidence=confidence):
+                of = difference.first
+                if difference.segment is None and difference.second == of:
+                    key = GapKey(pipeline, run, of.metric, of.labeler, of.labeler_version, of.profile)
+                    found[key] = difference.found
+    return found
+
+
+def _scores(events: Iterable[MetricEvent]) -> dict[str, dict[str | None, Scores]]:
+    found: dict[str, dict[str | None, Scores]] = {}
+    for event in events:
+        found.setdefault(event.pipeline, {}).setdefault(event.run, Scores()).add(event)
+    return found
 
 
 def of_comparison(found: Iterable[Compared], names: tuple[str, str]) -> list[Measurement]:
     """Return the measurements in the differences of two whole pipelines."""
     return [
         Measurement(
-            metric=one.metric,
-            scope=scope_of(f"{names[0]} - {names[1]}", one.labeler, one.other_labeler, one.profile),
-            n=min(one.n),
-            difference=quantity_of(one.difference),
+            metric=comparison.metric,
+            scope=scope_of(
+                f"{names[0]} - {names[1]}", comparison.labeler, comparison.other_labeler, comparison.profile
+            ),
+            n=min(comparison.n),
+            difference=quantity_of(comparison.difference),
         )
-        for one in found
-        if one.segment is None
+        for comparison in found
+        if comparison.segment is None
     ]
 
 
@@ -39,7 +82,7 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
     Raises:
         ValueError: there is no such config.
     """
-    names = [one.config.name for one in state.shown]
+    names = [status.config.name for status in state.shown]
     for name in (config, baseline):
         if name is not None and name not in names:
             raise ValueError(unknown("config", name, names))
@@ -48,7 +91,7 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
         level = 1 - (1 - level) / max(len(state.shown), 1)
     found = board(state, confidence=level)
     leader = found.leader
-    row = leader if config is None else next(one for one in found.rows if one.name == config)
+    row = leader if config is None else next(row for row in found.rows if row.name == config)
     if row is None:
         return []
     gap: Difference | None = None
@@ -59,11 +102,11 @@ def of_experiment(state: ExperimentState, config: str | None = None, baseline: s
         Measurement(
             metric=metric,
             scope=scope_of(row.name, None if baseline is None else f"baseline {baseline}"),
-            n=one.n,
-            n_absent=row.n_items - one.n,
-            estimate=Quantity(one.estimate, one.lower, one.upper),
+            n=estimate.n,
+            n_absent=row.n_items - estimate.n,
+            estimate=Quantity(estimate.estimate, estimate.lower, estimate.upper),
             difference=quantity_of(gap) if metric == found.metric else None,
             confidence=level,
         )
-        for metric, one in row.estimates.items()
+        for metric, estimate in row.estimates.items()
     ]

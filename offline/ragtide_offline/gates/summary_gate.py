@@ -4,10 +4,10 @@ from ragtide_schemas import METRICS
 from ragtide_schemas.suggestions import unknown
 
 from ..score.summary import Summary
-from .baselines import baseline_gaps
 from .conditions import UndecidedPolicy, parse_condition
 from .deciding import GateResult, decide_gate
 from .measurements import of_estimates
+from .sources import baseline_gaps
 
 CONFIDENCE = 0.95
 """Level of the intervals of differences if the summary has no estimate with a level."""

@@ -21,19 +21,19 @@ from ragtide_consumers.labelers.local.correction_file import (
 from ragtide_consumers.labelers.local.labeler import SHIPPED_VERSION
 from ragtide_runtime.errors import ConfigurationError
 
-from .examined import SUPPORTED_FRACTION, ExaminedInteraction, ExaminedInteractions
-from .loss_difference import LossDifference, loss_difference
-from .pairs import SENSED, ExaminedPair
+from .examined import SENSED, SUPPORTED_FRACTION, ExaminedInteraction, ExaminedInteractions, ExaminedPair
 from .regression import (
     LEVEL_PENALTY,
     PAIRS_SHARE,
     CrossFitted,
     Floats,
+    LossDifference,
     Regression,
     SpoiltPairs,
-    cross_fitted,
-    cross_fitted_pairs,
+    cross_fit,
+    cross_fit_pairs,
     fit,
+    loss_difference,
 )
 from .separation import PairScores, Separation, separation
 
@@ -116,7 +116,7 @@ class FitResult:
         """
         if not self.fitted or self.first_occurred_at is None or self.last_occurred_at is None:
             raise ValueError("no score is better than the shipped labeler's: there is nothing to write")
-        results = {one.score: one for one in self.scores}
+        results = {score.score: score for score in self.scores}
         return CorrectionFile(
             labeler_version=SHIPPED_VERSION,
             model_sha256=shipped_sha256(),
@@ -128,12 +128,12 @@ class FitResult:
             first_occurred_at=self.first_occurred_at,
             last_occurred_at=self.last_occurred_at,
             confidence=self.confidence,
-            similarity_sha256=similarity_sha256 if any(one.reads_similarity for one in self.scores) else "",
+            similarity_sha256=similarity_sha256 if any(score.reads_similarity for score in self.scores) else "",
             scores={
                 score: FittedScore(
-                    inputs=_stored(regression),
-                    cross_validated=_checked(CrossValidated, results[score].cross_validated),
-                    separation=_checked(Separated, results[score].separation),
+                    inputs=_inputs_of(regression),
+                    cross_validated=_as_stored(CrossValidated, results[score].cross_validated),
+                    separation=_as_stored(Separated, results[score].separation),
                 )
                 for score, regression in self.fitted.items()
             },
@@ -145,8 +145,8 @@ def fit_correction(
 ) -> FitResult:
     """Return corrections of the scores that they make better, measured on questions that the fits had not seen.
 
-    Without pairs a score is better if its squared error is. With pairs it is better if it tells clean interactions from
-    spoilt ones better, and its squared error is not surely larger.
+    Without pairs a score is better if its squared error is. With pairs it is better if it separates clean
+    interactions from spoilt ones better, and its squared error is not surely larger.
 
     Args:
         examined: the judged interactions; with pairs there may be none.
@@ -201,10 +201,10 @@ def _fit_score(
         return ScoreResult(score, None, is_fitted=False, reason=reason), None
     y, shipped, weights = _column(rows, score, judged=True), _column(rows, score, judged=False), _weights(rows)
     x = _inputs(rows, shipped, similarity=False)
-    predicted, reads_similarity = cross_fitted(x, y, weights, questions), False
+    predicted, reads_similarity = cross_fit(x, y, weights, questions), False
     if all(row.similarity for row in rows):
         wide = _inputs(rows, shipped, similarity=True)
-        with_similarity = cross_fitted(wide, y, weights, questions)
+        with_similarity = cross_fit(wide, y, weights, questions)
         gain = loss_difference(y, predicted, with_similarity, weights, questions, confidence=confidence)
         if gain.upper < 0:
             x, predicted, reads_similarity = wide, with_similarity, True
@@ -247,7 +247,7 @@ def _fit_to_pairs(
         ]
         some = SpoiltPairs(sides[0], sides[1], _pair_weights(pairs), questions)
         asked = [row.question for row in rows]
-        crossed = cross_fitted_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
+        crossed = cross_fit_pairs(x, y, weights, asked, pairs=some, level_penalty=level_penalty)
         return crossed, lambda: fit(x, y, weights, pairs=some, level_penalty=level_penalty)
 
     crossed, whole = fits(similarity=False)
@@ -335,11 +335,11 @@ def _weights(rows: Sequence[ExaminedInteraction]) -> Floats:
     return np.asarray(weights * len(weights) / weights.sum())
 
 
-def _checked(model: type[Stored], found: LossDifference | Separation | None) -> Stored | None:
+def _as_stored(model: type[Stored], found: LossDifference | Separation | None) -> Stored | None:
     return None if found is None else model.model_validate(asdict(found))
 
 
-def _stored(regression: Regression) -> dict[str, CorrectionInput]:
+def _inputs_of(regression: Regression) -> dict[str, CorrectionInput]:
     """Return the inputs whose coefficient is not 0, rounded."""
     parts = (regression.coefficients, *(np.nan_to_num(end, posinf=1e6, neginf=-1e6) for end in _ends(regression)))
     rounded = (np.round(part, DECIMALS).tolist() for part in parts)

@@ -1,4 +1,4 @@
-"""How well two labelers tell clean interactions from spoilt ones, with the interval of the difference. Pure."""
+"""How well two labelers separate clean interactions from spoilt ones, with the interval of the difference. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -14,9 +14,8 @@ from ragtide_schemas import Feedback, MetricEvent, RagInteraction, SentenceLabel
 
 from ..agreement.predictions import Predictions
 from ..replay.selection import Selection
-from ..score.stored_labels import STORED, stored_labeling
-from .examined import WANTED, JudgedInteraction
-from .pairs import TrafficSample
+from ..score.scoring import STORED, stored_labeling
+from .examined import WANTED, JudgedInteraction, TrafficSample
 
 GOLD: Final = "gold"
 """Name of people's scores, and of gold scores that came with an interaction."""
@@ -91,7 +90,7 @@ class Judgements:
         counts = Counter[str]()
         for by, some in self.found.items():
             counts[by.name] += len(some)
-        there = ", ".join(f"{one} ({count:,})" for one, count in counts.most_common())
+        there = ", ".join(f"{name} ({count:,})" for name, count in counts.most_common())
         if optional and not counts and name is None:
             return NOBODY, {}
         if not counts:
@@ -105,7 +104,7 @@ class Judgements:
         if wanted not in counts:
             raise ConfigurationError(f"--reference {wanted} has scored no interaction; there are scores by {there}")
         mine = [(by, some) for by, some in self.found.items() if by.name == wanted]
-        by, some = max(mine, key=lambda one: len(one[1]))
+        by, some = max(mine, key=lambda group: len(group[1]))
         return by, _newest(some)
 
 
@@ -148,31 +147,35 @@ def of_rows(
     interactions: dict[str, RagInteraction] = {}
     judgements = Judgements()
     for row in rows:
-        one = row.interaction
-        if one is None:
+        interaction = row.interaction
+        if interaction is None:
             continue
         if traffic is not None:
-            traffic.add(one)
-        digest = _digest(one)
-        interactions.setdefault(digest, one)
+            traffic.add(interaction)
+        digest = _digest(interaction)
+        interactions.setdefault(digest, interaction)
         if predictions:
             continue
         judgements.add(
-            LearnedReference(GOLD), digest, Judgement(one.gold_scores, one.occurred_at, one.sampling_probability)
+            LearnedReference(GOLD),
+            digest,
+            Judgement(interaction.gold_scores, interaction.occurred_at, interaction.sampling_probability),
         )
-        if not one.gold_scores and any(isinstance(labels, SentenceLabels) for labels in row.labels):
+        if not interaction.gold_scores and any(isinstance(labels, SentenceLabels) for labels in row.labels):
             scores = stored_labeling(row, profile="ragbench", claim_profile="ragchecker_strict").scores
             judgements.add(
-                LearnedReference(STORED), digest, Judgement(scores, one.occurred_at, one.sampling_probability)
+                LearnedReference(STORED),
+                digest,
+                Judgement(scores, interaction.occurred_at, interaction.sampling_probability),
             )
     for some in predictions:
         by = LearnedReference(some.labeler, some.version, some.profile)
         for (pipeline, identity), scores in some.scores.items():
             digest = interaction_digest(pipeline, identity)
             if digest in interactions:
-                one = interactions[digest]
-                judgements.add(by, digest, Judgement(scores, one.occurred_at, one.sampling_probability))
-    return _gathered(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
+                interaction = interactions[digest]
+                judgements.add(by, digest, Judgement(scores, interaction.occurred_at, interaction.sampling_probability))
+    return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
 def of_recording(
@@ -214,7 +217,7 @@ def of_recording(
             interactions.setdefault(digest, interaction)
         if traffic is not None and selection.takes(interaction) and run in {None, interaction.run}:
             traffic.add(interaction)
-    return _gathered(by, chosen, interactions, traffic)
+    return _gather(by, chosen, interactions, traffic)
 
 
 def _add_event(
@@ -259,40 +262,48 @@ def of_specimens(
     judgements = Judgements()
     interactions: dict[str, RagInteraction] = {}
     for specimen in judged:
-        one = specimen.interaction
-        if run in {None, one.run}:
-            interactions[_digest(one)] = one
+        interaction = specimen.interaction
+        if run in {None, interaction.run}:
+            interactions[_digest(interaction)] = interaction
             for labeling in specimen.labelings[1:]:
                 by = LearnedReference(labeling.labeler, labeling.labeler_version, labeling.profile)
-                judgement = Judgement(labeling.scores, one.occurred_at, one.sampling_probability)
-                judgements.add(by, _digest(one), judgement)
+                judgement = Judgement(labeling.scores, interaction.occurred_at, interaction.sampling_probability)
+                judgements.add(by, _digest(interaction), judgement)
     for specimen, scores, probability in annotated:
-        one = specimen.interaction
-        if run in {None, one.run}:
-            interactions[_digest(one)] = one
-            judgements.add(LearnedReference(GOLD), _digest(one), Judgement(scores, one.occurred_at, probability))
-    return _gathered(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
+        interaction = specimen.interaction
+        if run in {None, interaction.run}:
+            interactions[_digest(interaction)] = interaction
+            judgements.add(
+                LearnedReference(GOLD), _digest(interaction), Judgement(scores, interaction.occurred_at, probability)
+            )
+    return _gather(*judgements.of(reference, optional=traffic is not None), interactions, traffic)
 
 
-def _gathered(
+def _gather(
     by: LearnedReference,
     chosen: Mapping[str, Judgement],
     interactions: Mapping[str, RagInteraction],
     traffic: TrafficSample | None,
 ) -> GatheredInteractions:
     found = [
-        JudgedInteraction(interactions[digest], one.scores, 1 / one.probability)
-        for digest, one in chosen.items()
+        JudgedInteraction(interactions[digest], specimen.scores, 1 / specimen.probability)
+        for digest, specimen in chosen.items()
         if digest in interactions
     ]
     # Names break ties, so that equal input gives equal folds and equal sums.
-    found.sort(key=lambda one: (one.interaction.occurred_at, one.interaction.pipeline, one.interaction.interaction_id))
+    found.sort(
+        key=lambda specimen: (
+            specimen.interaction.occurred_at,
+            specimen.interaction.pipeline,
+            specimen.interaction.interaction_id,
+        )
+    )
     drawn = () if traffic is None else traffic.drawn
     return GatheredInteractions(by, found, len(chosen) - len(found), drawn)
 
 
 def _newest(judgements: Mapping[str, Judgement]) -> dict[str, Judgement]:
-    order = sorted(judgements.items(), key=lambda one: (one[1].occurred_at, one[0]))
+    order = sorted(judgements.items(), key=lambda judgement: (judgement[1].occurred_at, judgement[0]))
     return dict(order[-MOST:])
 
 

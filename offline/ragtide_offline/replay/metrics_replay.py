@@ -17,9 +17,8 @@ from ragtide_runtime.recordings import Recording
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import Layout
 
-from .counting import EntryCounts
 from .recorded_entries import RecordedEntries
-from .selection import Selection
+from .selection import EntryCounts, Selection
 from .session import ReplayProgress, ReplaySession, Show
 from .speed import Speed
 

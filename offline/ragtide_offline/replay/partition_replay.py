@@ -188,7 +188,7 @@ class PartitionReplay:
 
     def _apply_table(self, table: Any, feedback: Sequence[RecordedEntry]) -> None:
         """Apply a table of metric events, with the feedback in between, to the bit as `_apply_event` does."""
-        from .tables_to_columns import columns_of  # noqa: PLC0415 - pyarrow is an extra
+        from .tables import columns_of  # noqa: PLC0415 - pyarrow is an extra
 
         # The population is the selected part, not the recorded one.
         table = table.drop_columns(["population_size"])

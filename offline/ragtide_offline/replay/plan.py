@@ -130,12 +130,12 @@ async def begin(redis: Redis, settings: Settings, info: Workspace) -> Workspace:
     for name in sorted(known.options.keys() | info.options.keys()):
         before, now = known.options.get(name), info.options.get(name)
         if before != now:
-            problem = f"workspace {info.run!r} began with {name} {_shown(before)}, and not {_shown(now)}"
+            problem = f"workspace {info.run!r} began with {name} {_option_text(before)}, and not {_option_text(now)}"
             raise ConfigurationError(f"{problem}: continue with the same options, or {other}")
     return known
 
 
-def _shown(value: Any) -> str:
+def _option_text(value: Any) -> str:
     if value is None:
         return "not given"
     text = value if isinstance(value, str) else json.dumps(value)

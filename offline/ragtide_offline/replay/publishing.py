@@ -1,23 +1,79 @@
-"""Publishes recorded interactions and the position in one script, so that each is published exactly once.
+"""Reads the selected interactions of a recording, each with its feedback, and publishes them exactly once.
 
-The dedupe window of ordinary publishing is not enough, because a stopped replay may continue much later.
+One script publishes them with the position. The dedupe window of ordinary publishing is not enough, because a stopped
+replay may continue much later.
 """
 
-from collections.abc import Callable, Sequence
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 from redis.asyncio import Redis
 
 from ragtide_producers.errors import ReplayError
-from ragtide_runtime.redis.keys import ReplayField, Streams, known_digest
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
+from ragtide_runtime.redis.keys import ReplayField, Streams, interaction_digest, known_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import Feedback, RagInteraction
 
-from .recorded_interactions import ReplayedInteraction
+from .selection import Selection, first_entry
 
 PUBLISH: Final = Lua("publish_replay")
+
+
+class ReplayedInteraction(NamedTuple):
+    """One interaction with its position, which is the same each time the replay is started."""
+
+    position: str
+    interaction: RagInteraction
+    feedback: tuple[Feedback, ...] = ()
+
+
+class RecordedInteractions:
+    """The selected interactions of a recording, in the order of publishing over all partitions.
+
+    Args:
+        recording: with the interactions.
+        selection: the part to replay.
+    """
+
+    def __init__(self, recording: Recording, selection: Selection) -> None:
+        self._recording = recording
+        self._selection = selection
+
+    def after(self, position: str | None) -> Iterator[ReplayedInteraction]:
+        """Yield the items after a position, or all items. Memory holds all feedback."""
+        given: defaultdict[str, list[Feedback]] = defaultdict(list)
+        for entry in self._entries(EntryKind.FEEDBACK):
+            feedback = cast("Feedback", entry.model)
+            given[interaction_digest(feedback.pipeline, feedback.interaction_id)].append(feedback)
+        last = None if position is None else _order(position)
+        for at, interaction in self._selected_interactions():
+            if last is None or _order(at) > last:
+                digest = interaction_digest(interaction.pipeline, interaction.interaction_id)
+                yield ReplayedInteraction(at, interaction, tuple(given.get(digest, ())))
+
+    def _selected_interactions(self) -> Iterator[tuple[str, RagInteraction]]:
+        partitions = [self._entries(EntryKind.INTERACTIONS, partition) for partition in self._recording.partitions]
+        for entry in heapq.merge(*partitions, key=lambda entry: (entry.order, entry.partition)):
+            interaction = cast("RagInteraction", entry.model)
+            if self._selection.takes(interaction):
+                yield f"{entry.entry_id}-{entry.partition}", interaction
+
+    def _entries(self, kind: EntryKind, partition: int | None = None) -> Iterator[RecordedEntry]:
+        return self._recording.entries(
+            kind,
+            since=first_entry(self._selection),
+            pipelines=self._selection.pipelines,
+            partitions=None if partition is None else [partition],
+        )
+
+
+def _order(position: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in position.split("-"))
 
 
 class PublishProgress(NamedTuple):
@@ -107,7 +163,7 @@ class Batch(NamedTuple):
 
 def publish_replay(streams: Streams, batch: Batch, dedupe_ms: int) -> ScriptCall[bool]:
     """Return the call that publishes a batch once; its reply is whether the replay was at a position of the batch."""
-    identities = [(one.pipeline, one.interaction_id) for one in batch.interactions]
+    identities = [(interaction.pipeline, interaction.interaction_id) for interaction in batch.interactions]
     owners = (key for identity in identities for key in streams.owner_keys(*identity))
     arguments: list[Argument] = [batch.before, batch.after, dedupe_ms, len(identities)]
     for identity, interaction in zip(identities, batch.interactions, strict=True):

@@ -13,8 +13,7 @@ from ragtide_runtime.redis.entries import START, order
 from ragtide_runtime.redis.keys import interaction_digest
 from ragtide_schemas import Feedback, MetricEvent, from_milliseconds
 
-from .counting import first_entry
-from .selection import Selection
+from .selection import Selection, first_entry
 
 AT_ONCE: Final = 500
 """Most single entries of a batch."""
@@ -130,7 +129,7 @@ class RecordedEntries:
 
     def _tables(self, partition: int, position: str) -> Iterator[Any]:
         """Yield the selected metric events after a position as tables of 1 to `TABLE_ROWS` rows."""
-        from .tables import after, selected  # noqa: PLC0415 - pyarrow is an extra
+        from .tables import after, selected_rows  # noqa: PLC0415 - pyarrow is an extra
 
         tables = self._recording.tables(
             EntryKind.METRICS,
@@ -139,7 +138,7 @@ class RecordedEntries:
             partitions=[partition],
         )
         for whole in tables:
-            table = after(selected(whole, self._selection), order(position))
+            table = after(selected_rows(whole, self._selection), order(position))
             for start in range(0, table.num_rows, TABLE_ROWS):
                 yield table.slice(start, TABLE_ROWS)
 

@@ -19,12 +19,12 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import settings_of_workspace
 from ragtide_schemas import Workspace
 
-from .counting import SCOPE_FIELDS, count_selected
 from .metrics_replay import MetricsReplay, ReplayOptions
 from .plan import ReplayPlan, begin, settings_of_replay
-from .recorded_interactions import RecordedInteractions
+from .publishing import RecordedInteractions
 from .relabeling import Relabeling, RelabelOptions, RelabelProgress
 from .result import ReplayResult, by_rule, recorded_alerts, without_values
+from .selection import SCOPE_FIELDS, count_selected
 from .session import ReplayProgress
 from .speed import Speed
 

@@ -64,12 +64,12 @@ def recorded_alerts(recording: Recording, selection: Selection) -> Counter[str]:
     fired: dict[str, Alert] = {}
     for entry in recording.entries(EntryKind.ALERTS, pipelines=selection.pipelines):
         alert = cast("Alert", entry.model)
-        if alert.status == "firing" and alert.kind not in _NOT_OF_RULES and _selected(alert, selection):
+        if alert.status == "firing" and alert.kind not in _NOT_OF_RULES and _is_selected(alert, selection):
             fired[alert.alert_id] = alert
     return Counter(alert.rule for alert in fired.values())
 
 
-def _selected(alert: Alert, selection: Selection) -> bool:
+def _is_selected(alert: Alert, selection: Selection) -> bool:
     if not selection.takes_time(alert.fired_at):
         return False
     values = [f"{name}={value}" for name, value in selection.segments]

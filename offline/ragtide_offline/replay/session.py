@@ -18,10 +18,10 @@ from ragtide_aggregator.checkpoint.halving import Halving, StepFailedError
 from ragtide_aggregator.checkpoint.loading import Checkpoint
 from ragtide_runtime.processes.waiting import sleep_or_stop
 
-from .counting import EntryCounts
 from .evidence_curve import EvidenceCurve
 from .partition_replay import PartitionReplay
 from .recorded_entries import RecordedBatch, RecordedEntries, ReplayPosition
+from .selection import EntryCounts
 from .speed import ReplayPace, Speed
 
 log = structlog.get_logger("ragtide.replay")

@@ -1,19 +1,38 @@
-"""Selects and counts the rows of a recording's tables. Needs pyarrow."""
+"""The tables of a recording: selects and counts their rows, and turns metric events into columns. Needs pyarrow.
+
+Columns need no object for each event. Some rows are decoded into event objects: rows with `judged`, rows whose whole
+event is in `exact`, and rows with scores of a metric that most rows declare in another way.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic_core import from_json
+
+from ragtide_aggregator.events.batch import BLOCKS, BY_ITSELF, FIELDS, SEGMENT, Times, cluster_codes, segment_cluster
+from ragtide_aggregator.events.columns import Codes, EventColumns, combined
+from ragtide_aggregator.events.values import DeclaredMetrics
+from ragtide_aggregator.statistics.tables.batches import Floats
+from ragtide_runtime.recordings import EntryKind
+from ragtide_runtime.recordings.parquet import EXACT, entries_of
+from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
+from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, PROBABILITY_MIN, TIME_MAX
 
 from .selection import Selection
 
-_TIME = pa.timestamp("us", tz="UTC")
+_LATEST_US: Final = 1000 * to_milliseconds(TIME_MAX)
+
+_NAMES: Final = pa.map_(pa.string(), pa.string())
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
 
 
-def selected(table: Any, selection: Selection) -> Any:
+def selected_rows(table: Any, selection: Selection) -> Any:
     """Return the rows that are selected by time and segments; the reader has selected the pipelines already."""
     if selection.since is not None:
         table = table.filter(pc.greater_equal(table["occurred_at"], _scalar(selection.since)))
@@ -30,7 +49,7 @@ def selected(table: Any, selection: Selection) -> Any:
 def scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
     """Yield values of the fields, a segment value (None for all), and the number of rows that have them."""
     named = {name: table[name].combine_chunks().cast(pa.string()) for name in fields}
-    yield from _grouped(named, pa.nulls(table.num_rows, pa.string()))
+    yield from _count_groups(named, pa.nulls(table.num_rows, pa.string()))
     segments = table["segments"].combine_chunks()
     if isinstance(segments, pa.ChunkedArray):
         segments = pa.concat_arrays(segments.chunks) if segments.num_chunks else pa.nulls(0, segments.type)
@@ -38,10 +57,10 @@ def scopes(table: Any, fields: Sequence[str]) -> Iterator[tuple[tuple[str | None
     rows = np.repeat(np.arange(len(segments)), np.diff(offsets))
     keys, items = (part.slice(offsets[0], offsets[-1] - offsets[0]) for part in (segments.keys, segments.items))
     texts = pc.binary_join_element_wise(keys.cast(pa.string()), items.cast(pa.string()), "=")
-    yield from _grouped({name: column.take(pa.array(rows)) for name, column in named.items()}, texts)
+    yield from _count_groups({name: column.take(pa.array(rows)) for name, column in named.items()}, texts)
 
 
-def _grouped(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
+def _count_groups(named: dict[str, Any], segments: Any) -> Iterator[tuple[tuple[str | None, ...], str | None, int]]:
     keys = [*named, " segment"]
     found = pa.table({**named, " segment": segments}).group_by(keys).aggregate([([], "count_all")])
     columns = [found[name].to_pylist() for name in (*keys, "count_all")]
@@ -60,3 +79,169 @@ def after(table: Any, position: tuple[int, int]) -> Any:
 
 def _scalar(time: datetime) -> Any:
     return pa.scalar(time, _TIME)
+
+
+class _TableSource:
+    """The events of a table."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._ids = table["interaction_id"]
+        self._segments = _column(table, "segments", _NAMES)
+
+    def event(self, place: int) -> MetricEvent:
+        """Return an event."""
+        (entry,) = entries_of(EntryKind.METRICS, self._table.slice(place, 1))
+        return cast("MetricEvent", entry.model)
+
+    def interaction_id(self, place: int) -> str:
+        """Return the interaction id of an event."""
+        return str(self._ids[place].as_py())
+
+    def segments(self, place: int) -> dict[str, str]:
+        """Return the segments of an event."""
+        return dict(self._segments[place].as_py() or ())
+
+    def clusters(self, by: str) -> Codes:
+        """Return the codes of all clusters."""
+        size = self._table.num_rows
+        if by == BLOCKS:
+            return np.repeat(cluster_codes([(BLOCKS, "")]), size)
+        if by.startswith(SEGMENT):
+            return cluster_codes(segment_cluster(self.segments(place), by) for place in range(size))
+        found = np.zeros(size, dtype=np.int64)
+        for field in FIELDS[by]:
+            column = _column(self._table, field, pa.string())
+            encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            codes = cluster_codes((field, name) for name in encoded.dictionary.to_pylist())
+            places = _codes(column)
+            found = np.where(found == BY_ITSELF, np.concatenate([[BY_ITSELF], codes])[places], found)
+        return found
+
+
+def columns_of(table: Any, processed_ms: Times | None = None) -> EventColumns:
+    """Return the events of a table as columns, in the order of its rows.
+
+    Args:
+        table: with a recording's columns.
+        processed_ms: time of scoring of each event; its field `labeled_at` unless given.
+    """
+    table = table.combine_chunks()
+    names = ("pipeline", "run", "labeler", "labeler_version", "profile")
+    pipeline, run, *labeler_id = (_codes(_column(table, name, pa.string())) for name in names)
+    size = table.num_rows
+    row_wise = np.zeros(size, dtype=bool)
+    for name in ("judged", EXACT):
+        row_wise |= _numbers(pc.is_valid(_column(table, name, pa.string())))
+    scores = _scores(table, "scores")
+    declarations, declared = _declarations(table, scores, row_wise)
+    occurred_us, labeled_us = _microseconds(table, "occurred_at"), _microseconds(table, "labeled_at")
+    latency_s, cost_usd = (
+        _numbers(pc.fill_null(_column(table, name, pa.float64()), 0.0)) for name in ("latency_s", "cost_usd")
+    )
+    probability = _numbers(pc.fill_null(_column(table, "sampling_probability", pa.float64()), 1.0))
+    # An event with a number outside the bounds of the schema is decoded, and rejected as a live one would be.
+    bounds = ((occurred_us, _LATEST_US), (labeled_us, _LATEST_US), (latency_s, LATENCY_MAX_S), (cost_usd, COST_MAX_USD))
+    for numbers, most in bounds:
+        row_wise |= ~((numbers >= 0) & (numbers <= most))
+    row_wise |= ~((probability >= PROBABILITY_MIN) & (probability <= 1))
+    return EventColumns(
+        source=_TableSource(table),
+        runs=combined((pipeline, run))[0],
+        groups=(
+            *labeler_id,
+            _sets(_column(table, "absent", _NAMES), values=True),
+            _some(table, "prompts"),
+            declarations,
+        ),
+        segments=_sets(_column(table, "segments", _NAMES), values=True),
+        scores=scores,
+        gold_scores=_scores(table, "gold_scores"),
+        occurred_ms=_milliseconds(occurred_us),
+        processed_ms=_milliseconds(labeled_us) if processed_ms is None else processed_ms,
+        latency_s=latency_s,
+        cost_usd=cost_usd,
+        population_size=_numbers(pc.fill_null(_column(table, "population_size", pa.int64()), 0)),
+        probability=probability,
+        row_wise=row_wise,
+        declared=declared,
+        declarations=declarations,
+    )
+
+
+def _declarations(table: Any, scores: dict[str, Floats], row_wise: NDArray[np.bool_]) -> tuple[Codes, DeclaredMetrics]:
+    """Return equal codes for equal declarations, and the most frequent declarations; other rows become `row_wise`."""
+    texts = _column(table, "declared", pa.string()).cast(pa.string()).dictionary_encode()
+    codes = _codes(texts)
+    if not codes.any():
+        return codes, None
+    most = int(np.bincount(codes[codes > 0]).argmax())
+    declared = {
+        name: MetricDeclaration.model_validate(fields)
+        for name, fields in from_json(texts.dictionary[most - 1].as_py()).items()
+    }
+    row_wise |= (codes > 0) & (codes != most)
+    for name in declared.keys() & scores.keys():
+        row_wise |= (codes == 0) & ~np.isnan(scores[name])
+    return codes, declared
+
+
+def _column(table: Any, name: str, kind: Any) -> Any:
+    """Return a column as one array; nulls if the replay has left it out, as it does with population sizes."""
+    if name not in table.column_names:
+        return pa.nulls(table.num_rows, kind)
+    chunks = table[name].unify_dictionaries().chunks
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, kind)
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _codes(array: Any) -> Codes:
+    encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    return _numbers(pc.fill_null(encoded.indices.cast(pa.int64()), -1)) + 1
+
+
+def _some(table: Any, name: str) -> Codes:
+    lengths = pc.list_value_length(_column(table, name, pa.list_(pa.string())))
+    return np.asarray(_numbers(pc.fill_null(lengths, 0)) > 0, dtype=np.int64)
+
+
+def _microseconds(table: Any, name: str) -> NDArray[np.int64]:
+    return _numbers(_column(table, name, _TIME).cast(_TIME).cast(pa.int64()))
+
+
+def _milliseconds(microseconds: NDArray[np.int64]) -> Times:
+    return (microseconds / 1e6 * 1000).astype(np.int64)
+
+
+def _scores(table: Any, field: str) -> dict[str, Floats]:
+    prefix = f"{field}."
+    found = {}
+    for name in table.column_names:
+        if name.startswith(prefix):
+            column = _column(table, name, pa.float64()).cast(pa.float64())
+            if column.null_count < len(column):
+                found[name.removeprefix(prefix)] = _numbers(column)
+    return found
+
+
+def _sets(maps: Any, *, values: bool) -> Codes:
+    """Return equal codes for maps with the same names and, with `values`, the same values."""
+    offsets = _numbers(maps.offsets).astype(np.intp)
+    begins, lengths = offsets[:-1], np.diff(offsets)
+    lengths[_numbers(pc.is_null(maps))] = 0
+    codes = _codes(maps.keys)
+    if values:
+        items = _codes(maps.items)
+        codes = codes * (int(items.max(initial=0)) + 1) + items
+    found = np.zeros(lengths.size, dtype=np.int64)
+    known = 1
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        mine = np.flatnonzero(lengths == length)
+        each = np.sort(codes[begins[mine][:, None] + np.arange(length)], axis=1)
+        numbers, examples = combined(tuple(each.T))
+        found[mine] = known + numbers
+        known += examples.size
+    return found

@@ -150,7 +150,7 @@ def cost_chart(board: Board) -> CostChart | None:
     x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
     y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
     # Labels of the Pareto front get the nearest places.
-    known.sort(key=lambda one: not one[0].pareto)
+    known.sort(key=lambda pair: not pair[0].pareto)
     points = [(x(row.cost_per_item_usd), y(value)) for row, _, value in known]
     places = _labels(points, [row.number for row, _, _ in known])
     marks = [

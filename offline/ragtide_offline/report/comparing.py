@@ -18,10 +18,9 @@ from ragtide_schemas.experiments import OWN
 
 from ..experiments.projections import mean_differences
 from ..experiments.state import ExperimentState
-from .cautions import labeler_ids
-from .labelings import LabelingDifference
-from .measured_metric import MeasuredMetric
-from .reader import ReportedExperiment
+from .experiment import ReportedExperiment
+from .findings import labeler_ids
+from .labelings import LabelingDifference, MeasuredMetric
 
 PAIRED: Final = "paired"
 UNPAIRED: Final = "unpaired"
@@ -125,18 +124,18 @@ def compare_experiments(
         scores = [_shared_scores(mine, theirs, _ComparedMetric(*pair, metric, definition)) for pair in names]
         paired = [score for score in scores if score.pairs]
         ends = mean_differences(
-            [[a - b for a, b in one.pairs] for one in paired],
+            [[a - b for a, b in shared.pairs] for shared in paired],
             scores[0].metric.value_range,
-            sizes=[_shared_size(mine, theirs, one.metric, len(one.pairs)) for one in paired],
+            sizes=[_shared_size(mine, theirs, shared.metric, len(shared.pairs)) for shared in paired],
             confidence=each,
         )
-        found = {one.metric: end for one, end in zip(paired, ends, strict=True)}
+        found = {shared.metric: end for shared, end in zip(paired, ends, strict=True)}
         for one in scores:
             if one.pairs:
-                gaps.append(_paired(one, found[one.metric]))
+                gaps.append(_paired_difference(one, found[one.metric]))
             elif one.mine and one.theirs:
                 moments = (_moments(items, one.metric.value_range) for items in (one.mine, one.theirs))
-                gaps.append(_unpaired(one.metric, *moments, confidence=each))
+                gaps.append(_unpaired_difference(one.metric, *moments, confidence=each))
     if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append(
             "The two experiments have different data. Items are paired by id: the same id must be the same question "
@@ -191,7 +190,7 @@ def compare_replays(
                 labelers = (f"{by.labeler} {by.labeler_version}" for by in (pair.first, pair.second))
                 cautions[f"Another labeler scored each replay: {' and '.join(labelers)}."] = None
         gaps += [
-            _unpaired(
+            _unpaired_difference(
                 _ComparedMetric(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
             )
             for by, mine in first[1][one].items()
@@ -265,13 +264,15 @@ def _shared_scores(first: ExperimentState, second: ExperimentState, metric: _Com
     return _SharedScores(metric, pairs, list(mine.values()), list(theirs.values()))
 
 
-def _paired(one: _SharedScores, ends: Difference) -> MetricDifference:
-    count = len(one.pairs)
-    means = (sum(a for a, _ in one.pairs) / count, sum(b for _, b in one.pairs) / count)
-    return _difference(one.metric, PAIRED, (count, count), means, ends)
+def _paired_difference(shared: _SharedScores, ends: Difference) -> MetricDifference:
+    count = len(shared.pairs)
+    means = (sum(a for a, _ in shared.pairs) / count, sum(b for _, b in shared.pairs) / count)
+    return _difference(shared.metric, PAIRED, (count, count), means, ends)
 
 
-def _unpaired(metric: _ComparedMetric, mine: Moments, theirs: Moments, *, confidence: float) -> MetricDifference:
+def _unpaired_difference(
+    metric: _ComparedMetric, mine: Moments, theirs: Moments, *, confidence: float
+) -> MetricDifference:
     lowest, highest = metric.value_range
     width = highest - lowest
     of_counts = metric.definition is not None and metric.definition.kind is Kind.DISTRIBUTIVE

@@ -10,7 +10,7 @@ from ragtide_schemas import Workspace
 from ragtide_schemas.experiments import Plan
 
 from ..experiments.board import Board
-from ..experiments.differences import Source
+from ..experiments.projections import Source
 from ..experiments.state import FollowedCommand, RefusedCommand
 
 

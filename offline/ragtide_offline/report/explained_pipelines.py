@@ -15,8 +15,7 @@ from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import METRICS
 from ragtide_schemas.suggestions import unknown
 
-from .explained_segments import change_as_dict, explained_by
-from .explaining import NotExplainable
+from .explaining import NotExplainable, change_as_dict, explained_by
 from .pipelines import PipelineSide
 
 
@@ -80,12 +79,12 @@ async def read_explained_differences(
     registered = list(METRICS)
     return sorted(
         found,
-        key=lambda one: (
-            registered.index(one.metric) if one.metric in METRICS else len(registered),
-            one.metric,
-            one.metric_version or "",
-            one.labeler,
-            one.profile,
+        key=lambda difference: (
+            registered.index(difference.metric) if difference.metric in METRICS else len(registered),
+            difference.metric,
+            difference.metric_version or "",
+            difference.labeler,
+            difference.profile,
         ),
     )
 

@@ -1,25 +1,81 @@
-"""A change of a metric since a time, explained by the segment that explains most of it."""
+"""A change of a metric, since a time or between two views, explained by the segment that explains most of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from math import isinf
+from typing import Any, Final, NamedTuple
 
-from ragtide_aggregator.estimates.segment_values import segment_names
+from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
 from ragtide_aggregator.events.batch import BLOCKS
 from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.causes.change_in_words import in_words
-from ragtide_aggregator.statistics.causes.explained_change import ExplainedChange, explains_most
+from ragtide_aggregator.statistics.causes.explained_change import (
+    ExplainedChange,
+    explained_change,
+    explains_most,
+    without,
+)
+from ragtide_aggregator.statistics.causes.mix_shift import DesignEffects
 from ragtide_aggregator.statistics.tables.windows import Panes
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.redis.keys import workspace_of
 from ragtide_schemas import Alert, from_milliseconds, to_milliseconds
 from ragtide_schemas.suggestions import unknown
 
-from .explained_segments import change_as_dict, explained_by
+SMALLEST: Final = 0.02
+"""Change that does not matter, as a part of the metric's range."""
+
+
+def explained_by(
+    values: Sequence[str],
+    name: str,
+    views: tuple[View, View],
+    wholes: tuple[EstimateKey, EstimateKey],
+    *,
+    confidence: float,
+    blocks: bool = False,
+) -> ExplainedChange | None:
+    """Return a change explained by the values of a segment; None if one of the views has no scores.
+
+    Args:
+        values: of the segment, as `lang=de`.
+        name: of the segment.
+        views: before the change, and since.
+        wholes: keys without a segment, one for each view.
+        confidence: level of the intervals.
+        blocks: whether clusters are stretches of neighbours.
+    """
+    before, since = (moments_by_value(view, whole, values) for view, whole in zip(views, wholes, strict=True))
+    if before is None or since is None:
+        return None
+    effects = [measured_effects(view, whole, blocks=blocks) for view, whole in zip(views, wholes, strict=True)]
+    lowest, highest = wholes[0].value_range
+    return explained_change(
+        [*values, without(name)],
+        before,
+        since,
+        confidence=confidence,
+        min_effect=SMALLEST * (highest - lowest),
+        effects=DesignEffects(*(max(parts) for parts in zip(*effects, strict=True))),
+        value_range=(lowest, highest),
+    )
+
+
+def change_as_dict(change: ExplainedChange) -> dict[str, Any]:
+    """Return an explained change as values that JSON can hold: `change`, and it in words."""
+    found = asdict(change)
+    for name in ("total", "mix", "within", "at_shares_before"):
+        found[name] = getattr(change, name)._asdict()
+    for segment, part in zip(found["segments"], change.segments, strict=True):
+        segment["share"] = [share._asdict() for share in part.share]
+        segment["change"] = None if part.change is None else part.change._asdict()
+    if change.spread_resolution is not None and isinf(change.spread_resolution):
+        found["spread_resolution"] = None
+    return {"change": found, "in_words": in_words(change)}
 
 
 class NotExplainable(RagtideError):  # noqa: N818  # reads as the state it names
@@ -93,15 +149,17 @@ async def moment_of_alert(
     alerts = await deployment.alerts()
     if alert_id is None:
         own = [
-            one for one in alerts if one.pipeline == pipeline and metric in (None, one.metric) and not _obstacle(one)
+            alert
+            for alert in alerts
+            if alert.pipeline == pipeline and metric in (None, alert.metric) and not _obstacle(alert)
         ]
         if not own:
             raise NotExplainable(f"no alert about a mean of {pipeline} says when a change began: give --since TIME")
-        latest = max(own, key=lambda one: (one.segment is None, one.status != "resolved", one.fired_at))
+        latest = max(own, key=lambda alert: (alert.segment is None, alert.status != "resolved", alert.fired_at))
         return Moment(latest.began_at or latest.fired_at, latest)
-    named = [one for one in alerts if one.alert_id == alert_id]
+    named = [alert for alert in alerts if alert.alert_id == alert_id]
     if not named:
-        raise NotExplainable(unknown("alert", alert_id, (one.alert_id for one in alerts)))
+        raise NotExplainable(unknown("alert", alert_id, (alert.alert_id for alert in alerts)))
     alert = named[-1]
     if alert.pipeline != pipeline or metric not in (None, alert.metric):
         raise NotExplainable(f"alert {alert_id} is about {alert.metric} of {alert.pipeline}: name these")
@@ -155,7 +213,7 @@ async def explain_drift(
     scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
     wholes = _measured(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
     whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
-    kept_ms, newest_ms = _kept(state, whole, pane_ms)
+    kept_ms, newest_ms = _kept_since(state, whole, pane_ms)
     # A segment value without new scores holds older panes than the whole pipeline: they are no part of its mix.
     start_ms = max(kept_ms, 0 if before_ms is None else (since_ms - before_ms) // pane_ms * pane_ms)
     views = View(state, span=WindowSpan(start_ms, since_ms, 0)), _since(state, whole, since_ms, pane_ms)
@@ -167,7 +225,7 @@ async def explain_drift(
                 "window is kept)"
             )
     blocks = deployment.settings.clusters.by == BLOCKS
-    names = _wanted(segment_names(state, whole), by)
+    names = _segments_to_try(segment_names(state, whole), by)
     found = {
         name: explained
         for name, values in names.items()
@@ -190,7 +248,7 @@ async def explain_drift(
         before_since=from_milliseconds(start_ms),
         alert_id=None if moment.alert is None else moment.alert.alert_id,
         change=found[best],
-        others={name: in_words(one) for name, one in found.items() if name != best},
+        others={name: in_words(change) for name, change in found.items() if name != best},
     )
 
 
@@ -219,7 +277,7 @@ def _measured(
     return by_labeler
 
 
-def _kept(state: AggregatorState, key: EstimateKey, pane_ms: int) -> tuple[int, int]:
+def _kept_since(state: AggregatorState, key: EstimateKey, pane_ms: int) -> tuple[int, int]:
     """Return the start of the oldest pane that is kept of a key, and the end of the newest."""
     row = state.index(key)
     first_ms = None if row is None or state.panes is None else state.panes.first_ms(row)
@@ -241,7 +299,7 @@ def _count(view: View, key: EstimateKey) -> int:
     return 0 if row is None else int(view.moments([row]).n[0])
 
 
-def _wanted(names: Mapping[str, list[str]], by: str | None) -> dict[str, list[str]]:
+def _segments_to_try(names: Mapping[str, list[str]], by: str | None) -> dict[str, list[str]]:
     if not names:
         raise NotExplainable("the interactions have no segments: publish them with segments, such as lang")
     if by is not None and by not in names:

@@ -1,7 +1,11 @@
-"""The parts of an experiment's report beside the leaderboard: pairs, parameters, curves and failures. No I/O."""
+"""The parts of an experiment's report beside the leaderboard. No I/O.
+
+They are pairs of configs, parameters, curves, failures, and cautions: sentences about what may mislead a reader.
+"""
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from math import comb, isnan
 from typing import Any, Final, Literal
@@ -9,9 +13,10 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from ragtide_schemas.experiments import RACE
+from ragtide_schemas.fitness import NOTHING, PURPOSES, Stated, fit_for, fitness_of, sees_of
 
 from ..experiments.board import Board, BoardRow
-from ..experiments.differences import differences
+from ..experiments.projections import differences
 from ..experiments.state import ExperimentState
 from .content import ConfigPair, ConfigPairs, Curve, Failure, Parameter, ParameterEffects, ParameterValue, Point
 
@@ -20,6 +25,12 @@ PAIRED_MAX: Final = 12
 
 POINTS_MAX: Final = 60
 """Most points of a curve."""
+
+ONE_LOOK: Final = ("normal", "wilson", "hoeffding")
+"""Strategies whose intervals are valid once, at a number of items fixed in advance."""
+
+MANY_FAILED: Final = 0.05
+"""From this share of missing scores the mean of a config may be over an easier part of the items."""
 
 
 def pairs_of(state: ExperimentState, board: Board) -> ConfigPairs | None:
@@ -36,7 +47,7 @@ def pairs_of(state: ExperimentState, board: Board) -> ConfigPairs | None:
         others = names[place + 1 :]
         for second, gap in zip(others, differences(state, first, others, confidence=each), strict=True):
             if gap is not None:
-                loser = next((one for one in (first, second) if _lost(shown[one], first, second)), None)
+                loser = next((name for name in (first, second) if _lost(shown[name], first, second)), None)
                 found.append(ConfigPair(first, second, gap.n, gap.difference, gap.source, loser))
     return ConfigPairs(names, len(scored) - len(names), confidence, each, found)
 
@@ -64,12 +75,12 @@ def parameters_of(state: ExperimentState) -> ParameterEffects | None:
     None with fewer than three scored configs, without a parameter with two values, or without a common item.
     """
     scores = {
-        one.config.name: {
+        status.config.name: {
             item: score
-            for item, result in state.counted(one.config.name)
+            for item, result in state.counted(status.config.name)
             if not isnan(score := result.score(state.plan.metric))
         }
-        for one in state.shown
+        for status in state.shown
     }
     # A config that was stopped before its first item shares no items with the others.
     scores = {name: of_one for name, of_one in scores.items() if of_one}
@@ -94,7 +105,7 @@ def curves_of(state: ExperimentState, board: Board) -> list[Curve]:
     curves = []
     for row in board.rows:
         counted = state.counted(row.name)
-        known = [(item + 1, score) for item, one in counted if not isnan(score := one.score(board.metric))]
+        known = [(item + 1, score) for item, result in counted if not isnan(score := result.score(board.metric))]
         if not known:
             continue
         means = np.cumsum([score for _, score in known]) / np.arange(1, len(known) + 1)
@@ -127,3 +138,91 @@ def parameter_value(value: Any) -> str:
     ('short', 'true', '[1, 2]')
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def cautions_of(state: ExperimentState, board: Board, labelers: Sequence[str], stated: Stated = NOTHING) -> list[str]:
+    """Return the cautions about an experiment, the most important first.
+
+    Args:
+        state: of the experiment.
+        board: its leaderboard.
+        labelers: ids of the labelers that scored it.
+        stated: purposes of labelers that the settings state.
+    """
+    return [
+        *unfinished(board),
+        *([] if board.warning is None else [board.warning]),
+        *_missing(board),
+        *_several_labelers(labelers),
+        *_looks(state, board),
+        *_fitness(state.plan.metric, labelers, stated),
+    ]
+
+
+def labeler_ids(state: ExperimentState, metric: str | None = None) -> list[str]:
+    """Return the ids (name, version, profile) of the labelers that scored the answers, or one metric of them."""
+    return sorted(
+        {
+            f"{result.event.labeler} {result.event.labeler_version} ({result.event.profile})"
+            for results in state.results.by_config.values()
+            for result in results.values()
+            if result.event is not None and (metric is None or metric in result.event.scores)
+        }
+    )
+
+
+def unfinished(board: Board) -> list[str]:
+    """Return sentences about what is missing until the experiment is complete."""
+    found = []
+    if board.paused is not None:
+        found.append(f"The experiment is paused: {board.paused}.")
+    if not board.completed:
+        running = [row.label for row in board.rows if row.status == "running"]
+        if board.compared < board.population_size:
+            left = f"{board.compared:,} of {board.population_size:,} items have been compared"
+        elif running:
+            left = f"{', '.join(running)} still run"
+        else:
+            left = "all items have been compared, and its end is not written yet"
+        found.append(f"The experiment is not complete: {left}, and the numbers may change.")
+    if board.leader is None:
+        found.append(f"No answer has a score of {board.metric} yet.")
+    return found
+
+
+def _missing(board: Board) -> list[str]:
+    found = []
+    for row in board.rows:
+        missing = row.n_items - row.estimates[board.metric].n
+        if row.n_items and missing / row.n_items >= MANY_FAILED:
+            found.append(
+                f"{row.label} has no score on {missing:,} of {row.n_items:,} items ({missing / row.n_items:.0%}): its "
+                "mean is over the other items, which may be easier."
+            )
+    return found
+
+
+def _several_labelers(labelers: Sequence[str]) -> list[str]:
+    if len(labelers) < 2:
+        return []
+    return [f"Several labelers scored the answers ({', '.join(labelers)}): their scores cannot be compared."]
+
+
+def _looks(state: ExperimentState, board: Board) -> list[str]:
+    plan = state.plan
+    looks = -(-board.compared // plan.race.look_every)
+    if plan.intervals.strategy not in ONE_LOOK or looks < 2:
+        return []
+    caution = (
+        f"The leaderboard's intervals are {plan.intervals.strategy} intervals. They are valid once, at a number of "
+        f"items fixed in advance, but the race looked about {looks:,} times. The race, its stops and the differences "
+        "stay valid. For estimates that are valid at every look use betting."
+    )
+    return [caution]
+
+
+def _fitness(metric: str, labelers: Sequence[str], stated: Stated) -> list[str]:
+    names = dict.fromkeys(labeler.split(" ", 1)[0] for labeler in labelers)
+    found = {name: fitness_of(name, [metric], stated) for name in names if fit_for(name, metric, stated) != PURPOSES}
+    said = [f"{metric} is scored by {name}: {words}." for name, words in found.items() if words is not None]
+    return said + [f"{metric} of {name} {sees}." for name in names if (sees := sees_of(name, metric))]

@@ -23,10 +23,46 @@ from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField, Streams
 from ragtide_runtime.redis.log import read_all
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import InvalidEntryError, MetricEvent, Workspace, range_of
+from ragtide_schemas import (
+    METRICS,
+    InvalidEntryError,
+    Kind,
+    Measure,
+    MetricDeclaration,
+    MetricDefinition,
+    MetricEvent,
+    Workspace,
+    range_of,
+)
 
 from ..replay.selection import Selection, selection
-from .measured_metric import MeasuredMetric
+
+
+class MeasuredMetric(NamedTuple):
+    """A metric, its version and range, and the id of the labeler."""
+
+    metric: str
+    measure: Measure | None
+    profile: str
+    labeler: str
+    labeler_version: str
+
+    @property
+    def comparable(self) -> tuple[str, Measure | None, str]:
+        """Equal for scores that differ only in the labeler."""
+        return self[:3]
+
+    @property
+    def definition(self) -> MetricDefinition | None:
+        """Definition of the metric; None for a metric between 0 and 1 without a definition."""
+        if self.measure is None:
+            return METRICS.get(self.metric)
+        return MetricDeclaration(**self.measure._asdict()).definition(self.metric)
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether its scores are counts."""
+        return self.definition is not None and self.definition.kind is Kind.DISTRIBUTIVE
 
 
 @dataclass(slots=True)
@@ -70,7 +106,9 @@ class LabelingDifference(NamedTuple):
     found: PairedDifference
 
 
-def paired(first: Scores, second: Scores, *, confidence: float, closed: bool = False) -> list[LabelingDifference]:
+def labeling_differences(
+    first: Scores, second: Scores, *, confidence: float, closed: bool = False
+) -> list[LabelingDifference]:
     """Return the differences of the metrics that both labelings have, on the interactions that both scored.
 
     If the same labeler measured a metric in both, only its scores are compared. Otherwise each labeler of the first is

@@ -15,7 +15,7 @@ from ragtide_schemas.experiments import Command, Evidence
 from ragtide_schemas.printable import printable
 
 from ..experiments.projections import Projection
-from ..look.files import PACKAGE, style_sheet
+from ..look import PACKAGE, style_sheet
 from .findings import parameter_value
 
 Format = Literal["html", "md"]

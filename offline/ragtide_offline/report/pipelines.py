@@ -25,9 +25,9 @@ from .labelings import (
     LabelingDifference,
     clustered_by,
     is_complete,
+    labeling_differences,
     needs_recording,
     of_labeler,
-    paired,
     read_kept,
     read_scores,
 )
@@ -113,7 +113,9 @@ async def read_comparison(
     by_id: list[Compared] = []
     if window == ALL_TIME and _share_interactions(*sides):
         by_id = await _by_interaction(redis, sides, states, level=level, ongoing=ongoing)
-    known = {(one.metric, one.metric_version, one.profile, one.segment) for one in by_id}
+    known = {
+        (comparison.metric, comparison.metric_version, comparison.profile, comparison.segment) for comparison in by_id
+    }
     # A replay has items of live traffic, so only two live pipelines certainly have different interactions.
     separate = all(side.info is None for side in sides) and sides[0].pipeline != sides[1].pipeline
     means = _by_means(_moments(first, sides[0], window), _moments(second, sides[1], window), level, separate=separate)
@@ -141,15 +143,26 @@ async def read_labelers(
     streams = settings.layout.all_of(side.pipeline)
     scores = await read_kept(redis, streams, side.pipeline, by=clustered_by(settings))
     first, second = (of_labeler(scores, name) for name in labelers)
-    return sorted((_compared(one) for one in paired(first, second, confidence=level)), key=reading_order)
+    return sorted(
+        (_comparison_of(difference) for difference in labeling_differences(first, second, confidence=level)),
+        key=reading_order,
+    )
 
 
-def reading_order(one: Compared) -> tuple[str, int, str, str, str, str, str]:
+def reading_order(comparison: Compared) -> tuple[str, int, str, str, str, str, str]:
     """Return the sort key of a comparison: whole pipelines before segments, then the registry's order of metrics."""
     registered = list(METRICS)
-    place = registered.index(one.metric) if one.metric in METRICS else len(registered)
-    other = one.other_labeler or ""
-    return one.segment or "", place, one.metric, one.metric_version or "", one.labeler, one.profile, other
+    place = registered.index(comparison.metric) if comparison.metric in METRICS else len(registered)
+    other = comparison.other_labeler or ""
+    return (
+        comparison.segment or "",
+        place,
+        comparison.metric,
+        comparison.metric_version or "",
+        comparison.labeler,
+        comparison.profile,
+        other,
+    )
 
 
 def _share_interactions(first: PipelineSide, second: PipelineSide) -> bool:
@@ -179,23 +192,27 @@ async def _by_interaction(
     closed = not ongoing and all(
         is_complete(of, state, side.pipeline) for of, state, side in zip((mine, theirs), states, sides, strict=True)
     )
-    return [_compared(one) for one in paired(mine, theirs, confidence=level, closed=closed)]
+    return [
+        _comparison_of(difference) for difference in labeling_differences(mine, theirs, confidence=level, closed=closed)
+    ]
 
 
-def _compared(one: LabelingDifference) -> Compared:
-    found, by = one.found, one.first
+def _comparison_of(difference: LabelingDifference) -> Compared:
+    found, by = difference.found, difference.first
     return Compared(
         metric=by.metric,
         metric_version=None if by.measure is None else by.measure.version,
         labeler=by.labeler,
         profile=by.profile,
-        segment=one.segment,
+        segment=difference.segment,
         n=(found.n, found.n),
         means=found.means,
         difference=found.difference,
         method="paired",
         strategy=found.strategy,
-        other_labeler=None if by == one.second else f"{one.second.labeler} {one.second.labeler_version}",
+        other_labeler=None
+        if by == difference.second
+        else f"{difference.second.labeler} {difference.second.labeler_version}",
         n_clusters=(found.n_clusters, found.n_clusters),
     )
 

@@ -1,36 +1,66 @@
-"""Reads the report of a workspace, or the comparison of two workspaces, and renders it."""
+"""Reads the report of a workspace, or the comparison of two workspaces, and renders it as a page or as JSON."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter
 from redis.asyncio import Redis
 
+from ragtide_aggregator.estimates.estimates import chosen
+from ragtide_aggregator.estimates.view import View
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_aggregator.statistics.means.moments import Moments
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.workspaces import get_workspace, settings_of_workspace
-from ragtide_schemas import Workspace, utc_now
+from ragtide_schemas import METRICS, Alert, Estimate, Workspace, utc_now
 from ragtide_schemas.printable import escaped_json
 from ragtide_schemas.suggestions import suggestion
 
+from ..score.summary import diagnoses
 from .comparing import (
+    PAIRED,
+    MetricDifference,
     Names,
     RunComparison,
     compare_experiments,
     compare_replays,
     confidence_each,
 )
-from .comparison_page import comparison_page
 from .content import ExperimentReport
-from .experiment import ITEMS, chosen_items, experiment_report, wanted_texts
+from .experiment import (
+    ITEMS,
+    ReportedExperiment,
+    chosen_items,
+    experiment_report,
+    read_experiment,
+    read_texts,
+    wanted_texts,
+)
 from .experiment_page import experiment_page
-from .labelings import clustered_by, is_complete, named_recording, paired, read_scores
-from .pages import Format
-from .reader import ReportedExperiment, read_experiment, read_texts
-from .replays import ReplayReport, moments_of, replay_page, replay_report
+from .labelings import MeasuredMetric, clustered_by, is_complete, labeling_differences, named_recording, read_scores
+from .pages import Format, ends, number, page
+
+SENTENCES_MAX: Final = 4
+"""Up to this number of pairs of configs each pair has a sentence of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """The report of a replay."""
+
+    info: Workspace
+    made_at: datetime
+    estimates: Sequence[Estimate]
+    diagnoses: Sequence[str]
+    """One sentence for each diagnosis of the means of a pipeline or segment."""
+    alerts: Sequence[Alert]
+
 
 Report = ExperimentReport | ReplayReport | RunComparison
 
@@ -77,7 +107,7 @@ async def read_report(redis: Redis, settings: Settings, request: ReportRequest) 
         )
     if workspace.kind == "replay":
         return await _compare_replays(redis, settings, (workspace, other), request), []
-    mine, theirs = [await read_experiment(redis, settings, one) for one in (workspace, other)]
+    mine, theirs = [await read_experiment(redis, settings, info) for info in (workspace, other)]
     names = _names(request, (workspace, other), _configs(mine), _configs(theirs))
     confidence = _confidence(settings, request)
     return compare_experiments(mine, theirs, names, confidence=confidence, made_at=utc_now()), []
@@ -148,7 +178,7 @@ async def _compare_replays(
             any(is_complete(of, state, name) for state in side.states)
             for of, side, name in zip((mine, theirs), sides, pair, strict=True)
         )
-        pairs[pair] = paired(mine, theirs, confidence=each, closed=closed)
+        pairs[pair] = labeling_differences(mine, theirs, confidence=each, closed=closed)
     return compare_replays(
         (workspaces[0], first),
         (workspaces[1], second),
@@ -164,7 +194,7 @@ def _confidence(settings: Settings, request: ReportRequest) -> float:
 
 
 def _configs(experiment: ReportedExperiment) -> list[str]:
-    return [one.config.name for one in experiment.state.shown]
+    return [status.config.name for status in experiment.state.shown]
 
 
 def _names(
@@ -201,10 +231,113 @@ def names_given(text: str, first: Collection[str], second: Collection[str]) -> t
     cuts = [index for index, letter in enumerate(text) if letter == "="]
     found = [(text[:cut], text[cut + 1 :]) for cut in cuts if text[:cut] in first and text[cut + 1 :] in second]
     if len(found) != 1:
-        pairs = (f"{one}={other}" for one in first for other in second)
+        pairs = (f"{config}={other}" for config in first for other in second)
         raise ValueError(f"{text!r} names no pair A=B of both{suggestion(text, pairs)}")
     return found[0]
 
 
 def _a(workspace: Workspace) -> str:
     return f"{'an' if workspace.kind == 'experiment' else 'a'} {workspace.kind}"
+
+
+def comparison_page(report: RunComparison, layout: Format) -> str:
+    """Return the comparison of two workspaces as a page."""
+    return page(
+        "comparison",
+        layout,
+        {
+            "report": report,
+            "made_at": report.made_at,
+            "verdicts": verdicts(report),
+            "meaning": meaning(report),
+            "things": _things(report),
+        },
+    )
+
+
+def verdicts(report: RunComparison) -> list[str]:
+    """Return a sentence for each pair of configs, or one sentence for many pairs; none for replays."""
+    gaps = [gap for gap in report.gaps if gap.metric == report.metric]
+    if len(gaps) <= SENTENCES_MAX:
+        return [_sentence(report, gap) for gap in gaps]
+    counts = Counter(gap.verdict for gap in gaps)
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    return [
+        f"Of {len(gaps):,} configs of {report.first.run} compared in {report.metric} with {report.second.run}: {said}."
+    ]
+
+
+def meaning(report: RunComparison) -> str:
+    """Return what the intervals mean."""
+    count = len({(gap.first, gap.second) for gap in report.gaps})
+    together = f", so that the intervals of all {count:,} pairs hold together for each metric" if count > 1 else ""
+    level = f"Intervals have the level {100 * report.confidence_each:.4g}%{together}. They are valid at every look."
+    parts = [f"Each difference is {report.first.run} minus {report.second.run}.", level]
+    methods = {gap.method for gap in report.gaps}
+    if PAIRED in methods:
+        experiments = report.first.kind == "experiment"
+        parts.append(
+            "Paired: item by item, on the items on which both have a score. The interval is a betting sequence."
+            if experiments
+            else "Paired: by interaction id, on the interactions on which both have a score."
+        )
+        if any(gap.difference.lower == gap.difference.upper for gap in report.gaps):
+            items = _things(report)
+            parts.append(
+                f"A difference on all {items} of the data is exact for these {items}: its interval has no width."
+            )
+    if methods - {PAIRED}:
+        parts.append(
+            "Unpaired: the two share no items. The interval is that of a difference of two means, and needs far more "
+            "items to show the same difference."
+        )
+    return " ".join(parts)
+
+
+def _things(report: RunComparison) -> str:
+    return "questions" if report.first.kind == "experiment" else "interactions"
+
+
+def _sentence(report: RunComparison, gap: MetricDifference) -> str:
+    first, second = (f"{gap.first} of {report.first.run}", f"{gap.second} of {report.second.run}")
+    shown = f"{number(gap.difference.estimate)} ({ends(gap.difference, gap.n[0], _things(report))})"
+    if gap.verdict == "undecided":
+        return f"It is undecided whether {first} is better than {second} in {gap.metric}: {shown}."
+    said = {"different": "different from", "equal": "equal to"}.get(gap.verdict, f"{gap.verdict} than")
+    return f"{first} is {said} {second} in {gap.metric}: {shown}."
+
+
+def replay_report(info: Workspace, estimates: Iterable[Estimate], alerts: Iterable[Alert]) -> ReplayReport:
+    """Return the report of a replay.
+
+    Args:
+        info: its workspace.
+        estimates: all estimates of its checkpoint.
+        alerts: its alerts.
+    """
+    registered = {name: index for index, name in enumerate(METRICS)}
+    found = sorted(
+        chosen(estimates),
+        key=lambda e: (e.pipeline, e.segment or "", registered.get(e.metric, len(registered)), e.metric),
+    )
+    said = [f"{where}: {diagnosis.sentence()}" for where, diagnosis in diagnoses(found)]
+    return ReplayReport(info, utc_now(), found, said, sorted(alerts, key=lambda alert: alert.fired_at))
+
+
+def replay_page(report: ReplayReport, layout: Format) -> str:
+    """Return the report of a replay as a page."""
+    return page("replay", layout, {"report": report, "made_at": report.made_at})
+
+
+def moments_of(states: Iterable[AggregatorState]) -> dict[str, dict[MeasuredMetric, Moments]]:
+    """Return for every pipeline the moments of each measured metric."""
+    found: defaultdict[str, dict[MeasuredMetric, Moments]] = defaultdict(dict)
+    for state in states:
+        view = View(state)
+        for row, key in enumerate(state.keys):
+            if key.segment is None and not key.metric.startswith(HIDDEN) and key.metric not in UNBOUNDED:
+                moments = view.moments([row])
+                if moments.n[0]:
+                    by = MeasuredMetric(key.metric, key.measure, key.profile, key.labeler, key.labeler_version)
+                    found[key.pipeline][by] = moments
+    return dict(found)

@@ -16,8 +16,7 @@ from ragtide_runtime.redis.log import read_all, read_range
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from .labelings import clustered_by
-from .measured_metric import MeasuredMetric
+from .labelings import MeasuredMetric, clustered_by
 
 SplitUnit = Literal["interaction", "cluster"]
 """The items for each of which a coin is thrown."""
@@ -61,18 +60,18 @@ async def read_split_answers(
 ) -> SplitAnswers:
     """Return the answers from a recording, or from the metric events that are still on the streams."""
     if recording is not None:
-        events, whole = list(_recorded(recording, pipelines)), True
+        events, whole = list(_recorded_events(recording, pipelines)), True
     else:
-        parts = {one.partition: one for name in pipelines for one in settings.layout.all_of(name)}
-        events = [one async for one in _kept(redis, list(parts.values()), pipelines)]
-        whole = not await _trimmed(redis, list(parts.values()), split.since)
+        parts = {streams.partition: streams for name in pipelines for streams in settings.layout.all_of(name)}
+        events = [event async for event in _kept_events(redis, list(parts.values()), pipelines)]
+        whole = not await _is_trimmed(redis, list(parts.values()), split.since)
     return SplitAnswers(_divided(_once(events, pipelines), split, clustered_by(settings)), whole)
 
 
 _Event = tuple[tuple[int, int, int], MetricEvent]
 
 
-async def _kept(redis: Redis, streams: Sequence[Streams], pipelines: tuple[str, str]) -> AsyncIterator[_Event]:
+async def _kept_events(redis: Redis, streams: Sequence[Streams], pipelines: tuple[str, str]) -> AsyncIterator[_Event]:
     for stream in streams:
         async for entry in read_all(redis, stream.metrics):
             try:
@@ -83,14 +82,14 @@ async def _kept(redis: Redis, streams: Sequence[Streams], pipelines: tuple[str, 
                 yield (*order(entry.entry_id), stream.partition), event
 
 
-def _recorded(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Event]:
+def _recorded_events(recording: Recording, pipelines: tuple[str, str]) -> Iterable[_Event]:
     for entry in recording.entries(EntryKind.METRICS, pipelines=frozenset(pipelines)):
         event = cast("MetricEvent", entry.model)
         if event.run is None:
             yield (*entry.order, entry.partition), event
 
 
-async def _trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
+async def _is_trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | None) -> bool:
     """Return whether events that may belong to the split are not on the streams any more."""
     for stream in streams:
         first = await read_range(redis, stream.metrics, count=1)
@@ -105,10 +104,10 @@ async def _trimmed(redis: Redis, streams: Sequence[Streams], since: datetime | N
 def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAnswer]:
     """Return the answers, each once, in the order in which they were published.
 
-    In the order of their scores, an answer's place would tell of its pipeline if one is scored faster.
+    In the order of their scores, an answer's place would reveal its pipeline if one is scored faster.
     """
     found, seen = [], set[tuple[str, str]]()
-    for place, event in sorted(((_published(*one), one[1]) for one in events), key=lambda one: one[0]):
+    for place, event in sorted(((_place_and_time(*pair), pair[1]) for pair in events), key=lambda pair: pair[0]):
         known = event.pipeline, event.interaction_id
         if known in seen:
             continue
@@ -120,7 +119,7 @@ def _once(events: Iterable[_Event], pipelines: tuple[str, str]) -> list[SplitAns
     return found
 
 
-def _published(place: tuple[int, int, int], event: MetricEvent) -> tuple[int, int, int]:
+def _place_and_time(place: tuple[int, int, int], event: MetricEvent) -> tuple[int, int, int]:
     """Return the place of an interaction in its stream; the place of its metric event if it has none."""
     try:
         return place if event.entry_id is None else (*order(event.entry_id), place[2])
@@ -132,17 +131,19 @@ def _divided(answers: Sequence[SplitAnswer], split: TrafficSplit, by: str | None
     """Return the answers of the time in which the traffic is divided."""
     if split.since is not None:
         since_ms = to_milliseconds(split.since)
-        begin = next((n for n, one in enumerate(answers) if one.order[0] >= since_ms), len(answers))
+        begin = next((n for n, answer in enumerate(answers) if answer.order[0] >= since_ms), len(answers))
     else:
         # Before both have answered, there may be no coin. The answer that shows it is chosen by that, so not random.
-        sides = [next((n for n, one in enumerate(answers) if one.to_first == side), len(answers)) for side in (0, 1)]
+        sides = [
+            next((n for n, answer in enumerate(answers) if answer.to_first == side), len(answers)) for side in (0, 1)
+        ]
         begin = max(sides) + 1
     found = list(answers[begin:])
     if split.unit == "interaction" or by is None:
         return found
     # The coin of a session was thrown at its first answer.
     before = {cluster_name(answer.event, by) for answer in answers[:begin]} - {None}
-    return [one for one in found if cluster_name(one.event, by) not in before]
+    return [answer for answer in found if cluster_name(answer.event, by) not in before]
 
 
 def _scores(event: MetricEvent) -> dict[MeasuredMetric, float]:

@@ -29,8 +29,7 @@ from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import from_milliseconds, range_of, to_milliseconds
 from ragtide_schemas.suggestions import unknown
 
-from .labelings import clustered_by
-from .measured_metric import MeasuredMetric
+from .labelings import MeasuredMetric, clustered_by
 from .pipelines import Compared, reading_order
 from .split_answers import SplitAnswer, TrafficSplit, read_split_answers
 
@@ -110,13 +109,13 @@ class _Traffic:
             return []
         features = self._features()
         places: defaultdict[tuple[MeasuredMetric, str | None], list[int]] = defaultdict(list)
-        for number, one in enumerate(self._answers):
-            for scope in scopes_of(one.event, segments=self._settings.segments):
-                for by in one.scores:
+        for number, answer in enumerate(self._answers):
+            for scope in scopes_of(answer.event, segments=self._settings.segments):
+                for by in answer.scores:
                     places[by, scope].append(number)
         self._checks = max(len(places), 1)
         found = (self._difference(*key, np.array(here), features, confidence) for key, here in places.items())
-        return [one for one in found if one is not None]
+        return [value for value in found if value is not None]
 
     def _items_of(self, here: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Return the places of each item's answers, of the answers at these places."""
@@ -139,7 +138,10 @@ class _Traffic:
 
     def _is_divided(self) -> bool:
         split = self._split
-        ids = [{one.event.interaction_id for one in self._answers if one.to_first == side} for side in (True, False)]
+        ids = [
+            {answer.event.interaction_id for answer in self._answers if answer.to_first == side}
+            for side in (True, False)
+        ]
         both = len(ids[0] & ids[1])
         if both:
             self._cautions.append(f"Both pipelines answered {both:,} of the interactions: no coin divided these.")
@@ -205,13 +207,13 @@ class _Traffic:
 
     def _of_segment(self, name: str, most: int) -> Floats:
         segment = name.removeprefix(SEGMENT)
-        known = sorted({one for answer in self._answers for one in answer.event.segments})
+        known = sorted({segment for answer in self._answers for segment in answer.event.segments})
         if self._answers and segment not in known:
             raise ConfigurationError(unknown("segment", segment, known))
         return of_values([answer.event.segments.get(segment) for answer in self._answers], most)
 
     def _of_number(self, name: str) -> Floats:
-        known = sorted({one for answer in self._answers for one in answer.event.covariates or ()})
+        known = sorted({covariate for answer in self._answers for covariate in answer.event.covariates or ()})
         if self._answers and name not in known:
             raise ConfigurationError(unknown("covariate", name, known))
         return of_numbers(np.array([(answer.event.covariates or {}).get(name, np.nan) for answer in self._answers]))

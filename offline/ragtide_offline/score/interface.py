@@ -83,7 +83,7 @@ def score(
     level = known.confidence if confidence is None else confidence
     own = None if labeler is None or isinstance(labeler, str) else check_labeler(labeler, "the given labeler")
     rows = list(_rows(data, FileOptions(pipeline, columns=columns or {})))
-    events, problems = blocking(_scored(rows, known, own))
+    events, problems = blocking(_score_all(rows, known, own))
     found = summarize(events, strategy=strategy, confidence=level)
     return Summary(found.estimates, found.diagnoses, (*problems, *found.problems), tuple(events))
 
@@ -114,10 +114,10 @@ def estimates(
             return await deployment.estimates(strategy=AUTO, confidence=confidence, windows=False)
 
     everything = chosen(blocking(read()), estimator=RECOMMENDED)
-    known = {one.pipeline for one in everything}
+    known = {event.pipeline for event in everything}
     if pipeline is not None and known and pipeline not in known:
         raise ConfigurationError(unknown("pipeline", pipeline, known))
-    found = [one for one in everything if pipeline in (None, one.pipeline)]
+    found = [event for event in everything if pipeline in (None, event.pipeline)]
     return Summary(found, diagnoses(found))
 
 
@@ -133,7 +133,7 @@ async def _labeling_by(labeler: Labeler, settings: Settings) -> AsyncIterator[tu
     yield label, labeler_id(labeler), AT_ONCE_LOCAL
 
 
-async def _scored(rows: list[Row], settings: Settings, own: Labeler | None) -> tuple[list[MetricEvent], list[str]]:
+async def _score_all(rows: list[Row], settings: Settings, own: Labeler | None) -> tuple[list[MetricEvent], list[str]]:
     events: list[MetricEvent] = []
     problems: list[str] = []
     async with (
@@ -173,16 +173,16 @@ def _check_level(confidence: object) -> None:
 
 
 def _of_objects(source: Iterable[RagInteraction | Mapping[str, Any]], options: FileOptions) -> Iterator[Row]:
-    for number, one in enumerate(source, start=1):
-        if isinstance(one, RagInteraction):
-            yield Row(number, one)
-        elif isinstance(one, Mapping):
+    for number, item in enumerate(source, start=1):
+        if isinstance(item, RagInteraction):
+            yield Row(number, item)
+        elif isinstance(item, Mapping):
             named = {} if options.pipeline is None else {"pipeline": options.pipeline}
             try:
-                fields, _ = interaction_fields(one, options.columns)
+                fields, _ = interaction_fields(item, options.columns)
                 yield Row(number, RagInteraction.from_fields(named | fields))
             except InvalidEntryError as error:
                 yield Row(number, problem=error.detail)
         else:
-            shown = type(one).__name__
+            shown = type(item).__name__
             yield Row(number, problem=f"it is of type {shown}: give a RagInteraction or an object with its fields")

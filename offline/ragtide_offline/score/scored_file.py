@@ -1,30 +1,48 @@
-"""Scores a file with the labeler of the settings, and continues an output that exists already."""
+"""Scores a file with the labeler of the settings, and continues an output; writes RAGChecker's JSON."""
 
+import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Final
 
 from ragtide_consumers.labelers.event import labeler_id
 from ragtide_consumers.labelers.profiles import check_profiles
 from ragtide_consumers.labelers.protocol import LabelerId, Labeling
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_consumers.labelers.remote.file_cache import NAME as ANSWERS
+from ragtide_consumers.metrics.ragchecker import ragchecker_metrics
 from ragtide_producers import FileOptions, Row, count_rows, read_rows
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import ClaimLabels, MetricEvent, RagInteraction
 
 from .lines import ScoreFile, line_of
-from .ragchecker_json import write_ragchecker_json
-from .scoring import Label, Outcome, ScoringStopped, score_rows
-from .stored_labels import STORED, stored_labeling
+from .scoring import STORED, Label, Outcome, ScoringStopped, score_rows, stored_labeling
 
 AT_ONCE_LOCAL = 1
 """Rows in flight for a labeler without calls: it computes one row after the other."""
+
+GROUPS: Final = {
+    "overall_metrics": ("precision", "recall", "f1"),
+    "retriever_metrics": ("claim_recall", "context_precision"),
+    "generator_metrics": (
+        "context_utilization",
+        "noise_sensitivity_in_relevant",
+        "noise_sensitivity_in_irrelevant",
+        "hallucination",
+        "self_knowledge",
+        "faithfulness",
+    ),
+}
+"""RAGChecker's groups of metrics, by the names in its JSON.
+
+Source: amazon-science/RAGChecker, `ragchecker/container.py` and `metrics.py`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +179,39 @@ def _at_once(settings: Settings) -> int:
     if settings.labelers == ("local",):
         return AT_ONCE_LOCAL
     return 4 * max(settings.services.get(name, settings.judge).max_in_flight for name in settings.labelers)
+
+
+def ragchecker_json(items: Sequence[tuple[RagInteraction, ClaimLabels]]) -> dict[str, Any]:
+    """Return results and metrics as RAGChecker writes them: undefined is 0, means are percent with one decimal."""
+    results = [_result(interaction, labels) for interaction, labels in items]
+    means = {
+        group: {name: round(100 * fmean(result["metrics"][name] for result in results), 1) for name in names}
+        for group, names in GROUPS.items()
+        if results
+    }
+    return {"results": results, "metrics": means}
+
+
+def _result(interaction: RagInteraction, labels: ClaimLabels) -> dict[str, Any]:
+    return {
+        "query_id": interaction.interaction_id,
+        "query": interaction.question,
+        "gt_answer": interaction.reference_answer or "",
+        "response": interaction.response,
+        "retrieved_context": [
+            {"doc_id": document.id or str(index), "text": document.text}
+            for index, document in enumerate(interaction.documents)
+        ],
+        "response_claims": labels.response_claims,
+        "gt_answer_claims": labels.reference_claims,
+        "answer2response": labels.answer2response or [],
+        "response2answer": labels.response2answer or [],
+        "retrieved2response": labels.retrieved2response,
+        "retrieved2answer": labels.retrieved2answer or [],
+        "metrics": dict(ragchecker_metrics(labels, profile="ragchecker").scores),
+    }
+
+
+def write_ragchecker_json(path: Path, items: Sequence[tuple[RagInteraction, ClaimLabels]]) -> None:
+    """Write results and metrics to a file."""
+    path.write_text(json.dumps(ragchecker_json(items), ensure_ascii=False, indent=2), encoding="utf-8")

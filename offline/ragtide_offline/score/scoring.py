@@ -1,4 +1,4 @@
-"""Labels rows, many at once, and yields their metric events in the order of the rows."""
+"""Labels rows, many at once, or takes the labels in the file; yields metric events in the order of the rows."""
 
 import asyncio
 from collections import deque
@@ -10,17 +10,22 @@ from typing import Final
 from ragtide_consumers.labelers.event import metric_event
 from ragtide_consumers.labelers.protocol import LabelerId, LabelerUnavailable, Labeling
 from ragtide_consumers.labelers.remote.errors import EndpointMisconfigured, OverBudget
+from ragtide_consumers.metrics.ragchecker import RAGCHECKER, ragchecker_metrics
+from ragtide_consumers.metrics.trace import SENTENCES, TRACE, trace_metrics
 from ragtide_producers import Row
 from ragtide_runtime.errors import RagtideError
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
-from ragtide_schemas import MetricEvent, utc_now
+from ragtide_schemas import MetricEvent, SentenceLabels, utc_now
 
 FAILURES_IN_A_ROW: Final = 20
 """Scoring stops after this number of failed interactions in a row."""
 
 Label = Callable[[Row], Awaitable[Labeling]]
 """Labels the interaction of a row."""
+
+STORED: Final = "stored"
+"""Name of the labeler in metric events whose labels are from the file."""
 
 
 class ScoringStopped(RagtideError):  # noqa: N818  # reads as the state it names
@@ -65,14 +70,14 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, a
             try:
                 outcome = await waiting[0]
             except ScoringStopped:
-                async for finished in _finished(waiting):
+                async for finished in _in_order(waiting):
                     yield finished
                 raise
             waiting.popleft()
             failed = failed + 1 if outcome.problem is not None and outcome.row.interaction is not None else 0
             yield outcome
             if failed >= FAILURES_IN_A_ROW:
-                async for finished in _finished(waiting):
+                async for finished in _in_order(waiting):
                     yield finished
                 raise ScoringStopped(
                     f"{failed} interactions in a row could not be labeled. The last problem: {outcome.problem}. Remove "
@@ -83,7 +88,7 @@ async def score_rows(rows: Iterable[Row], label: Label, labeler: LabelerId, *, a
             await end(task)
 
 
-async def _finished(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
+async def _in_order(waiting: deque[asyncio.Task[Outcome]]) -> AsyncIterator[Outcome]:
     """Wait for the rows in flight, and yield those that were labeled."""
     while waiting:
         try:
@@ -111,3 +116,26 @@ async def _score(row: Row, label: Label, labeler: LabelerId) -> Outcome:
     except Exception as error:  # noqa: BLE001 - a labeler may be a user's code: a bad row must not stop the file
         return Outcome(row, problem=f"labeling failed with {error_text(error)}")
     return Outcome(row, event, labeling)
+
+
+def stored_labeling(row: Row, *, profile: str, claim_profile: str) -> Labeling:
+    """Return the scores of a row, computed from its own labels.
+
+    Raises:
+        ValueError: the row has no labels.
+    """
+    if not row.labels:
+        raise ValueError("the row has no labels: use another labeler, or give RAGBench rows or RAGChecker's outputs")
+    scores: dict[str, float] = {}
+    absent: dict[str, str] = {}
+    profiles: list[str] = []
+    for labels in row.labels:
+        if isinstance(labels, SentenceLabels):
+            found, family, used = trace_metrics(labels, profile=profile), TRACE, profile
+        else:
+            found, family, used = ragchecker_metrics(labels, profile=claim_profile), RAGCHECKER, claim_profile
+        some, missing = found.by_qualified_name(family)
+        scores |= some | {SENTENCES + name: count for name, count in found.counts.items()}
+        absent |= missing
+        profiles.append(used)
+    return Labeling(scores, absent, labels=row.labels, by=LabelerId(STORED, "1", "+".join(profiles)))

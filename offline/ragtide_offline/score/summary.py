@@ -29,7 +29,7 @@ MOST_NAME_CHARS: Final = 40
 """Most characters of a name in the text of a summary."""
 
 _SCOPE: Final = ("pipeline", "run", "segment", "labeler", "labeler_version", "profile", "estimator")
-"""Fields that tell the estimates of one metric apart."""
+"""Fields that distinguish the estimates of one metric."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -54,9 +54,9 @@ class Summary:
 
     def __repr__(self) -> str:
         """Return the first means with their intervals, as text of bounded length."""
-        telling = self._telling(_SCOPE)
+        distinguishing = self._distinguishing(_SCOPE)
         lines = [
-            f"  {_scope_name(estimate, telling)}{estimate.metric_name}: {estimate.estimate:.3f}"
+            f"  {_scope_name(estimate, distinguishing)}{estimate.metric_name}: {estimate.estimate:.3f}"
             + (
                 f" ({estimate.lower:.3f} to {estimate.upper:.3f})"
                 if estimate.lower is not None and estimate.upper is not None
@@ -73,7 +73,7 @@ class Summary:
     def _repr_html_(self) -> str:
         """Return the estimates as a table, for notebooks."""
         always = ("pipeline", "segment", "labeler")
-        scope = [name for name in _SCOPE if name in (*always, *self._telling(_SCOPE))]
+        scope = [name for name in _SCOPE if name in (*always, *self._distinguishing(_SCOPE))]
         columns = (*scope, "metric", "mean", "lower", "upper", "n", "absent", "band")
         rows = [
             (
@@ -86,7 +86,7 @@ class Summary:
         caption = f"{len(self.problems):,} problems" if self.problems else ""
         return html_table(columns, rows, caption=caption)
 
-    def _telling(self, names: Iterable[str]) -> list[str]:
+    def _distinguishing(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if len({getattr(estimate, name) for estimate in self.estimates}) > 1]
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,8 +94,8 @@ class Summary:
         return {
             "estimates": [estimate.model_dump(mode="json") for estimate in self.estimates],
             "diagnoses": [
-                {"scope": scope, "pattern": one.pattern.name, "sentence": one.sentence()}
-                for scope, one in self.diagnoses
+                {"scope": scope, "pattern": diagnosis.pattern.name, "sentence": diagnosis.sentence()}
+                for scope, diagnosis in self.diagnoses
             ],
             "not_counted": list(self.problems),
         }
@@ -128,7 +128,7 @@ def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
     estimators of a metric the prediction-powered mean counts, then the plain mean.
     """
     scopes: dict[tuple[object, ...], dict[str, Score]] = {}
-    for e in sorted(found, key=lambda one: _PREFERRED.index(one.estimator)):
+    for e in sorted(found, key=lambda estimate: _PREFERRED.index(estimate.estimator)):
         if e.estimate is not None and e.n >= DIAGNOSED_N and e.has_interval:
             scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
             scopes.setdefault(scope, {}).setdefault(e.metric, Score(e.estimate, e.lower, e.upper, e.n))

@@ -15,8 +15,7 @@ from rich.text import Text
 from ragtide_consumers.text.keys import letters
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
-from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate
-from ragtide_offline.annotation.storing import annotation_of, store
+from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, annotation_of, store
 from ragtide_producers import InteractionProducer
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle

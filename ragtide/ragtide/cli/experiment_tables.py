@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_offline.experiments.board import Board, BoardRow
-from ragtide_offline.experiments.drafts import shown_value
+from ragtide_offline.experiments.drafts import value_text
 from ragtide_offline.experiments.projections import Projection
 from ragtide_schemas.experiments import RACE
 from ragtide_schemas.metric_definitions import OUTCOMES
@@ -80,7 +80,7 @@ def _parameters(rows: Sequence[BoardRow]) -> list[Column]:
 
 
 def _value(parameters: Mapping[str, Any], name: str) -> str:
-    return shortened(printable(shown_value(parameters[name])), VALUE_CHARS) if name in parameters else ""
+    return shortened(printable(value_text(parameters[name])), VALUE_CHARS) if name in parameters else ""
 
 
 def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:

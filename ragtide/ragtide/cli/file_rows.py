@@ -8,7 +8,7 @@ from typing import Final
 import typer
 from rich.console import Console
 
-from ragtide_offline.experiments.error_kinds import kind_of
+from ragtide_offline.experiments.errors import kind_of
 from ragtide_producers.files.columns import TARGETS
 from ragtide_producers.files.feedback import read_feedback
 from ragtide_schemas import METRICS, Feedback

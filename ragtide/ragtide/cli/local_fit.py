@@ -16,10 +16,16 @@ from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.agreement.predictions import read_predictions
 from ragtide_offline.annotation.annotated import chosen_of_annotations
 from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_offline.datasets.new_files import write_new
-from ragtide_offline.local_fit.examined import ExaminedInteractions, Similar, examine
+from ragtide_offline.datasets.rows import write_new
+from ragtide_offline.local_fit.examined import (
+    ExaminedInteractions,
+    ExaminedPair,
+    Similar,
+    TrafficSample,
+    examine,
+    examine_pairs,
+)
 from ragtide_offline.local_fit.fitting import FitResult, ScoreResult
-from ragtide_offline.local_fit.pairs import ExaminedPair, TrafficSample, examine_pairs
 from ragtide_offline.local_fit.sources import GatheredInteractions, of_rows, of_specimens
 from ragtide_offline.replay.selection import Selection
 from ragtide_producers import FileOptions, read_rows

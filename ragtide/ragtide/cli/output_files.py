@@ -8,8 +8,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.datasets.choosing import ChosenSpecimens
-from ragtide_offline.datasets.new_files import write_new
-from ragtide_offline.datasets.rows import json_lines, rows
+from ragtide_offline.datasets.rows import json_lines, rows, write_new
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings

@@ -113,7 +113,7 @@ def repeated_rows(events: Sequence[MetricEvent]) -> str:
 def gaps_to_baseline(events: Sequence[MetricEvent], before: Sequence[MetricEvent], confidence: float) -> Gaps:
     """Return the differences to an earlier output of the same interactions."""
     # Few commands have a baseline, and all would wait for this import.
-    from ragtide_offline.gates.baselines import baseline_gaps  # noqa: PLC0415
+    from ragtide_offline.gates.sources import baseline_gaps  # noqa: PLC0415
 
     return baseline_gaps(events, before, confidence=confidence)
 

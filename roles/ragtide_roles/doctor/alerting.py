@@ -21,7 +21,7 @@ from ragtide_runtime.settings.notify import DestinationSettings, MatchSettings
 from ragtide_schemas import AlertRule
 from ragtide_schemas.printable import printable
 
-from .finding import Finding, counted
+from .finding import Finding, count_of
 
 RESOLVE_S: Final = 5.0
 """Most seconds for the address of a destination."""
@@ -42,7 +42,7 @@ async def notification_findings(settings: Settings) -> list[Finding]:
     problems = await asyncio.gather(*(_address_problem(destination, settings) for destination in notify.destinations))
     findings = [problem for problem in problems if problem is not None]
     if notify.destinations and not findings:
-        findings.append(Finding("ok", "notifications", counted(len(notify.destinations), "destination")))
+        findings.append(Finding("ok", "notifications", count_of(len(notify.destinations), "destination")))
     return findings + _unheard(settings.alerts, notify.destinations)
 
 
@@ -92,7 +92,7 @@ def _unheard(rules: Sequence[AlertRule], destinations: Sequence[DestinationSetti
         Finding(
             "warning",
             f"alert rule {rule.name}",
-            "its severity is page, and no destination is told of its alerts",
+            "its severity is page, and no destination receives its alerts",
             "add it to the match of a destination in notify.destinations (ragtide docs notify)",
         )
         for rule in rules
@@ -101,7 +101,7 @@ def _unheard(rules: Sequence[AlertRule], destinations: Sequence[DestinationSetti
 
 
 def _may_match(match: MatchSettings, rule: AlertRule) -> bool:
-    """Return whether a destination may be told of an alert of a rule, whatever its pipeline and segment value."""
+    """Return whether a destination may receive an alert of a rule, whatever its pipeline and segment value."""
     return (
         any_matches(match.rule, rule.name)
         and any_matches(match.metric, rule.metric)

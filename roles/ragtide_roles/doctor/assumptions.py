@@ -15,7 +15,7 @@ from ragtide_aggregator.estimates.assumptions import (
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.model import Settings
 
-from .finding import Finding, counted
+from .finding import Finding, count_of
 
 MANY_WAIT: Final = 0.5
 """Share of a pipeline's interactions in open clusters, above which there is a warning."""
@@ -34,7 +34,7 @@ def false_alarm_findings(states: Sequence[AggregatorState], settings: Settings) 
     else:
         return []
     number = sum(watches(settings.alerts, state.keys) for state in states)
-    return [Finding("ok", "false alarms", f"{allowed}, on average, of {counted(number, 'detector')} together")]
+    return [Finding("ok", "false alarms", f"{allowed}, on average, of {count_of(number, 'detector')} together")]
 
 
 def dependence_findings(states: Sequence[AggregatorState], settings: Settings) -> list[Finding]:

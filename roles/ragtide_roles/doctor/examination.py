@@ -18,11 +18,10 @@ from ragtide_runtime.settings.model import Settings
 from ..rule_checks import rule_findings
 from .alerting import alert_group_findings, notification_findings
 from .assumptions import dependence_findings, false_alarm_findings, sampling_findings, swing_findings
-from .finding import Finding, Level, counted
+from .finding import Finding, Level, count_of
 from .labelers import endpoint_findings, labeler_findings
-from .memory import history_findings, known_ids_finding
 from .partitions import partition_findings, waiting
-from .server import server_findings
+from .server import history_findings, known_ids_finding, server_findings
 
 
 async def examine(redis: Redis, settings: Settings, description: str, *, check_labeler: bool = True) -> list[Finding]:
@@ -83,7 +82,7 @@ def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
     workers = max(status.backlog.workers for status in partitions)
     owned = sum(status.owner is not None for status in partitions)
     if workers or owned:
-        found = f"{counted(workers, 'worker')} seen this minute, {owned} of {counted(len(partitions), 'partition')} "
+        found = f"{count_of(workers, 'worker')} seen this minute, {owned} of {count_of(len(partitions), 'partition')} "
         return Finding("ok", "roles", found + "owned by an aggregator")
     entries = sum(waiting(status) for status in partitions)
     found = "no worker and no aggregator is running" + (f"; {entries:,} entries wait" if entries else "")

@@ -22,10 +22,10 @@ class Finding:
         return asdict(self)
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "worker"), counted(2, "worker")
+    >>> count_of(1, "worker"), count_of(2, "worker")
     ('1 worker', '2 workers')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

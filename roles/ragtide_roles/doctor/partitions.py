@@ -8,7 +8,7 @@ from ragtide_runtime.redis.keys import DeliveriesField
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.times import from_milliseconds
 
-from .finding import Finding, counted
+from .finding import Finding, count_of
 
 LATE: Final = 2.0
 """An entry may wait to be recorded for this many times `recorder.roll_s`."""
@@ -84,7 +84,7 @@ def _labeling(status: PartitionStatus, name: str) -> Finding:
     backlog = status.backlog
     age = f", the oldest for {backlog.oldest_s:,.0f} s" if backlog.waiting > backlog.awaiting else ""
     sample = f"; {backlog.awaiting:,} of them were chosen for a cascade's sample, and wait for its labeler"
-    workers = f"{counted(backlog.workers, 'worker')} seen this minute"
+    workers = f"{count_of(backlog.workers, 'worker')} seen this minute"
     found = (
         f"{backlog.waiting:,} waiting ({backlog.pending:,} taken){age}, {workers}{sample if backlog.awaiting else ''}"
     )

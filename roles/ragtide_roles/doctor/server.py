@@ -1,17 +1,46 @@
-"""Findings of `ragtide doctor` about Redis itself: its version, durability, replicas and memory."""
+"""Findings of `ragtide doctor` about Redis itself: its version, durability, replicas and memory.
 
+Known ids and the history have findings on the memory that they take, now and when they are full.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from redis import ResponseError
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
+from ragtide_aggregator.errors import DamagedFieldError
+from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_runtime.redis.eviction import SAFE, danger_of
 from ragtide_runtime.redis.failures import FAILURES, explained
+from ragtide_runtime.redis.keys import KNOWN_BUCKETS, KNOWN_SHARDS, Streams
+from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
 from ragtide_runtime.redis.server.binary import MINIMUM_VERSION
+from ragtide_runtime.settings.model import Settings
 
-from .finding import Finding
+from .finding import Finding, count_of
+
+MIB: Final = 2**20
+
+GIB: Final = 2**30
+
+STORED_BYTES: Final = 26
+"""About how many bytes of Redis's memory a known id takes, as `benchmarks/known_ids.py` measures."""
+
+SPAN: Final = 1.125
+"""Average lifetime of an id in windows; it exceeds one, because a bucket expires as a whole."""
+
+SIZE: Final = Lua("known_ids_size")
+
+LOOKED_AT: Final = 1000
+"""Metric events from which the present rate is computed."""
+
+RECORD_BYTES: Final = 126
+"""About how many bytes of Redis's memory a closed pane takes, as `benchmarks/history.py` measures; of a pipeline with
+sessions, or with sampled traffic, up to four times as many."""
 
 
 async def server_findings(redis: Redis) -> list[Finding]:
@@ -83,3 +112,107 @@ def _memory(info: dict[str, Any]) -> Finding:
         return Finding("problem", "memory", f"{used}, eviction policy {policy} may drop {danger}", advice)
     found = f"{used}, eviction policy {policy} may drop {danger} as soon as maxmemory is set"
     return Finding("warning", "memory", found, advice)
+
+
+async def known_ids_finding(redis: Redis, settings: Settings) -> Finding:
+    """Return a finding on the memory of known ids, now and in the steady state; a warning if maxmemory is too small."""
+    try:
+        now, rate = await known_ids_size(redis, list(settings.layout.all()))
+    except ResponseError as error:  # an ACL without MEMORY
+        return Finding("ok", "known ids", f"their size cannot be read ({error})")
+    steady = projected_bytes(rate, settings)
+    windows = f"windows of {_days(settings.dedupe_window_s)} and {_days(settings.feedback_window_s)}"
+    found = (
+        f"{_size(now)} now; {_size(steady)} in the steady state of {rate:,.1f} interactions a second, with {windows}"
+    )
+    most = await _maxmemory(redis)
+    if most is not None and most[1] and most[0] - now + max(now, steady) > most[1]:
+        return Finding(
+            "warning",
+            "known ids",
+            f"{found}; together with the other data this exceeds Redis's maxmemory of {_size(most[1])}",
+            "raise maxmemory, or shorten feedback_window_s and dedupe_window_s",
+        )
+    return Finding("ok", "known ids", found)
+
+
+async def _maxmemory(redis: Redis) -> tuple[float, float] | None:
+    """Return used memory and maxmemory of a server; None without INFO, and for a cluster, whose nodes share both."""
+    if isinstance(redis, RedisCluster):
+        return None
+    try:
+        info = await redis.info("memory")
+    except ResponseError:
+        return None
+    return float(info["used_memory"]), float(info.get("maxmemory", 0))
+
+
+def _size(size: float) -> str:
+    return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / MIB:,.1f} MiB"
+
+
+def _days(seconds: float) -> str:
+    days = seconds / 86_400
+    return "a day" if days == 1 else f"{days:g} days" if days > 1 else f"{seconds:g} s"
+
+
+def projected_bytes(rate_per_s: float, settings: Settings) -> float:
+    """Return the bytes of Redis's memory that known ids take in the steady state of a rate of interactions."""
+    windows_s = settings.dedupe_window_s + settings.feedback_window_s
+    return rate_per_s * windows_s * SPAN * STORED_BYTES
+
+
+async def known_ids_size(redis: Redis, partitions: Sequence[Streams]) -> tuple[int, float]:
+    """Return the bytes that known ids take now, estimated from one shard, and the present interactions a second.
+
+    Raises:
+        redis.RedisError: Redis failed, or its ACL forbids `MEMORY` to this user.
+    """
+    sizes = await run_scripts(redis, [shard_size(streams) for streams in partitions])
+    return sum(shard.bytes for shard in sizes) * KNOWN_SHARDS, sum(shard.events_per_min for shard in sizes) / 60
+
+
+class ShardSize(NamedTuple):
+    """The size of one shard of the known ids of a partition, and the rate of the partition's metric events."""
+
+    bytes: int
+    events_per_min: int
+
+
+def shard_size(streams: Streams) -> ScriptCall[ShardSize]:
+    """Return the call that measures the first shard of a partition."""
+    return ScriptCall(SIZE, (streams.metrics, *_shard(streams)), (LOOKED_AT,), ShardSize._make)
+
+
+def _shard(streams: Streams) -> list[str]:
+    return [family(f"0:{bucket}") for family in (streams.owners, streams.events) for bucket in range(KNOWN_BUCKETS)]
+
+
+async def history_findings(deployment: Deployment) -> list[Finding]:
+    """Return the number of series with the memory of full series; a warning if a partition has its most series."""
+    history = deployment.settings.history
+    if not history.enabled:
+        return []
+    try:
+        found = await deployment.series_by_partition()
+    except DamagedFieldError:
+        # The finding of its partition names the damage.
+        return []
+    counts = Counter({partition: len(keys) for partition, keys in found.items()})
+    total = counts.total()
+    if not total:
+        return []
+    size = total * (history.fine_panes + history.coarse_panes) * RECORD_BYTES / MIB
+    series = f"{total:,} series, about {size:,.1f} MiB in Redis when they are full"
+    full = sorted(partition for partition, count in counts.items() if count >= history.series_max)
+    if full:
+        return [
+            Finding(
+                "warning",
+                "history",
+                f"{series}; {count_of(len(full), 'partition')} cannot have more than {history.series_max:,}, so new "
+                "keys there have no history",
+                "raise history.series_max, or choose fewer history.segments",
+            )
+        ]
+    return [Finding("ok", "history", series)]

@@ -16,7 +16,7 @@ def about(template: str) -> str:
     return _text(template).partition("\n")[0].removeprefix("# ")
 
 
-def filled(template: str, pipeline: str) -> str:
+def fill_template(template: str, pipeline: str) -> str:
     """Return the rules of a template for a pipeline, as TOML.
 
     Args:
@@ -27,7 +27,7 @@ def filled(template: str, pipeline: str) -> str:
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
-        return _quoted(pipeline if name == "pipeline" else f"{stem[:100]}-{name}")
+        return _quote(pipeline if name == "pipeline" else f"{stem[:100]}-{name}")
 
     return _PLACE.sub(value, _text(template))
 
@@ -36,6 +36,6 @@ def _text(template: str) -> str:
     return files(__package__ or "").joinpath(f"{template}.toml").read_text("utf-8")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     # A string of JSON is one of TOML, but for the character that only TOML forbids.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

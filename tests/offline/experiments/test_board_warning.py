@@ -8,7 +8,7 @@ from tests.support.experiment_plans import plan
 
 from ragtide_offline.experiments.board import OTHER_DOCUMENTS, board
 from ragtide_offline.experiments.state import ExperimentState
-from ragtide_offline.report.cautions import cautions_of
+from ragtide_offline.report.findings import cautions_of
 from ragtide_schemas.experiments import Look
 
 BLIND = "trace.context_utilization"

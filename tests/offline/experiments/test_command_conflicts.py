@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.experiment_plans import EVIDENCE, plan
 
-from ragtide_offline.experiments.commands import check_command, conflict_of, give_command
+from ragtide_offline.experiments.control import check_command, conflict_of, give_command
 from ragtide_offline.experiments.errors import CommandConflictError, ExperimentError
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_runtime.redis.client import connect_async

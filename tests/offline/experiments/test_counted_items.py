@@ -12,7 +12,7 @@ from ragtide_offline.experiments.projections import paired_differences
 from ragtide_offline.experiments.results import ResultsTable, item_of
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.experiments.verdict import verdict_of
-from ragtide_offline.report.cautions import unfinished
+from ragtide_offline.report.findings import unfinished
 from ragtide_schemas import (
     DeadLetter,
     RagInteraction,

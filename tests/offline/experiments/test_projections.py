@@ -7,7 +7,7 @@ from tests.support.experiment_plans import plan
 
 from ragtide_aggregator.statistics.intervals.intervals import interval
 from ragtide_offline.experiments.board import board
-from ragtide_offline.experiments.projections import paired_differences, projected
+from ragtide_offline.experiments.projections import paired_differences, projection_of
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_schemas import (
     METRICS,
@@ -25,16 +25,16 @@ def test_no_interval_closes_before_all_items_are_seen() -> None:
         for value in (0.0, 1.0):
             for n in (1, 5, 19):
                 options = IntervalOptions(strategy=strategy)
-                (found,) = projected([[value] * n], METRICS[METRIC], missing=[0], population=20, options=options)
+                (found,) = projection_of([[value] * n], METRICS[METRIC], missing=[0], population=20, options=options)
                 assert found.upper - found.lower > 0.01, (strategy, value, n)
-            (found,) = projected([[value] * 20], METRICS[METRIC], missing=[0], population=20, options=options)
+            (found,) = projection_of([[value] * 20], METRICS[METRIC], missing=[0], population=20, options=options)
             assert found.lower == found.upper == value
 
 
 def test_a_mean_is_that_of_the_items_with_a_score_and_closes_when_all_are_known() -> None:
-    (found,) = projected([[0.5, 1.0]], METRICS[METRIC], missing=[2], population=4, options=IntervalOptions())
+    (found,) = projection_of([[0.5, 1.0]], METRICS[METRIC], missing=[2], population=4, options=IntervalOptions())
     assert (found.n, found.estimate, found.lower, found.upper) == (2, 0.75, 0.75, 0.75)
-    (nothing,) = projected([[]], METRICS[METRIC], missing=[4], population=4, options=IntervalOptions())
+    (nothing,) = projection_of([[]], METRICS[METRIC], missing=[4], population=4, options=IntervalOptions())
     assert (nothing.n, nothing.estimate, nothing.lower, nothing.upper) == (0, None, 0.0, 1.0)
 
 
@@ -43,7 +43,7 @@ def test_totals_are_projected_onto_all_items() -> None:
     values = [1.0, 4.0, 2.0, 3.0]
     for strategy in ("normal", "wilson", "hoeffding"):
         options = IntervalOptions(strategy=strategy)
-        (found,) = projected([values], hits, missing=[0], population=40, options=options)
+        (found,) = projection_of([values], hits, missing=[0], population=40, options=options)
         used = "normal" if strategy == "wilson" else strategy
         expected = interval(
             used, total=10.0, n=4, population=40, value_range=(0, 10), variance=float(np.var(values, ddof=1))
@@ -61,7 +61,7 @@ def test_intervals_of_counts_are_as_wide_as_their_spread_and_hold_at_every_look(
     missed = 0
     for _ in range(20):
         counts = random.poisson(3, 200).astype(float)
-        found = projected(
+        found = projection_of(
             [counts[:n].tolist() for n in looks],
             unsupported, missing=[0] * len(looks), population=200, options=IntervalOptions(),
         )  # fmt: skip
@@ -69,23 +69,23 @@ def test_intervals_of_counts_are_as_wide_as_their_spread_and_hold_at_every_look(
         assert found[-1].upper - found[-1].lower < counts.sum() / 2
     assert missed <= 1
     values = [[2.0, 4.0] * 50]
-    (betting,) = projected(
+    (betting,) = projection_of(
         values, unsupported, missing=[0], population=200, options=IntervalOptions(strategy="betting")
     )
-    (auto,) = projected(values, unsupported, missing=[0], population=200, options=IntervalOptions())
+    (auto,) = projection_of(values, unsupported, missing=[0], population=200, options=IntervalOptions())
     assert auto.estimate == betting.estimate
     assert auto.upper - auto.lower < 0.1 * (betting.upper - betting.lower)
     # Only counts have another strategy than `betting`.
     mean = [[0.25, 0.75] * 50]
-    assert projected(mean, METRICS[METRIC], missing=[0], population=200, options=IntervalOptions()) == projected(
-        mean, METRICS[METRIC], missing=[0], population=200, options=IntervalOptions(strategy="betting")
-    )
+    assert projection_of(
+        mean, METRICS[METRIC], missing=[0], population=200, options=IntervalOptions()
+    ) == projection_of(mean, METRICS[METRIC], missing=[0], population=200, options=IntervalOptions(strategy="betting"))
 
 
 def test_use_of_how_many_items_there_are_is_a_choice() -> None:
     values = [[0.2, 0.9, 0.4, 0.6, 0.5, 0.3, 0.8, 0.7]]
     with_fpc, without = (
-        projected(
+        projection_of(
             values,
             METRICS[METRIC],
             missing=[0],
@@ -100,7 +100,7 @@ def test_use_of_how_many_items_there_are_is_a_choice() -> None:
 def test_an_estimate_closes_over_all_items_only_if_their_number_counts() -> None:
     values = [[0.2, 0.9, 0.4, 0.6]]
     closed, sample = (
-        projected(values, METRICS[METRIC], missing=[0], population=4, options=IntervalOptions(use_fpc=choice))[0]
+        projection_of(values, METRICS[METRIC], missing=[0], population=4, options=IntervalOptions(use_fpc=choice))[0]
         for choice in (True, False)
     )
     assert closed.exact

@@ -11,7 +11,7 @@ from tests.support.experiment_plans import plan
 from ragtide_offline.experiments import reader as reading
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.decisions import race_decision
-from ragtide_offline.experiments.race_runner import RaceRunner
+from ragtide_offline.experiments.driver import RaceRunner
 from ragtide_offline.experiments.reader import ExperimentReader
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_runtime.processes.waiting import end

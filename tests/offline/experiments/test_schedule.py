@@ -2,7 +2,7 @@
 
 from tests.support.experiment_plans import plan
 
-from ragtide_offline.experiments.schedule import Schedule, ahead
+from ragtide_offline.experiments.executor import Schedule, ahead
 from ragtide_offline.experiments.state import ExperimentState
 from ragtide_schemas.experiments import Command, Execution, Look, Paused
 

@@ -9,8 +9,7 @@ from tests.offline.experiments.items import ITEM
 
 from ragtide_offline.experiments import Answer
 from ragtide_offline.experiments.errors import ExperimentError
-from ragtide_offline.experiments.measuring import measured
-from ragtide_offline.experiments.targets import CallableTarget, function_of, target_of
+from ragtide_offline.experiments.targets import CallableTarget, function_of, measure_answer, target_of
 from ragtide_producers.files.items import Item
 from ragtide_runtime.processes.user_code import UnexpectedExit, run_limited
 
@@ -89,7 +88,7 @@ async def test_whatever_a_target_or_a_measure_raises_ends_the_call_with_its_name
     for function in (sync, asynchronous, late):
         for call in (
             lambda function=function: CallableTarget(function).answer(ITEM, {}),
-            lambda function=function: measured(function, (), ITEM, Answer([], "")),
+            lambda function=function: measure_answer(function, (), ITEM, Answer([], "")),
         ):
             with pytest.raises((UnexpectedExit, RuntimeError), match=type(error).__name__):
                 await asyncio.wait_for(run_limited(call, 60), 60)

@@ -14,7 +14,7 @@ from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
 from ragtide_offline.experiments.execution_log import record_execution
 from ragtide_offline.replay.publishing import Batch, publish_replay
-from ragtide_roles.doctor.memory import shard_size
+from ragtide_roles.doctor.server import shard_size
 from ragtide_runtime.redis.backlog import read_backlog
 from ragtide_runtime.redis.keys import RECORD_GROUP, CheckpointField, ReplayField, Streams, known_digest
 from ragtide_runtime.redis.known_ids import find_id, remember_id

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 from jinja2 import BaseLoader, ChoiceLoader, PackageLoader
 
-from ragtide_offline.look.files import PACKAGE, STYLE_SHEET, style_sheet
+from ragtide_offline.look import PACKAGE, STYLE_SHEET, style_sheet
 
 from ..problems import HttpProblem
 

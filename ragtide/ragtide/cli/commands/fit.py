@@ -68,8 +68,8 @@ def fit(
     It corrects the shipped model for your interactions, score by score. A score keeps the shipped model unless the fit
     is surely better on questions that it has not seen. Workers load the file with the setting local.model.
     """
+    from ragtide_offline.local_fit.examined import TrafficSample
     from ragtide_offline.local_fit.fitting import fit_correction
-    from ragtide_offline.local_fit.pairs import TrafficSample
     from ragtide_offline.local_fit.sources import of_recording
     from ragtide_offline.replay.selection import selection
     from ragtide_producers import FileOptions

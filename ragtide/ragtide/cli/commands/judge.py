@@ -225,8 +225,7 @@ def agreement(
 
     It shows error, rank correlation, AUROC, F1 and kappa. To compare live pipelines, use ragtide compare.
     """
-    from ragtide_offline.agreement.comparing import compare
-    from ragtide_offline.agreement.plot import plot_agreement
+    from ragtide_offline.agreement.comparing import compare, plot_agreement
     from ragtide_offline.agreement.predictions import read_predictions, references_of
 
     from ..agreement_table import show_agreement

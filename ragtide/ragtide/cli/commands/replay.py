@@ -251,7 +251,7 @@ def template(
     pipeline: Annotated[str, typer.Option(help="Name of the pipeline, or a shell-style pattern.")] = "*",
 ) -> None:
     """Print alert rules for a new pipeline, as TOML with comments."""
-    from ragtide_roles.rule_templates import TEMPLATES, about, filled
+    from ragtide_roles.rule_templates import TEMPLATES, about, fill_template
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_schemas.suggestions import unknown
 
@@ -264,7 +264,7 @@ def template(
         return
     if name not in TEMPLATES:
         raise ConfigurationError(unknown("template", name, TEMPLATES))
-    out.print(filled(name, pipeline), end="", markup=False, highlight=False, soft_wrap=True)
+    out.print(fill_template(name, pipeline), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 @command("ragtide rules test ragtide.toml --recording recording --since 2026-10-01", of=rules, name="test")

@@ -103,7 +103,7 @@ def score(
     from ragtide_offline.score.lines import read_lines
     from ragtide_offline.score.reference_results import reference_results
     from ragtide_offline.score.scored_file import ScoredFile, ScoreOptions
-    from ragtide_offline.score.stored_labels import STORED
+    from ragtide_offline.score.scoring import STORED
     from ragtide_offline.score.summary import summarize
     from ragtide_producers import FileOptions
     from ragtide_producers.files.interactions import name_of

@@ -19,12 +19,11 @@ from typing import Final
 
 import structlog
 
-from ragtide_offline.replay.counting import NothingSelectedError
 from ragtide_offline.replay.evidence_curve import EvidencePoint, FollowedRule
 from ragtide_offline.replay.plan import open_recording
 from ragtide_offline.replay.result import recorded_alerts
 from ragtide_offline.replay.rule_test import RuleTest
-from ragtide_offline.replay.selection import Selection
+from ragtide_offline.replay.selection import NothingSelectedError, Selection
 from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.settings.model import Settings

@@ -9,7 +9,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_offline.experiments.commands import check_command, give_command
+from ragtide_offline.experiments.control import check_command, give_command
 from ragtide_offline.experiments.reader import ExperimentReader, streams_of
 from ragtide_runtime.redis.entries import order
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

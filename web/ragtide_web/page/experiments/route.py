@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from ragtide_offline.experiments.board import BoardRow
-from ragtide_offline.experiments.drafts import named_by, shown_value
+from ragtide_offline.experiments.drafts import name_from, value_text
 from ragtide_offline.experiments.errors import CommandConflictError, ExperimentError
 from ragtide_offline.report.charts import FRAME, ChartFrame
 from ragtide_offline.report.experiment_page import meaning_of
@@ -79,7 +79,7 @@ def command_of(
         given["keep"] = fields.get("keep") == "yes"
     if op == "clone":
         changed = changes_of(fields, parameters, grid)
-        given |= {"parameters": changed, "clone": fields.get("clone") or named_by({**parameters, **changed})}
+        given |= {"parameters": changed, "clone": fields.get("clone") or name_from({**parameters, **changed})}
     try:
         return Command(**given)
     except ValidationError as error:
@@ -97,7 +97,7 @@ def changes_of(
     changed = {}
     for field, text in fields.items():
         name = field.removeprefix(PARAMETER)
-        if name == field or (name in parameters and text == shown_value(parameters[name])):
+        if name == field or (name in parameters and text == value_text(parameters[name])):
             continue
         if name not in grid:
             raise FormError(f"there is no parameter {name[:60]!r}: load the page again")
@@ -122,7 +122,7 @@ def value_of(name: str, text: str, known: Sequence[Any]) -> Any:
     (8, '8', True)
     """
     for value in known:
-        if shown_value(value) == text:
+        if value_text(value) == text:
             return value
     if all(isinstance(value, str) for value in known):
         return text
@@ -132,7 +132,7 @@ def value_of(name: str, text: str, known: Sequence[Any]) -> Any:
         if any(isinstance(value, str) for value in known):
             return text
         raise FormError(
-            f"{name} is not JSON (got {text[:60]!r}): give a value such as {shown_value(known[0])[:60]}"
+            f"{name} is not JSON (got {text[:60]!r}): give a value such as {value_text(known[0])[:60]}"
         ) from None
 
 
@@ -167,7 +167,7 @@ class ExperimentContent(PageContent):
     """Whether a config has too many parameters for a form."""
     reason_of: Callable[[Command], str]
     """Returns the reason of a command as the viewer may see it."""
-    value: Callable[[Any], str] = shown_value
+    value: Callable[[Any], str] = value_text
     """Returns the text of a parameter's value."""
     frame: ChartFrame = FRAME
     parameter: str = PARAMETER
@@ -230,7 +230,7 @@ async def _screen(
         meaning=meaning_of(view.plan, view.board),
         problem=problem,
         given=given or {},
-        suggested={name: [shown_value(value) for value in values[:VALUES_MAX]] for name, values in view.grid.items()},
+        suggested={name: [value_text(value) for value in values[:VALUES_MAX]] for name, values in view.grid.items()},
         wide=wide,
         reason_of=partial(shown_reason, sees_texts=viewer.sees_texts),
     )

@@ -11,11 +11,19 @@ from pydantic import ValidationError
 
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.text.keys import letters
+from ragtide_offline.annotation.annotated import DoubleAnnotations, double_annotations
 from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_offline.annotation.double import DoubleAnnotations, double_annotations
 from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
-from ragtide_offline.annotation.queue import ItemSource, ItemToAnnotate, QueueOptions, left, queue_of
-from ragtide_offline.annotation.storing import AnnotationOutcome, annotation_of, store
+from ragtide_offline.annotation.queue import (
+    AnnotationOutcome,
+    ItemSource,
+    ItemToAnnotate,
+    QueueOptions,
+    annotation_of,
+    left,
+    queue_of,
+    store,
+)
 from ragtide_producers.publishing.routes import FeedbackRoute
 from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_schemas import Feedback, RagInteraction
