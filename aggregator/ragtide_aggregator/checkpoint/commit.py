@@ -122,7 +122,7 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         streams.alerts,
         streams.dead_letters,
         *(key for key, _ in step.graded),
-        *(streams.history(one.series) for one in step.closed),
+        *(streams.history(panes.series) for panes in step.closed),
     )
     lists: tuple[Sequence[Argument], ...] = (
         step.read,
@@ -132,7 +132,7 @@ def commit_step(streams: Streams, step: Step, token: str, limits: CommitLimits) 
         step.estimates,
         [alert.encode() for alert in step.alerts],
         [letter.encode() for letter in step.dead_letters],
-        [item for one in step.closed for item in (one.kept, one.expire_ms, joined(one.records))],
+        [item for panes in step.closed for item in (panes.kept, panes.expire_ms, joined(panes.records))],
     )
     arguments: list[Argument] = [
         token,

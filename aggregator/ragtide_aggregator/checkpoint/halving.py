@@ -120,7 +120,7 @@ class Halving:
     def _next_turn(self, part: Part, taken: TakenEntries, error: Exception) -> None:
         if not part.refused:
             # Feedback that waited for the entry may have caused the error instead.
-            each = [frozenset([one]) for one in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
+            each = [frozenset([entry]) for entry in taken.waited] if len(taken.waited) <= ONE_BY_ONE else []
             together = [frozenset(taken.waited)] if len(taken.waited) > 1 else []
             self._turns = [*each, *together, frozenset([taken.last])]
         if not self._turns:

@@ -60,7 +60,7 @@ class ClusterOptions:
 
 def cluster_codes(names: Iterable[tuple[str, str] | None]) -> NDArray[np.int64]:
     """Return one code for each field and name; None is an event by itself."""
-    return np.array([BY_ITSELF if one is None else _code(*one) for one in names], dtype=np.int64)
+    return np.array([BY_ITSELF if name is None else _code(*name) for name in names], dtype=np.int64)
 
 
 def cluster_name(event: MetricEvent, by: str) -> tuple[str, str] | None:
@@ -181,8 +181,8 @@ class EventBatch:
 
     def between(self, start: int, stop: int) -> "EventBatch":
         """Return the parts from `start` up to `stop` (exclusive) with their values and absences, without pairs."""
-        first, last = (int(one) for one in np.searchsorted(self.part_of, (start, stop)))
-        first_absent, last_absent = (int(one) for one in np.searchsorted(self.absent_of, (start, stop)))
+        first, last = (int(place) for place in np.searchsorted(self.part_of, (start, stop)))
+        first_absent, last_absent = (int(place) for place in np.searchsorted(self.absent_of, (start, stop)))
         parts, values, absent = slice(start, stop), slice(first, last), slice(first_absent, last_absent)
         return replace(
             self,

@@ -93,20 +93,20 @@ class EventQueue:
         # Columns have one declaration per metric; events with another declaration are applied row by row.
         conflicting = np.array([_conflicts(group, declared) for group in self._groups], dtype=bool)
         numbers = np.array([declarations[group.declared] for group in self._groups], dtype=np.int64)
-        judged = np.array([one.judged is not None for one in events], dtype=bool)
+        judged = np.array([event.judged is not None for event in events], dtype=bool)
         return EventColumns(
             source=EventList(events),
             runs=runs,
             groups=(groups,),
             segments=segments,
-            scores=_by_metric([one.scores for one in events]),
-            gold_scores=_by_metric([one.gold_scores for one in events]),
+            scores=_by_metric([event.scores for event in events]),
+            gold_scores=_by_metric([event.gold_scores for event in events]),
             occurred_ms=occurred_ms,
             processed_ms=processed_ms,
-            latency_s=np.array([one.latency_s for one in events], dtype=np.float64),
-            cost_usd=np.array([one.cost_usd for one in events], dtype=np.float64),
-            population_size=np.array([one.population_size or 0 for one in events], dtype=np.int64),
-            probability=np.array([one.sampling_probability for one in events], dtype=np.float64),
+            latency_s=np.array([event.latency_s for event in events], dtype=np.float64),
+            cost_usd=np.array([event.cost_usd for event in events], dtype=np.float64),
+            population_size=np.array([event.population_size or 0 for event in events], dtype=np.int64),
+            probability=np.array([event.sampling_probability for event in events], dtype=np.float64),
             row_wise=judged | conflicting[groups],
             declared=declared,
             declarations=numbers[groups],

@@ -98,9 +98,9 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
     def of_parts(column: NDArray[np.int64], later: Sequence[int]) -> NDArray[np.int64]:
         return np.concatenate([column, np.array(later, dtype=np.int64)])[places]
 
-    processed_ms = of_parts(columns.processed_ms, [to_milliseconds(one.labeled_at) for one in gold])
+    processed_ms = of_parts(columns.processed_ms, [to_milliseconds(event.labeled_at) for event in gold])
     processed_ms = np.minimum(processed_ms, latest_ms)
-    occurred_ms = of_parts(occurred_ms, [to_milliseconds(one.occurred_at) for one in gold])
+    occurred_ms = of_parts(occurred_ms, [to_milliseconds(event.occurred_at) for event in gold])
     first = int(columns.runs.max(initial=-1)) + 1
     own = {place: iter(parts) for place, parts in row_wise.items()}
     own |= {len(columns) + number: iter([part]) for number, (_, part) in enumerate(columns.gold)}
@@ -111,8 +111,8 @@ def ordered(columns: EventColumns, out_of_range: NDArray[np.bool_], latest_ms: i
         # A producer whose clock is fast must not close the windows of other producers.
         times_ms=np.minimum(occurred_ms, processed_ms),
         processed_ms=processed_ms,
-        population=of_parts(columns.population_size, [one.population_size or 0 for one in gold]),
-        probability=np.concatenate([columns.probability, [one.sampling_probability for one in gold]])[places],
+        population=of_parts(columns.population_size, [event.population_size or 0 for event in gold]),
+        probability=np.concatenate([columns.probability, [event.sampling_probability for event in gold]])[places],
         own={number: next(own[int(places[number])]) for number in numbers},
         rejected=rejected,
     )
@@ -337,7 +337,7 @@ class BatchBuilder:
     def _declare(self) -> None:
         """Store the declarations of events in their order: the last event of each run with each set of declarations."""
         counted = np.ones(len(self._columns), dtype=bool)
-        counted[[one.place for one in self.rejected]] = False
+        counted[[event.place for event in self.rejected]] = False
         declaring = np.flatnonzero((self._columns.declarations > 0) & counted)[::-1]
         if declaring.size:
             _, last = combined([self._columns.declarations[declaring], self._columns.runs[declaring]])

@@ -93,10 +93,10 @@ class ClosedClusters:
 
 def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClusters:
     """Return clusters that a batch closed; at least one holds a value."""
-    events = [event for one in closings for event in one.cluster.events]
+    events = [event for closing in closings for event in closing.cluster.events]
     ids = [event.interaction_id for event in events]
     counts = np.array([event.rows.size for event in events], dtype=np.intp)
-    cluster_of_event = np.repeat(np.arange(len(closings)), [len(one.cluster.events) for one in closings])
+    cluster_of_event = np.repeat(np.arange(len(closings)), [len(closing.cluster.events) for closing in closings])
     cluster_of, event_of = np.repeat(cluster_of_event, counts), np.repeat(np.arange(len(events)), counts)
     rows, values = (np.concatenate([event[place] for event in events]) for place in (0, 1))
     order = np.lexsort((rows, cluster_of))
@@ -116,9 +116,9 @@ def closed_clusters(batch: EventBatch, closings: Sequence[Closing]) -> ClosedClu
         # An event from before a budget was set costs nothing.
         each = [np.zeros(event.values.size) if event.costs is None else event.costs for event in events]
         costs = _sums(np.concatenate(each)[order], starts)
-    opened_ms = np.array([one.cluster.events[0].time_ms for one in closings], dtype=np.int64)
-    last_ms = np.array([one.cluster.events[-1].time_ms for one in closings], dtype=np.int64)
-    parts = np.array([one.part for one in closings], dtype=np.intp)[cluster_of]
+    opened_ms = np.array([closing.cluster.events[0].time_ms for closing in closings], dtype=np.int64)
+    last_ms = np.array([closing.cluster.events[-1].time_ms for closing in closings], dtype=np.int64)
+    parts = np.array([closing.part for closing in closings], dtype=np.intp)[cluster_of]
     return ClosedClusters(
         clusters=cluster_of,
         rows=rows[starts],

@@ -238,7 +238,7 @@ class HistoryRows(StatePart):
             del closed.records[:-kept]
 
     def _clustered(self, row: int) -> bool:
-        # A reader must tell a pane before the first cluster of its pipeline from one whose clusters are all open.
+        # A reader must distinguish a pane before the first cluster of its pipeline from one with only open clusters.
         return self._clusters is not None and self._clusters.has(row)
 
     def take_closed(self) -> list[ClosedPanes]:

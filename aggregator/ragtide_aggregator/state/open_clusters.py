@@ -123,11 +123,15 @@ class ScopeClusters:
                 # Late gold scores do not mean that the cluster was closed too early.
                 self.continued += not event.late
         # A judge's scores are another part of the same interaction, and so are gold scores that come later.
-        known = [one for one in cluster.events[0 if event.late else -1 :] if one.interaction_id == event.interaction_id]
+        known = [
+            earlier
+            for earlier in cluster.events[0 if event.late else -1 :]
+            if earlier.interaction_id == event.interaction_id
+        ]
         if not known:
             cluster.interactions += 1
         elif event.late:
-            event = event._replace(late=all(one.late for one in known))
+            event = event._replace(late=all(earlier.late for earlier in known))
         cluster.events.append(event)
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
         self.open.move_to_end(code)
@@ -212,7 +216,7 @@ class OpenClusters:
             scope = found[number]
             if scope is None:
                 continue
-            closings += [Closing(part, one) for one in scope.expired(newest[part], self.options.most_open)]
+            closings += [Closing(part, cluster) for cluster in scope.expired(newest[part], self.options.most_open)]
             inside[part] = True
             mine = slice(starts[part], starts[part + 1])
             counted = countable[mine]

@@ -224,7 +224,7 @@ class PaneRows:
         self._absences.load(place, data[: _Absences.SIZE])
         self._moments.load(place, data[_Absences.SIZE : _PLAIN])
         rest = data[_PLAIN:]
-        if _tells_clusters(data):
+        if _has_clusters(data):
             self._clusters.load(place, rest[: ClusterTable.SIZE])
             rest = rest[ClusterTable.SIZE :]
         self._weights.load(place, rest)
@@ -234,7 +234,7 @@ class PaneRows:
 
         Args:
             panes: each in a row of its own.
-            clustered: whether the values of panes that tell nothing of clusters came before the first cluster.
+            clustered: whether the values of panes without numbers of clusters came before the first cluster.
 
         Raises: ValueError if the bytes were written by another version.
         """
@@ -249,10 +249,10 @@ class PaneRows:
             self._absences.load_rows(places, b"".join(data[: _Absences.SIZE] for _, data in plain))
             self._moments.load_rows(places, b"".join(data[_Absences.SIZE :] for _, data in plain))
         if clustered:
-            self.begin_row_clusters([row for row, _, data in panes if not _tells_clusters(data)])
+            self.begin_row_clusters([row for row, _, data in panes if not _has_clusters(data)])
 
 
-def _tells_clusters(data: bytes) -> bool:
+def _has_clusters(data: bytes) -> bool:
     return len(data) - _PLAIN not in (0, SamplingWeights.SIZE)
 
 
@@ -329,7 +329,7 @@ class PaneTable(StatePart, PaneRows):
             of = self._of[row]
             oldest = max(of) - self._panes.kept
             if min(of) <= oldest:
-                for pane in [one for one in of if one <= oldest]:
+                for pane in [number for number in of if number <= oldest]:
                     self.drop(row, pane)
 
     def add_part(self, other: Self, rows: Sequence[int]) -> None:

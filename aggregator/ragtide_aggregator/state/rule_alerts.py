@@ -273,7 +273,7 @@ class StateAlerts(StatePart):
         """
         # Of one part the rules on values come first.
         raised = [*self.rules.evaluate(arrived), *self._kappa.take(adding.batch)]
-        waiting = deque(sorted(raised, key=lambda one: one.position))
+        waiting = deque(sorted(raised, key=lambda alert: alert.position))
         while True:
             look = self._causes.due(adding.batch, adding.values)
             if waiting and (look is None or waiting[0].position <= look.part):
