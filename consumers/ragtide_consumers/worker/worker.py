@@ -63,9 +63,8 @@ class WorkerHooks:
 
     def span(self, interaction: RagInteraction, labeler: str, parent: str) -> AbstractContextManager[TracedSpan]:
         """Return the span of labeling an interaction."""
-        return traced(
-            "ragtide label", "CONSUMER", {**attributes_of(interaction), "ragtide.labeler": labeler}, parent=parent
-        )
+        attributes = {**attributes_of(interaction), "ragtide.labeler": labeler}
+        return traced("ragtide label", "CONSUMER", attributes, parent=parent)
 
     def target(self, interaction: RagInteraction, parent: str) -> str:
         """Return the traceparent of the span that the result is about; empty if none is exported or known."""
@@ -112,8 +111,8 @@ class LabelWorker:
     """
 
     def __init__(self, parts: WorkerParts, streams: Streams) -> None:
-        redis, self._settings, telemetry = parts.redis, parts.settings, parts.telemetry
-        settings = parts.settings
+        redis, settings, telemetry = parts.redis, parts.settings, parts.telemetry
+        self._settings = settings
         self._streams = streams
         self._hooks = parts.hooks
         self._patience = parts.patience
