@@ -33,6 +33,7 @@ from seasons import (
 from ragtide import AlertRule, MetricEvent
 from ragtide_aggregator.alerts.evaluator import RuleEvaluator
 from ragtide_aggregator.alerts.rule_values import Arrived, RuleValues, ValueExtremes
+from ragtide_aggregator.alerts.seasonal_baseline import SeasonalBaseline
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.statistics.drift.seasons import HOUR_MS
 from ragtide_aggregator.statistics.tables.batches import Floats, Rows
@@ -180,10 +181,10 @@ def delay(given: Evaluated, traffic: SeasonalTraffic, fall: float) -> float:
 
 def swing_of(given: Evaluated) -> Floats:
     """Return the swing that each run's rule has measured."""
-    seasons = [given.evaluator.of(row)[0].season for row in range(given.counted.size)]
-    table = seasons[0].table  # type: ignore[union-attr]
-    rows = np.array([one.row for one in seasons])  # type: ignore[union-attr]
-    return np.asarray(table.swings(rows, direction="fall", confidence=CONFIDENCE).estimate)
+    found = [given.evaluator.of(row)[0].baseline for row in range(given.counted.size)]
+    baselines = [baseline for baseline in found if isinstance(baseline, SeasonalBaseline)]
+    rows = np.array([baseline.row for baseline in baselines])
+    return np.asarray(baselines[0].table.swings(rows, direction="fall", confidence=CONFIDENCE).estimate)
 
 
 def rules(traffic: SeasonalTraffic, runs: int) -> dict[str, Evaluated]:
