@@ -181,6 +181,23 @@ def test_spread_and_error_have_baselines_of_windows_too() -> None:
     assert alert.fired_at.hour == 3
 
 
+def test_no_error_is_beyond_the_error_of_a_bad_window_until_a_better_window() -> None:
+    def hours(*errors: float) -> list[Any]:
+        scores = [
+            (hour, place, float(37 * place % 100 < 100 * error))
+            for hour, error in enumerate(errors)
+            for place in range(200)
+        ]
+        return [
+            event(hour * HOUR + 18 * place, {METRIC: score}, gold_scores={METRIC: 0.0}) for hour, place, score in scores
+        ]
+
+    errors = rule(kind="rmse", baseline_window="1h", learn_n=100, run_length=200, min_effect=0.05)
+    assert run(hours(0.98, 0.98, 1.0), errors) == []
+    (alert,) = run(hours(0.98, 0.98, 1.0, 0.1, 0.1, 1.0), errors)
+    assert (alert.status, alert.fired_at.hour) == ("firing", 5)
+
+
 def test_a_window_that_held_too_little_or_does_not_follow_leaves_the_baseline() -> None:
     few = [*hourly([0.9]), *[e for e in hourly([0.9, 0.4, 0.4])[120:] if e.occurred_at.minute < 10]]
     assert [alert.status for alert in run(few, WINDOWED)] == ["firing"]

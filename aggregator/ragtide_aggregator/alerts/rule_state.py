@@ -172,29 +172,42 @@ class RuleState:
         Args:
             followed: whether the next window follows at once; after a gap the old baseline stays.
         """
-        if not self.baseline.next_window(followed=followed):
-            return
-        # Another centre is another statistic, so the detectors of a spread begin again.
+        # Another centre is another statistic: detectors of a spread begin again. While it fires, its baseline stays.
         spread = self.rule.kind == "distribution"
-        if self._phase == "learning" or (spread and self.looks_for_change):
+        if not self.baseline.next_window(followed=followed and not (spread and self._fired is not None)):
+            return
+        if self._phase == "learning" or spread:
             self._look_for_change()
-        elif not spread:
-            for detector in self.detectors:
-                limit = self.baseline.limit(detector, watching=self.looks_for_change)
-                if detector.active and 0 < limit < 1:
-                    self._table.move_limit(detector.row, limit)
+            return
+        for detector in self.detectors:
+            limit = self.baseline.limit(detector, watching=self.looks_for_change)
+            if self.looks_for_change:
+                self._move(detector, limit)
+            elif detector.active and 0 < limit < 1:
+                self._table.move_limit(detector.row, limit)
+
+    def _move(self, detector: RuleDetector, limit: float) -> None:
+        """Move the limit of a detector that looks for a change; without a limit inside the range it takes no values."""
+        active, detector.active = detector.active, 0 < limit < 1
+        if detector.active and active:
+            self._table.move_limit(detector.row, limit)
+        elif detector.active:
+            self._configure(detector, limit, self._run_length)
+
+    @property
+    def _run_length(self) -> float:
+        return (self.rule.run_length or DEFAULT_RUN_LENGTH) * self.share
 
     def _look_for_change(self) -> None:
         self._phase, self._fired = "watching", None
         self.contributors.clear()
         self._set_statistics()
-        run_length = (self.rule.run_length or DEFAULT_RUN_LENGTH) * self.share
         for detector in self.detectors:
             limit = self.baseline.limit(detector, watching=True)
             # No mean can move beyond an end of the range, so a detector for that takes no values.
             detector.active = 0 < limit < 1
             if detector.active:
-                self._configure(detector, limit, run_length)
+                self._configure(detector, limit, self._run_length)
 
     def _set_statistics(self) -> None:
         """Give detectors the statistics of the baseline, which may have another centre now."""
