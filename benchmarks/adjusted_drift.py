@@ -89,7 +89,7 @@ def limits_of(rng: np.random.Generator, runs: int, *, learned: bool) -> tuple[Fl
     if not learned:
         return np.full(runs, float(SHARES @ MEANS)), np.tile(MEANS, (runs, 1))
     scores, segments = items(rng, runs, LEARNED, SHARES, MEANS)
-    each = [ends(np.where(segments == one, scores, np.nan), 0.05 / MEANS.size) for one in range(MEANS.size)]
+    each = [ends(np.where(segments == number, scores, np.nan), 0.05 / MEANS.size) for number in range(MEANS.size)]
     return ends(scores, 0.05), np.stack(each, axis=1)
 
 
@@ -114,7 +114,7 @@ def delays(rng: np.random.Generator, runs: int, change: str, *, learned: bool) -
     shares, means = CHANGES[change]
     before = 0 if np.array_equal(means, MEANS) else BEFORE
     parts = [items(rng, runs, before, SHARES, MEANS), items(rng, runs, CUT, shares, means)]
-    scores, segments = (np.concatenate([one[place] for one in parts], axis=1) for place in (0, 1))
+    scores, segments = (np.concatenate([part[place] for part in parts], axis=1) for place in (0, 1))
     whole, each = limits_of(rng, runs, learned=learned)
     scales = [CommonScale.of(one.min(), one.max()) for one in each]
     adjusted = np.stack(

@@ -116,7 +116,7 @@ def simulate(rows: Sequence[RagInteraction], model: LocalModel, subset: str, see
                 results.setdefault((score, level), []).append(values)
     for (score, level), figures in results.items():
         used, *values = np.mean(figures, axis=0)
-        cells = [f"{one:.3f} to {two:.3f}" for one, two in zip(values[:4], values[4:], strict=True)]
+        cells = [f"{value:.3f} to {two:.3f}" for value, two in zip(values[:4], values[4:], strict=True)]
         line(subset, score, level, f"{used:.0%}", *cells)
 
 

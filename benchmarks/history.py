@@ -75,7 +75,7 @@ def full_series(now: datetime) -> tuple[list[bytes], list[bytes]]:
     found = []
     for length, kept in ((300_000, ON.history.fine_panes), (3_600_000, ON.history.coarse_panes)):
         last = to_milliseconds(now) // length - 2
-        found.append([record_of(last - kept + 1 + one, data) for one in range(kept)])
+        found.append([record_of(last - kept + 1 + number, data) for number in range(kept)])
     return found[0], found[1]
 
 

@@ -107,22 +107,22 @@ def traffic(changes: int, seed: int, items: int = ITEMS, pipelines: int = LIVE_P
 def alerts_of(events: list[MetricEvent], options: dict[str, Any]) -> list[Alert]:
     """Return the alerts that fired."""
     queue = EventQueue()
-    for one in events:
-        queue.add(one, int(one.labeled_at.timestamp() * 1000))
+    for event in events:
+        queue.add(event, int(event.labeled_at.timestamp() * 1000))
     state = AggregatorState(StateOptions(rules=RULES, quantiles=False, **options))
     state.apply_columns(queue.columns())
-    return [one for one in state.take_changes().alerts if one.status == "firing"]
+    return [alert for alert in state.take_changes().alerts if alert.status == "firing"]
 
 
 def judged(alerts: list[Alert], changed: dict[Watch, int]) -> Alarms:
     """Return the alarms of the second period: the largest share of false ones, their number, and the delays."""
     false, raised, worst = 0, 0, 0.0
     delays = dict.fromkeys(changed, np.inf)
-    for one in alerts:
-        if one.fired_at < DAY + timedelta(days=1):
+    for alert in alerts:
+        if alert.fired_at < DAY + timedelta(days=1):
             continue
-        watch = (one.pipeline, one.segment, str(one.metric))
-        delay = (one.n or 0) - changed.get(watch, np.inf)
+        watch = (alert.pipeline, alert.segment, str(alert.metric))
+        delay = (alert.n or 0) - changed.get(watch, np.inf)
         raised += 1
         if delay > 0:
             delays[watch] = min(delays[watch], delay)

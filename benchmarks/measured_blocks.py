@@ -41,7 +41,9 @@ def main() -> None:
     parser.add_argument("--cut", type=int, default=20_000)
     parser.add_argument("--only", default="", metavar="PART")
     arguments = parser.parse_args()
-    rows = [measured(one, arguments.runs, arguments.cut) for one in SCENARIOS if arguments.only in one.name]
+    rows = [
+        measured(scenario, arguments.runs, arguments.cut) for scenario in SCENARIOS if arguments.only in scenario.name
+    ]
     print(table(("traffic", "run length", "alerts", "alerts that state no rate"), rows))
 
 

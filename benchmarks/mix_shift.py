@@ -279,7 +279,7 @@ def coverage_table(runs: int) -> Iterator[str]:
     )
     for number, (title, grows, session) in enumerate(kinds):
         yield f"\n{title}:\n"
-        yield "| cause | " + " | ".join([one.replace("_", " ") for one in PARTS] + ["mean at fixed shares"]) + " |"
+        yield "| cause | " + " | ".join([part.replace("_", " ") for part in PARTS] + ["mean at fixed shares"]) + " |"
         yield "|---" * (len(PARTS) + 2) + "|"
         for place, cause in enumerate(CAUSES):
             rng = np.random.default_rng((20261122, number, place))

@@ -189,7 +189,7 @@ async def probabilities(items: Sequence[RagInteraction], **models: Any) -> np.nd
     found = (await load_models(Settings.model_validate({"models": models}))).support
     if not isinstance(found, PairClassifier):
         raise TypeError("the model of the benchmark classifies pairs")
-    rows = [found.support([each.text for each in one.documents], [one.response]) for one in items]
+    rows = [found.support([each.text for each in item.documents], [item.response]) for item in items]
     values = [value for row in await asyncio.gather(*rows) for value in row]
     await found.aclose()
     return np.array(values)

@@ -91,7 +91,9 @@ METRICS: dict[str, Score] = {
 
 def difference(pairs: Sequence[Mapping[str, Any]], score: Score) -> Floats:
     """Return the score of the second answer minus that of the first; the median where one is missing."""
-    found = np.array([score(one, one["model2"]["response"]) - score(one, one["model1"]["response"]) for one in pairs])
+    found = np.array(
+        [score(pair, pair["model2"]["response"]) - score(pair, pair["model1"]["response"]) for pair in pairs]
+    )
     return np.where(np.isnan(found), np.nanmedian(found), found)
 
 
@@ -151,12 +153,14 @@ def report(path: Path, samples: int) -> None:
     """Print the correlations of the metrics that can be computed on pairs of answers."""
     pairs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     head(f"{len(pairs)} pairs")
-    opinions = {aspect: np.array([one["human"][aspect] for one in pairs], np.float64) for aspect in ASPECTS}
-    table = Opinions([one["query"] for one in pairs], opinions, samples)
+    opinions = {aspect: np.array([pair["human"][aspect] for pair in pairs], np.float64) for aspect in ASPECTS}
+    table = Opinions([pair["query"] for pair in pairs], opinions, samples)
     for name, score in METRICS.items():
         table.line(name, dict.fromkeys(ASPECTS, difference(pairs, score)))
     stored = {
-        aspect: np.array([one["model2"]["ragchecker"][aspect] - one["model1"]["ragchecker"][aspect] for one in pairs])
+        aspect: np.array(
+            [pair["model2"]["ragchecker"][aspect] - pair["model1"]["ragchecker"][aspect] for pair in pairs]
+        )
         for aspect in ASPECTS
     }
     table.line("RAGChecker (stored: precision, recall, F1)", stored)
@@ -172,7 +176,7 @@ def report_published(folder: Path, samples: int) -> None:
         pairs = json.loads(path.read_text(encoding="utf-8"))
         if table is None:
             head(f"The outputs of the paper: {len(pairs)} pairs")
-            table = Opinions([one["query"] for one in pairs], opinions, samples)
+            table = Opinions([pair["query"] for pair in pairs], opinions, samples)
         system = next(key for key, value in pairs[0]["model1"].items() if isinstance(value, dict))
         metrics = [*pairs[0]["model1"][system]]
         for metric in ["its own of each aspect"] if {*ASPECTS} <= {*metrics} else metrics:
@@ -180,7 +184,7 @@ def report_published(folder: Path, samples: int) -> None:
             for aspect in ASPECTS:
                 name = aspect if metric == "its own of each aspect" else metric
                 found = np.array(
-                    [one["model2"][system][name] - one["model1"][system][name] for one in pairs], np.float64
+                    [pair["model2"][system][name] - pair["model1"][system][name] for pair in pairs], np.float64
                 )
                 guess[aspect] = np.where(np.isnan(found), np.nanmedian(found), found)
             table.line(f"{system}: {metric}", guess)

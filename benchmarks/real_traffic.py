@@ -27,8 +27,8 @@ QUICKLY = ("independent", "sessions of 5, icc 0.2, 20 at once", "chat")
 def chosen(arguments: argparse.Namespace) -> tuple[Scenario, ...]:
     """Return the kinds of traffic to simulate."""
     if arguments.quick:
-        return tuple(one for one in SCENARIOS if one.name in QUICKLY)
-    return tuple(one for one in SCENARIOS if arguments.only in one.name)
+        return tuple(scenario for scenario in SCENARIOS if scenario.name in QUICKLY)
+    return tuple(scenario for scenario in SCENARIOS if arguments.only in scenario.name)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def _table(rng: np.random.Generator, number: NDArray[np.int64], n: int) -> Any:
         "cost_usd": pa.array(np.zeros(size)),
         "latency_s": pa.array(rng.lognormal(-3, 0.5, size)),
     }
-    columns |= {f"scores.trace.{name}": pa.array(one, mask=np.isnan(one)) for name, one in values.items()}
+    columns |= {f"scores.trace.{name}": pa.array(value, mask=np.isnan(value)) for name, value in values.items()}
     columns |= {f"gold_scores.trace.{name}": pa.array(one, mask=np.isnan(one)) for name, one in gold.items()}
     return pa.table({**columns, "exact": pa.nulls(size, pa.string())})
 

@@ -214,7 +214,7 @@ async def report(options: argparse.Namespace) -> None:
 
 
 def _pairs(texts: Sequence[str]) -> list[tuple[str, str]]:
-    return [(one, other) for number, one in enumerate(texts) for other in texts[number + 1 :]]
+    return [(text, other) for number, text in enumerate(texts) for other in texts[number + 1 :]]
 
 
 def main() -> None:

@@ -295,7 +295,7 @@ def live_sample(redis: Any, processes: dict[str, psutil.Process]) -> dict[str, f
 
 def live(options: argparse.Namespace) -> None:
     """Run a live deployment, and print the report."""
-    changes = dict(one.split("=", 1) for one in options.changes)
+    changes = dict(change.split("=", 1) for change in options.changes)
     run, chance = LiveRun(), random.Random(7)
     with (
         tempfile.TemporaryDirectory() as name,

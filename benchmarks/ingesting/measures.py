@@ -194,7 +194,7 @@ async def measure_posts(
     async with service(url, log) as serving:
         for size in sizes:
             count = (requests if size < 100 else requests // 5) * size
-            payloads = [one.encode() for one in interactions(count)]
+            payloads = [interaction.encode() for interaction in interactions(count)]
             batches = [payloads[start : start + size] for start in range(0, count, size)]
             bodies = [batch[0] if size == 1 else b"[" + b",".join(batch) + b"]" for batch in batches]
             posts = [request("POST", INTERACTIONS, body) for body in bodies]

@@ -84,7 +84,7 @@ def rules(scenario: Scenario, run_length: float) -> tuple[Rule, ...]:
     def by_answer(traffic: Traffic) -> Codes:
         return alarms_by_item(traffic.value, limit=limit, run_length=run_length)
 
-    clustered = [_clustered(scenario, one, limit, run_length) for one in (*scenario.settings, *BLOCKS)]
+    clustered = [_clustered(scenario, setting, limit, run_length) for setting in (*scenario.settings, *BLOCKS)]
     return (Rule("by answer", by_answer, ever_missed_by_item), *clustered)
 
 

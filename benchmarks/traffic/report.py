@@ -86,10 +86,10 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def rule_table(scenarios: Sequence[Scenario], found: Mapping[str, Steady]) -> str:
     """Return run lengths and misses of ragtide's rules."""
     rows = []
-    for one in scenarios:
-        steady = found[one.name]
+    for scenario in scenarios:
+        steady = found[scenario.name]
         for place, (name, (length, missed)) in enumerate(steady.rules.items()):
-            first = [one.name, f"{steady.design_effect:.1f}"] if place == 0 else ["", ""]
+            first = [scenario.name, f"{steady.design_effect:.1f}"] if place == 0 else ["", ""]
             rows.append([*first, name, str(length), f"{missed:.1%}"])
     head = ["traffic", "design effect", "rule", "run length", "ever missed"]
     return f"## Rules without a change\n\n{table(head, rows)}"
@@ -107,13 +107,13 @@ def peer_table(
     usual = {peer.name: peer.usual for peer in peers(sizes.reference)}
     said = {peer.name: peer.usual_name for peer in peers(sizes.reference)}
     rows = []
-    for one in scenarios:
+    for scenario in scenarios:
         lengths = []
         for name in names:
             threshold = thresholds[name]
-            length = None if threshold is None else found[one.name].records[name].run_length(threshold)
+            length = None if threshold is None else found[scenario.name].records[name].run_length(threshold)
             lengths.append("" if length is None else f"{length:,.0f}")
-        rows.append([one.name, *lengths])
+        rows.append([scenario.name, *lengths])
     head = [f"{name}: {said[name]}" if thresholds[name] == usual[name] else name for name in names]
     return f"## {title}\n\nRun lengths without a change.\n\n{table(['traffic', *head], rows)}"
 
@@ -132,6 +132,6 @@ def delay_table(
             length = str(steady.rules[name][0])
         else:
             length = f"{steady.records[name].run_length(thresholds[name]):,.0f}"
-        rows.append([name, length, *(str(one) for one in means)])
+        rows.append([name, length, *(str(mean) for mean in means)])
     head = ["detector", "run length", *(f"to {after:g}" for after, _ in sizes.falls)]
     return f"## {scenario.name[0].upper()}{scenario.name[1:]}\n\n{table(head, rows)}"

@@ -67,7 +67,7 @@ class Traffic:
                 return array[:, chosen]
             return np.take_along_axis(array, chosen, axis=1)
 
-        arrays = {one.name: cut(getattr(self, one.name)) for one in fields(self) if one.name != "segments"}
+        arrays = {field.name: cut(getattr(self, field.name)) for field in fields(self) if field.name != "segments"}
         return replace(self, **arrays, segments={name: cut(codes) for name, codes in self.segments.items()})
 
     def clusters(self, by: str) -> Codes:
@@ -82,7 +82,7 @@ class Traffic:
 
 def joined(parts: list[Traffic]) -> Traffic:
     """Return the runs of several parts as one."""
-    names = [one.name for one in fields(Traffic) if one.name != "segments"]
+    names = [field.name for field in fields(Traffic) if field.name != "segments"]
     arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     segments = {name: np.concatenate([part.segments[name] for part in parts]) for name in parts[0].segments}
     return Traffic(**arrays, segments=segments)

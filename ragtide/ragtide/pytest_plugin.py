@@ -53,8 +53,10 @@ class RagtideGate:
         if result.outcome == "fail" or summary.problems:
             pytest.fail(text, pytrace=False)
         if result.outcome == "undecided":
-            open_scopes = [one for found in result.conditions for one in found.scopes if one.outcome == "undecided"]
-            if undecided == "skip" and all(one.measured for one in open_scopes):
+            open_scopes = [
+                scope for found in result.conditions for scope in found.scopes if scope.outcome == "undecided"
+            ]
+            if undecided == "skip" and all(scope.measured for scope in open_scopes):
                 pytest.skip(text)
             pytest.fail(text, pytrace=False)
         return summary

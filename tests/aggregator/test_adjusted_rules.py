@@ -107,7 +107,7 @@ def test_the_worst_interactions_are_those_furthest_below_their_own_segment_value
         events[number] = event(number, {METRIC: 0.2}, segments={"lang": "en"})
     (alert, *_) = alerts_of(events, rule(baselines={"en": 0.9, "de": 0.4}))
     langs = {one.interaction_id: one.segments["lang"] for one in events}
-    assert {langs[one] for one in alert.worst_interaction_ids} == {"en"}
+    assert {langs[name] for name in alert.worst_interaction_ids} == {"en"}
 
 
 @pytest.mark.simulation
@@ -128,7 +128,7 @@ def test_the_run_length_holds_while_the_mix_moves() -> None:
         given = np.full(n * runs, float(scale.limit)) if own else None
         alarms, _ = table.update(rows, taken, np.zeros(n * runs, dtype=np.int64), limits=given)
         firsts = np.full(runs, n)
-        firsts[[one.row for one in alarms]] = [one.position // runs + 1 for one in alarms]
+        firsts[[alarm.row for alarm in alarms]] = [alarm.position // runs + 1 for alarm in alarms]
         return float(firsts.mean())
 
     # One limit at the mean of all, of the same mix on average, does not have the run length.
@@ -167,7 +167,9 @@ def test_a_later_segment_value_has_a_wider_baseline() -> None:
     ]
     state = AggregatorState(StateOptions(rules=(rule(learn_n=400),)))
     state.apply_columns(columns_of(events))
-    widths = [one.ends[1] - one.ends[0] for one in only(state)._baselines.values() if one.ends is not None]
+    widths = [
+        baseline.ends[1] - baseline.ends[0] for baseline in only(state)._baselines.values() if baseline.ends is not None
+    ]
     assert len(widths) == 8
     assert widths == sorted(widths)
     assert widths[0] < widths[-1]
@@ -256,7 +258,7 @@ def test_a_baseline_holds_only_for_values_after_those_that_it_was_learned_from()
     options = StateOptions(rules=(rule(learn_n=100),))
     whole = AggregatorState(options)
     whole.apply_columns(columns_of(events))
-    ends = {value: one.ends for value, one in only(whole)._baselines.items()}
+    ends = {value: baseline.ends for value, baseline in only(whole)._baselines.items()}
     assert ends["b"] is not None
     assert ends["c"] is not None
     assert ends["a"] is not None

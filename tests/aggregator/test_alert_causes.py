@@ -92,7 +92,7 @@ def test_more_of_a_language_that_scores_worse_is_told_as_mix() -> None:
     assert cause.mix_lower < cause.mix < cause.mix_upper
     assert cause.within_lower < 0 < cause.within_upper
     assert cause.n_since in LOOKS
-    german = next(one for one in cause.shares if one.value == "lang=de")
+    german = next(share for share in cause.shares if share.value == "lang=de")
     assert german.before_lower <= german.before <= german.before_upper < german.since_lower <= german.since
     assert f"lang=de ({100 * german.before:.0f}% to {100 * german.since:.0f}%)" in cause.text
     assert len(cause.shares) <= 3
@@ -157,27 +157,27 @@ def test_a_rule_on_a_segment_or_an_alert_about_a_spread_is_not_explained(changes
     rule = AlertRule(**{**RULE.model_dump(), **changes})
     alerts = run(traffic([(1_500, NORMAL), (2_000, MORE_DE)]), StateOptions(rules=(rule,)))
     assert alerts
-    assert {one.status for one in alerts} <= {"firing", "resolved"}
-    assert all(NOT_RESOLVED_YET not in one.message for one in alerts)
+    assert {alert.status for alert in alerts} <= {"firing", "resolved"}
+    assert all(NOT_RESOLVED_YET not in alert.message for alert in alerts)
 
 
 def test_a_resolved_alert_keeps_its_cause_and_the_next_alert_is_explained_by_itself() -> None:
     better = {"de": (0.05, 0.9), "en": (0.95, 0.95)}
     alerts = run(traffic([(1_500, NORMAL), (1_100, MORE_DE), (1_200, better), (1_500, WORSE)], seed=3))
-    assert [one.status for one in alerts] == ["firing", "explained", "resolved", "firing", "explained"]
+    assert [alert.status for alert in alerts] == ["firing", "explained", "resolved", "firing", "explained"]
     first, second = alerts[1].cause, alerts[4].cause
     assert alerts[2].cause == first
     assert first is not None
     assert second is not None
     assert (first.verdict, second.within_upper < 0) == ("mix", True)
-    assert len({one.alert_id for one in alerts[:3]}) == 1
+    assert len({alert.alert_id for alert in alerts[:3]}) == 1
     assert alerts[3].cause is None
 
 
 def test_an_alert_that_resolves_before_its_first_look_is_never_explained() -> None:
     better = {"de": (0.05, 1.0), "en": (0.95, 1.0)}
     alerts = run(traffic([(1_500, NORMAL), (60, WORSE), (2_000, better)], seed=4))
-    assert [one.status for one in alerts] == ["firing", "resolved"]
+    assert [alert.status for alert in alerts] == ["firing", "resolved"]
 
 
 def test_the_state_of_a_search_is_bounded_and_gone_when_it_is_over() -> None:

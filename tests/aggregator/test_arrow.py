@@ -18,17 +18,17 @@ def traffic(seed: int, n: int, *, judged: float) -> list[MetricEvent]:
     """Return events whose scores are in one order but for every 50th, whose order only its JSON can hold."""
     events = drawn(seed, n, judged=judged, absent=0.2, disorder_s=20.0, wrong=0.02, sampled=0.3 * (seed % 2))
     # The first one has every metric, whose order is then that of the columns.
-    every = {name: 0.5 for one in events for name in one.scores}
+    every = {name: 0.5 for event in events for name in event.scores}
     events[0] = events[0].model_copy(update={"scores": every, "absent": {}, "gold_scores": {}, "judged": None})
     return [
-        one.model_copy(update={"scores": dict(sorted(one.scores.items(), reverse=number % 50 == 49))})
-        for number, one in enumerate(events)
+        event.model_copy(update={"scores": dict(sorted(event.scores.items(), reverse=number % 50 == 49))})
+        for number, event in enumerate(events)
     ]
 
 
 def recorded(events: Sequence[MetricEvent]) -> Any:
     """Return events as a recording has them."""
-    return table_of(EntryKind.METRICS, [RecordedEntry(0, f"{number}-0", one) for number, one in enumerate(events)])
+    return table_of(EntryKind.METRICS, [RecordedEntry(0, f"{number}-0", event) for number, event in enumerate(events)])
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -97,20 +97,20 @@ def test_the_estimates_of_another_pipeline_are_those_without_the_crowd() -> None
 def test_a_pipeline_gets_one_alert_and_it_resolves_when_the_cap_is_raised() -> None:
     state = applied([*crowd(100, "a"), *crowd(100, "b"), *crowd(100, "a")])
     changes = state.take_changes()
-    assert [(one.kind, one.status, one.pipeline) for one in changes.alerts] == [
+    assert [(alert.kind, alert.status, alert.pipeline) for alert in changes.alerts] == [
         ("capped", "firing", "a"),
         ("capped", "firing", "b"),
     ]
     assert "new values of segment user count together as user=other" in changes.alerts[0].message
     assert "keys_cap, 60" in changes.alerts[0].message
-    for one in changes.alerts:
-        assert Alert.decode(one.encode()) == one
+    for alert in changes.alerts:
+        assert Alert.decode(alert.encode()) == alert
     assert AggregatorState.from_fields(CAPPED, changes.rows).take_changes().alerts == []
     raised = replace(CAPPED, caps=KeyCaps(pipeline=6000, partition=20_000))
     after = AggregatorState.from_fields(raised, changes.rows)
     resolved = after.take_changes()
-    assert {(one.alert_id, one.status) for one in resolved.alerts} == {
-        (one.alert_id, "resolved") for one in changes.alerts
+    assert {(alert.alert_id, alert.status) for alert in resolved.alerts} == {
+        (alert.alert_id, "resolved") for alert in changes.alerts
     }
     after.apply(event(1, SCORES, pipeline="a", segments={"user": "late"}))
     assert counts(after)["a", None, "user=late"] == 1
@@ -162,7 +162,7 @@ async def test_a_crowd_is_counted_for_prometheus_told_by_doctor_and_alerted_on_o
         async with running(async_redis, options, telemetry):
             await until_caught_up(async_redis)
     alerts = [Alert.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(STREAMS.alerts)]
-    assert [(one.kind, one.status, one.pipeline) for one in alerts] == [("capped", "firing", "crowd")]
+    assert [(alert.kind, alert.status, alert.pipeline) for alert in alerts] == [("capped", "firing", "crowd")]
     whole = applied(crowd(200)).take_changes()
     assert (
         await async_redis.hget(STREAMS.checkpoint, CheckpointField.KEYS_SUMMARY)

@@ -42,10 +42,13 @@ def restored(state: AggregatorState, fields: dict[str, bytes], options: StateOpt
 def of(state: AggregatorState, metric: str = ADHERENCE, **wanted: Any) -> Any:
     """Return the estimate of a metric of the whole pipeline over all time."""
     (found,) = [
-        one
-        for one in estimates(state, strategy="auto", confidence=0.95)
-        if one.metric == metric and one.window == "all" and one.segment is None and one.labeler == "test"
-        if all(getattr(one, name) == value for name, value in wanted.items())
+        estimate
+        for estimate in estimates(state, strategy="auto", confidence=0.95)
+        if estimate.metric == metric
+        and estimate.window == "all"
+        and estimate.segment is None
+        and estimate.labeler == "test"
+        if all(getattr(estimate, name) == value for name, value in wanted.items())
     ]
     return found
 
@@ -125,9 +128,9 @@ def test_only_an_interval_over_clusters_states_their_number() -> None:
     state = applied(in_sessions([[1.0, 0.0, 1.0, 1.0]] * 60))
     known = {"running": 60, "auto": 60, "normal": None, "asymptotic": None, "hoeffding": None}
     for strategy, expected in known.items():
-        found = [one for one in estimates(state, strategy=strategy) if one.metric == ADHERENCE]
+        found = [estimate for estimate in estimates(state, strategy=strategy) if estimate.metric == ADHERENCE]
         assert [one.n_clusters for one in found] == [expected]
-    labeling = [one for one in estimates(state, strategy="auto") if one.strategy == "none"]
+    labeling = [estimate for estimate in estimates(state, strategy="auto") if estimate.strategy == "none"]
     assert labeling
     assert {one.n_clusters for one in labeling} == {None}
 
@@ -226,7 +229,7 @@ def test_dependence_without_clusters_is_shown_and_named_in_alerts() -> None:
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.75, run_length=1e6)
     events = [event(number, {ADHERENCE: float(one)}) for number, one in enumerate([*luck, *fall])]
     state = applied(events, rules=(rule,))
-    fired = [one for one in state.take_changes().alerts if one.status == "firing"]
+    fired = [alert for alert in state.take_changes().alerts if alert.status == "firing"]
     assert fired
     assert fired[-1].design_effect == pytest.approx(10, rel=0.4)
     assert "depend on each other (design effect" in fired[-1].message
@@ -243,7 +246,7 @@ def test_the_fall_that_an_alert_reports_is_not_taken_for_dependence() -> None:
     rng = np.random.default_rng(7)
     rule = AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.75, run_length=1e6)
     scores = np.concatenate([rng.random(800) < 0.85, rng.random(400) < 0.5])
-    state = applied([event(number, {ADHERENCE: float(one)}) for number, one in enumerate(scores)], rules=(rule,))
+    state = applied([event(number, {ADHERENCE: float(score)}) for number, score in enumerate(scores)], rules=(rule,))
     (fired,) = state.take_changes().alerts
     assert fired.design_effect == pytest.approx(1, abs=0.4)
     assert "depend on each other" not in fired.message

@@ -46,9 +46,9 @@ def apply(state: AggregatorState, steps: Sequence[Step]) -> AggregatorState:
 
 def of(state: AggregatorState, estimator: str, labeler: str = "judge") -> Estimate:
     found = [
-        one
-        for one in estimates(state, strategy="auto", confidence=0.95)
-        if (one.estimator, one.labeler, one.segment) == (estimator, labeler, None)
+        estimate
+        for estimate in estimates(state, strategy="auto", confidence=0.95)
+        if (estimate.estimator, estimate.labeler, estimate.segment) == (estimator, labeler, None)
     ]
     # The judge's scores have gold scores, too, but there are fewer of them.
     return max(found, key=lambda one: one.n)
@@ -77,7 +77,7 @@ def sessions(count: int, seed: int = 1, *, size: int = 4, **changes: Any) -> lis
 
 
 def flat(events: Sequence[Sequence[MetricEvent]]) -> list[Step]:
-    return [(one, False) for members in events for one in members]
+    return [(member, False) for members in events for member in members]
 
 
 def table_of(events: Sequence[Sequence[MetricEvent]], *, late: bool = False) -> ClusteredPairs:
@@ -86,11 +86,13 @@ def table_of(events: Sequence[Sequence[MetricEvent]], *, late: bool = False) -> 
     table.add_row()
     for members in events:
         scores = [
-            (one.judged.scores[ADHERENCE], one.scores[ADHERENCE], 0.5) for one in members if one.judged is not None
+            (member.judged.scores[ADHERENCE], member.scores[ADHERENCE], 0.5)
+            for member in members
+            if member.judged is not None
         ]
         if scores:
             n = len(scores)
-            total = fsum(one.scores[ADHERENCE] for one in members)
+            total = fsum(member.scores[ADHERENCE] for member in members)
             table.update(
                 PairsOfClusters(
                     np.zeros(n, dtype=np.intp), np.array(scores).T, np.full(n, late), np.zeros(n, dtype=np.intp),
@@ -150,7 +152,7 @@ def test_sessions_that_go_well_or_badly_together_have_wider_intervals() -> None:
 
 
 def test_interactions_by_themselves_have_the_numbers_of_a_state_without_clusters() -> None:
-    alone = [(one.model_copy(update={"session_id": None}), False) for members in sessions(100) for one in members]
+    alone = [(member.model_copy(update={"session_id": None}), False) for members in sessions(100) for member in members]
     steps = [*alone, *((one, True) for one, _ in alone)]
     clustered, single = apply(AggregatorState(OPTIONS), steps), apply(AggregatorState(StateOptions()), steps)
     fields = clustered.take_changes().rows
@@ -170,7 +172,9 @@ def test_interactions_by_themselves_have_the_numbers_of_a_state_without_clusters
 def test_gold_scores_belong_to_the_open_session_and_are_late_for_a_closed_one() -> None:
     events = sessions(100)
     in_time = apply(AggregatorState(OPTIONS), [step for one in events for step in session_with_gold(one)])
-    late = apply(AggregatorState(OPTIONS), [*flat(events), *((one, True) for members in events for one in members)])
+    late = apply(
+        AggregatorState(OPTIONS), [*flat(events), *((member, True) for members in events for member in members)]
+    )
     numbers = [(of(state, "weighted", "gold"), of(state, "prediction_powered", "gold")) for state in (in_time, late)]
     (weighted, powered), (late_weighted, late_powered) = numbers
     assert weighted.n == 400

@@ -68,7 +68,8 @@ def in_columns(events: Sequence[MetricEvent], cuts: Sequence[int]) -> Add:
         for start, stop in pairwise(edges):
             part = events[start:stop]
             refused += [
-                (part[one.place].interaction_id, str(one.error)) for one in state.apply_columns(columns_of(part))
+                (part[column.place].interaction_id, str(column.error))
+                for column in state.apply_columns(columns_of(part))
             ]
         return refused
 

@@ -44,7 +44,7 @@ def stored(state: AggregatorState) -> dict[str, bytes]:
 
 
 def found(state: AggregatorState, metric: str = WORDS) -> list[Estimate]:
-    return [one for one in estimates(state) if one.metric == metric]
+    return [estimate for estimate in estimates(state) if estimate.metric == metric]
 
 
 def test_a_reader_of_the_checkpoint_takes_the_range_from_there() -> None:
@@ -186,7 +186,7 @@ def test_events_in_columns_and_in_tables_are_the_same_events(seed: int) -> None:
     def add(state: AggregatorState) -> list[tuple[str, str]]:
         refused = []
         for start, part in ((0, table.slice(0, 140)), (140, table.slice(140))):
-            refused += [(start + one.place, one.error) for one in state.apply_columns(arrow.columns_of(part))]
+            refused += [(start + column.place, column.error) for column in state.apply_columns(arrow.columns_of(part))]
         return [(events[place].interaction_id, str(error)) for place, error in refused]
 
     assert outcome(OPTIONS, add) == expected

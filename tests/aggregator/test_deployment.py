@@ -79,7 +79,7 @@ async def test_only_partitions_with_a_commit_are_loaded_again(async_redis: Any) 
         found = await deployment.estimates()
     assert (look.calls, look.requests) == ({"hmget": PARTITIONS, "hgetall": 1}, 2)
     assert {one.pipeline: one.n for one in found} == {f"pipeline-{n}": 3 if n == 2 else 1 for n in range(PARTITIONS)}
-    expected = [one for owner in committing for one in estimates(owner.state)]
+    expected = [estimate for owner in committing for estimate in estimates(owner.state)]
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
@@ -87,12 +87,15 @@ async def test_what_is_asked_for_differently_is_computed_again(async_redis: Any)
     (owner,) = owners(async_redis, Settings())
     await owner.commit(*(of(0, number).model_copy(update={"population_size": 10}) for number in range(5)))
     deployment = Deployment(async_redis, Settings())
-    sizes = {one.population_size for one in await deployment.estimates(windows=False)}
-    assert (sizes, {one.population_size for one in await deployment.estimates(ongoing=True)}) == ({10}, {None})
-    assert {one.population_size for one in await deployment.estimates(windows=False)} == {10}
-    assert {one.window for one in await deployment.estimates(windows=False)} == {"all"}
-    assert {one.window for one in await deployment.estimates()} == {"all", "1h", "24h/1h"}
-    assert {one.confidence for one in await deployment.estimates(confidence=0.5)} == {0.5}
+    sizes = {estimate.population_size for estimate in await deployment.estimates(windows=False)}
+    assert (sizes, {estimate.population_size for estimate in await deployment.estimates(ongoing=True)}) == (
+        {10},
+        {None},
+    )
+    assert {estimate.population_size for estimate in await deployment.estimates(windows=False)} == {10}
+    assert {estimate.window for estimate in await deployment.estimates(windows=False)} == {"all"}
+    assert {estimate.window for estimate in await deployment.estimates()} == {"all", "1h", "24h/1h"}
+    assert {estimate.confidence for estimate in await deployment.estimates(confidence=0.5)} == {0.5}
 
 
 async def test_pipelines_that_are_split_are_merged_again_only_after_a_commit(async_redis: Any) -> None:
@@ -240,7 +243,9 @@ async def test_a_cluster_is_read_in_the_same_way(tmp_path: Path) -> None:
                 assert {one.pipeline for one in found} == {f"pipeline-{place}" for place in range(PARTITIONS)}
                 assert [one.alert_id for one in await deployment.alerts()] == [f"a{n}" for n in range(PARTITIONS)]
                 assert [one.lengths["dead_letters"] for one in await deployment.backlog()] == [1] * PARTITIONS
-                assert [one.partition async for one in deployment.dead_letters()] == list(range(PARTITIONS))
+                assert [dead_letter.partition async for dead_letter in deployment.dead_letters()] == list(
+                    range(PARTITIONS)
+                )
 
 
 async def test_an_application_reads_the_deployment_of_a_url(async_redis: Any, redis_url: str) -> None:
@@ -248,7 +253,7 @@ async def test_an_application_reads_the_deployment_of_a_url(async_redis: Any, re
     await owner.commit(of(0))
     await agree_on_layout(async_redis, Settings().layout)
     async with Deployment.connect(redis_url) as deployment:
-        assert {one.pipeline for one in await deployment.estimates()} == {"pipeline-0"}
+        assert {estimate.pipeline for estimate in await deployment.estimates()} == {"pipeline-0"}
     with pytest.raises(ConfigurationError, match="partitions"):
         async with Deployment.connect(settings=Settings(redis_url=redis_url, partitions=4)):
             pass

@@ -44,7 +44,7 @@ def test_a_key_that_changes_often_has_one_entry_an_interval() -> None:
         if stream.is_due(now_s):
             entries.update(one.metric for one in taken(stream, state))
     assert set(entries.values()) == {5}
-    assert set(entries) == {one.metric for one in estimates(state)}
+    assert set(entries) == {estimate.metric for estimate in estimates(state)}
 
 
 def test_the_last_value_of_an_interval_is_published_at_its_end_also_when_nothing_more_comes() -> None:
@@ -65,9 +65,9 @@ def test_whole_pipelines_of_all_time_are_published_and_nothing_else() -> None:
     assert stream.is_due(10.0)
     found = taken(stream, state)
     assert {(one.segment, one.window) for one in found} == {(None, "all")}
-    assert {one.segment for one in estimates(state)} == {None, "lang=de"}
-    assert {one.window for one in estimates(state)} == {"all", "1m"}
-    values = [one for one in estimates(state) if (one.segment, one.window) == (None, "all")]
+    assert {estimate.segment for estimate in estimates(state)} == {None, "lang=de"}
+    assert {estimate.window for estimate in estimates(state)} == {"all", "1m"}
+    values = [estimate for estimate in estimates(state) if (estimate.segment, estimate.window) == (None, "all")]
     assert found == values
 
 
@@ -83,7 +83,7 @@ def test_many_keys_are_published_over_several_commits() -> None:
         shares.append(taken(stream, state))
     assert len(shares) == 2
     entries = Counter((one.pipeline, one.metric) for share in shares for one in share)
-    assert set(entries) == {(one.pipeline, one.metric) for one in estimates(state)}
+    assert set(entries) == {(estimate.pipeline, estimate.metric) for estimate in estimates(state)}
     assert set(entries.values()) == {1}
 
 
@@ -103,7 +103,7 @@ def test_a_key_whose_estimates_fail_is_logged_and_the_others_are_published(monke
     state = state_of(3)
 
     def failing(state: AggregatorState, *, keys: list[EstimateKey], **options: Any) -> list[Estimate]:
-        if any(one.pipeline == "p1" for one in keys):
+        if any(key.pipeline == "p1" for key in keys):
             raise ValueError("year 0 is out of range")
         return estimates(state, keys=keys, **options)
 
@@ -124,9 +124,11 @@ async def published(redis: Any) -> dict[tuple[str | None, str], int]:
 
 def whole(events: int) -> dict[tuple[str | None, str], int]:
     state = AggregatorState(OPTIONS.state)
-    for one in many_keys(events, 1):
-        state.apply(one)
-    return {(one.segment, one.metric): one.n for one in estimates(state) if one.segment is None}
+    for key in many_keys(events, 1):
+        state.apply(key)
+    return {
+        (estimate.segment, estimate.metric): estimate.n for estimate in estimates(state) if estimate.segment is None
+    }
 
 
 async def test_commits_publish_nothing_before_the_end_of_the_interval_and_the_last_commit_publishes_what_is_owed(

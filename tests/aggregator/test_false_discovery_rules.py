@@ -75,11 +75,11 @@ def test_alarms_come_at_the_level_that_earlier_alarms_of_all_keys_left() -> None
     times = {one.interaction_id: one.occurred_at for one in events}
     expected = by_definition(events, 0.8, 0.1, 10 * MINUTE)
     assert len({round(level) for _, level in expected}) >= 3
-    assert [one.fired_at for one in alerts] == [times[name] for name, _ in expected]
-    assert [one.run_length for one in alerts] == pytest.approx([level for _, level in expected])
+    assert [alert.fired_at for alert in alerts] == [times[name] for name, _ in expected]
+    assert [alert.run_length for alert in alerts] == pytest.approx([level for _, level in expected])
     # Each partition has half of the rate; an alert states that of the deployment.
-    assert {one.false_discovery_rate for one in alerts} == {0.2}
-    assert all("At most 20% of alarms are false, on average" in one.message for one in alerts)
+    assert {alert.false_discovery_rate for alert in alerts} == {0.2}
+    assert all("At most 20% of alarms are false, on average" in alert.message for alert in alerts)
 
 
 def test_a_rule_with_a_run_length_keeps_its_own_promise_and_lowers_no_level() -> None:

@@ -126,7 +126,7 @@ def test_beyond_the_most_series_new_keys_have_none_and_are_counted() -> None:
     events = [at(second, pipeline=f"p-{second % 4}") for second in range(8)]
     found = after(events, options)
     assert found.state.history is not None
-    assert (found.state.history.count, len([one for one in found.fields if one.startswith("series:")])) == (2, 2)
+    assert (found.state.history.count, len([field for field in found.fields if field.startswith("series:")])) == (2, 2)
     assert found.state.history.refused > 0
     found.restart(replace(OPTIONS, history=HISTORY))
     assert found.state.history is not None

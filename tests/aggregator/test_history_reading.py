@@ -101,7 +101,7 @@ async def test_a_point_has_the_numbers_of_a_window_of_its_length(
     assert hourly.step == timedelta(hours=1)
     same(hourly.points[-1], found["1h"])
     # The window of an earlier time, whose pane is closed now.
-    before = [one for one in fine.points if not one.open][-1]
+    before = [point for point in fine.points if not point.open][-1]
     earlier = [one for one in events if one.occurred_at < before.end]
     assert before.n == sum(one.occurred_at >= before.start for one in earlier)
     if "session_id" not in changes:  # otherwise sessions are still open at the end of the pane
@@ -134,7 +134,7 @@ async def test_one_point_is_the_window_of_the_events_of_exactly_the_panes_that_h
     for one in events:
         if one.occurred_at < point.end:
             state.apply(one)
-    same(point, *(one for one in estimates(state) if one.window != "all" and one.metric == METRIC))
+    same(point, *(estimate for estimate in estimates(state) if estimate.window != "all" and estimate.metric == METRIC))
 
 
 async def test_one_point_has_whole_hours_where_the_fine_panes_are_gone(async_redis: Any) -> None:
@@ -162,7 +162,7 @@ async def test_intervals_stay_when_a_pipeline_begins_to_send_sessions(async_redi
     fine, hourly = await read(async_redis, settings), await read(async_redis, settings, points_max=9)
     same(fine.points[-1], found["5m"])
     same(hourly.points[-1], found["1h"])
-    closed = [one for one in before.points if not one.open]
+    closed = [point for point in before.points if not point.open]
     assert closed
     for was, now in zip(closed, hourly.points, strict=False):
         assert (was.start, was.n, was.mean) == (now.start, now.n, now.mean)
@@ -194,12 +194,12 @@ async def test_a_zoom_has_no_jump(async_redis: Any) -> None:
         wide = await read(async_redis, points_max=points_max)
         assert wide.step == timedelta(minutes=minutes)
         assert len(wide.points) <= points_max
-        assert sum(one.n for one in wide.points) == 600
-        for one in wide.points:
-            inside = [part for part in fine.points if one.start <= part.start < one.end]
-            assert one.n == sum(part.n for part in inside)
-            assert one.mean == pytest.approx(sum(part.n * part.mean for part in inside) / one.n, abs=1e-12)
-            assert one.open == any(part.open for part in inside)
+        assert sum(point.n for point in wide.points) == 600
+        for point in wide.points:
+            inside = [part for part in fine.points if point.start <= part.start < point.end]
+            assert point.n == sum(part.n for part in inside)
+            assert point.mean == pytest.approx(sum(part.n * part.mean for part in inside) / point.n, abs=1e-12)
+            assert point.open == any(part.open for part in inside)
 
 
 async def test_coarse_panes_reach_back_when_fine_panes_are_gone(async_redis: Any) -> None:
@@ -209,15 +209,15 @@ async def test_coarse_panes_reach_back_when_fine_panes_are_gone(async_redis: Any
     whole = await read(async_redis, settings)
     assert whole.step == timedelta(minutes=30)
     assert whole.points[0].start == START + timedelta(minutes=90), "of five hours, six closed coarse panes stay"
-    assert sum(one.n for one in whole.points) == 210
+    assert sum(point.n for point in whole.points) == 210
     recent = await read(async_redis, settings, since=4 * HOUR + 10 * MINUTE)
     assert recent.step == timedelta(minutes=5)
-    assert sum(one.n for one in recent.points) == 50
+    assert sum(point.n for point in recent.points) == 50
 
 
 async def test_stretches_without_values_have_no_point_and_unknown_names_no_history(async_redis: Any) -> None:
     await committed(async_redis, [at(0), at(3 * HOUR)])
-    assert [one.n for one in (await read(async_redis)).points] == [1, 1]
+    assert [point.n for point in (await read(async_redis)).points] == [1, 1]
     assert (await read(async_redis, since=HOUR, until=2 * HOUR)).points == ()
     deployment = Deployment(async_redis, SETTINGS)
     span: dict[str, Any] = {"start": START, "end": START + timedelta(hours=1)}
@@ -269,7 +269,7 @@ async def test_the_parts_of_a_split_pipeline_are_pooled_by_pane(async_redis: Any
         await owner.commit(*events[place::2])
     found = await windows(async_redis, split)
     fine, hourly = await read(async_redis, split), await read(async_redis, split, points_max=9)
-    assert sum(one.n for one in fine.points) == sum(one.n for one in hourly.points) == 400
+    assert sum(point.n for point in fine.points) == sum(point.n for point in hourly.points) == 400
     same(fine.points[-1], found["5m"])
     same(hourly.points[-1], found["1h"])
 

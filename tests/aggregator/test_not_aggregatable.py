@@ -50,10 +50,10 @@ async def running(redis: Any, batch: int = 60) -> AsyncIterator[asyncio.Task[Non
 
 
 async def publish(redis: Any, events: Sequence[MetricEvent]) -> None:
-    for one in events:
-        at = to_milliseconds(one.labeled_at)
-        entry = await redis.xadd(STREAMS.metrics, {DATA_FIELD: one.encode()}, id=f"{at}-1")
-        await redis.set(STREAMS.scored(interaction_digest(one.pipeline, one.interaction_id)), entry)
+    for event in events:
+        at = to_milliseconds(event.labeled_at)
+        entry = await redis.xadd(STREAMS.metrics, {DATA_FIELD: event.encode()}, id=f"{at}-1")
+        await redis.set(STREAMS.scored(interaction_digest(event.pipeline, event.interaction_id)), entry)
 
 
 async def caught_up(redis: Any, *tasks: "asyncio.Task[None]") -> bool:
@@ -77,8 +77,8 @@ async def stored(redis: Any) -> dict[str, bytes]:
 
 def direct(events: Sequence[MetricEvent]) -> dict[str, bytes]:
     state = AggregatorState(STATE)
-    for one in events:
-        state.apply(one)
+    for event in events:
+        state.apply(event)
     return dict(state.take_changes().rows)
 
 
@@ -96,7 +96,7 @@ def fails_in_a_batch(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
 
 def fails_when_taken_apart(monkeypatch: pytest.MonkeyPatch, bad: set[str]) -> None:
     """Let the first look at one of these interactions fail."""
-    scores = {one.interaction_id: one.scores for one in EVENTS}
+    scores = {event.interaction_id: event.scores for event in EVENTS}
     values = {scores[name][ADHERENCE] for name in bad}
 
     class Failing(float):
@@ -135,8 +135,8 @@ async def test_the_entries_a_state_cannot_take_are_dead_letters_and_the_rest_cou
     async_redis: Any, monkeypatch: pytest.MonkeyPatch, way: str, seed: int
 ) -> None:
     chance = random.Random(seed)
-    bad = {one.interaction_id for one in chance.sample(EVENTS, k=seed * 2 - 1)}
-    expected = direct([one for one in EVENTS if one.interaction_id not in bad])
+    bad = {event.interaction_id for event in chance.sample(EVENTS, k=seed * 2 - 1)}
+    expected = direct([event for event in EVENTS if event.interaction_id not in bad])
     WAYS[way](monkeypatch, bad)
     await publish(async_redis, EVENTS)
     async with running(async_redis, batch=chance.choice([60, 1000])) as task:
@@ -144,7 +144,7 @@ async def test_the_entries_a_state_cannot_take_are_dead_letters_and_the_rest_cou
     assert await stored(async_redis) == expected
     found = await letters(async_redis)
     assert {letter.reason for letter in found} == {Reason.NOT_AGGREGATABLE}
-    payloads = [one.encode() for one in EVENTS if one.interaction_id in bad]
+    payloads = [event.encode() for event in EVENTS if event.interaction_id in bad]
     assert sorted(letter.payload_bytes() for letter in found) == sorted(payloads)
     assert {letter.stream for letter in found} == {STREAMS.metrics}
 
@@ -155,8 +155,8 @@ async def test_feedback_a_state_cannot_take_is_a_dead_letter_and_the_rest_counts
 ) -> None:
     events = EVENTS[:20]
     given = [
-        Feedback(pipeline="shop", interaction_id=one.interaction_id, gold_scores={ADHERENCE: number / 100})
-        for number, one in enumerate(events)
+        Feedback(pipeline="shop", interaction_id=event.interaction_id, gold_scores={ADHERENCE: number / 100})
+        for number, event in enumerate(events)
     ]
     bad = given[7]
     take = AggregatorState._take
@@ -239,8 +239,8 @@ async def test_a_defect_of_the_state_ends_the_aggregator_and_rejects_no_entry(
 def test_a_state_with_a_detector_that_is_not_finite_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DetectorTable, "costs", lambda _, rows: np.full(rows.size, np.nan))
     state = AggregatorState(STATE)
-    for one in EVENTS[:10]:
-        state.apply(one)
+    for event in EVENTS[:10]:
+        state.apply(event)
     with np.errstate(all="ignore"), pytest.raises(ValueError, match="not finite"):
         state.take_changes()
 
@@ -250,8 +250,8 @@ def test_a_state_with_a_detector_that_is_not_finite_is_not_handed_out(monkeypatc
 )
 def test_a_state_with_an_impossible_number_is_not_handed_out(number: dict[str, float]) -> None:
     state = AggregatorState(STATE)
-    for one in EVENTS[:10]:
-        state.apply(one)
+    for event in EVENTS[:10]:
+        state.apply(event)
     make_impossible(state.moments, 0, **number)
     with pytest.raises(ValueError, match=r"estimate:.*impossible"):
         state.take_changes()

@@ -35,9 +35,9 @@ def events(count: int, first: int = 0, **changes: Any) -> list[MetricEvent]:
 def of_whole_pipelines(found: list[Estimate]) -> list[Estimate]:
     """Return the estimates that the overview has, without the numbers that it leaves out."""
     return [
-        one.model_copy(update={"quantiles": None, "design_effect": None, "n_effective": None})
-        for one in found
-        if one.segment is None and one.run is None and one.estimator == "mean"
+        estimate.model_copy(update={"quantiles": None, "design_effect": None, "n_effective": None})
+        for estimate in found
+        if estimate.segment is None and estimate.run is None and estimate.estimator == "mean"
     ]
 
 
@@ -86,13 +86,15 @@ async def test_keys_that_are_gone_and_a_checkpoint_that_went_back(async_redis: A
     await owner.commit(*events(20, pipeline="bank"))
     before = await async_redis.hgetall(key)
     await owner.commit(*events(20, 100), *events(20, 200, pipeline="bank"))
-    assert {one.pipeline for one in await assert_equal(deployment)} == {"shop", "bank"}
+    assert {estimate.pipeline for estimate in await assert_equal(deployment)} == {"shop", "bank"}
     # Redis loses its last seconds.
     await async_redis.delete(key)
     await async_redis.hset(key, mapping=before)
-    assert {(one.pipeline, one.n) for one in await assert_equal(deployment) if one.metric == "trace.adherence"} == {
-        ("bank", 20)
-    }
+    assert {
+        (estimate.pipeline, estimate.n)
+        for estimate in await assert_equal(deployment)
+        if estimate.metric == "trace.adherence"
+    } == {("bank", 20)}
 
 
 async def test_a_damaged_field_is_named_and_the_next_read_is_right_again(async_redis: Any) -> None:
@@ -130,12 +132,12 @@ async def test_a_new_pipeline_is_there_after_a_second_at_most(
     now = [100.0]
     deployment._overview._states._clock = lambda: now[0]
     await owner.commit(*events(5))
-    assert {one.pipeline for one in await deployment.means()} == {"shop"}
+    assert {mean.pipeline for mean in await deployment.means()} == {"shop"}
     await owner.commit(*events(5, 100), *events(5, 200, pipeline="bank"))
-    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10)}
+    assert {(mean.pipeline, mean.n) for mean in await deployment.means()} == {("shop", 10)}
     # Without another commit.
     now[0] += states.SOON_S
-    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10), ("bank", 5)}
+    assert {(mean.pipeline, mean.n) for mean in await deployment.means()} == {("shop", 10), ("bank", 5)}
 
 
 async def test_a_field_that_is_gone_takes_its_numbers_at_once(
@@ -145,12 +147,12 @@ async def test_a_field_that_is_gone_takes_its_numbers_at_once(
     (owner,) = owners(async_redis, SETTINGS)
     deployment = Deployment(async_redis, SETTINGS)
     await owner.commit(*events(5), *events(5, 100, pipeline="bank"))
-    assert {one.pipeline for one in await deployment.means()} == {"shop", "bank"}
+    assert {mean.pipeline for mean in await deployment.means()} == {"shop", "bank"}
     key = owner.streams.checkpoint
     gone = [name for name in await async_redis.hkeys(key) if b'"bank"' in name]
     await async_redis.hdel(key, *gone)
     await owner.commit(*events(5, 200))
-    assert {(one.pipeline, one.n) for one in await deployment.means()} == {("shop", 10)}
+    assert {(mean.pipeline, mean.n) for mean in await deployment.means()} == {("shop", 10)}
 
 
 async def test_names_of_pipelines_are_data(async_redis: Any) -> None:
@@ -159,4 +161,4 @@ async def test_names_of_pipelines_are_data(async_redis: Any) -> None:
     names = ['a"b', "a[b]*", 'a",null,null,"b', "\\", "é?", '"]', "estimate:"]
     for place, name in enumerate(names):
         await owner.commit(*events(3, 100 * place, pipeline=name))
-    assert {one.pipeline for one in await assert_equal(deployment)} == set(names)
+    assert {estimate.pipeline for estimate in await assert_equal(deployment)} == set(names)

@@ -214,9 +214,9 @@ async def test_an_aggregator_that_lags_takes_longer_steps(async_redis: Any, monk
 
     monkeypatch.setattr(StepPace, "lags", noted)
     # The newest event is a minute younger than the others, which a batch of two leaves unread.
-    for number, one in enumerate(many_keys(6, 1)):
+    for number, key in enumerate(many_keys(6, 1)):
         await async_redis.xadd(
-            STREAMS.metrics, {DATA_FIELD: one.encode()}, id=f"{1000 + 60_000 * (number == 5)}-{number}"
+            STREAMS.metrics, {DATA_FIELD: key.encode()}, id=f"{1000 + 60_000 * (number == 5)}-{number}"
         )
     async with running(async_redis, replace(OPTIONS, batch=2, lease_s=9.0)):
         await until_caught_up(async_redis)

@@ -57,7 +57,7 @@ def scraped(quality: PartitionQuality, certain: Callable[[], bool] = lambda: Tru
 def samples(registry: CollectorRegistry) -> Found:
     """Return every sample of quality by its name and its labels that are not empty."""
     text = generate_latest(registry).decode()
-    found = [one for family in parse(text) for one in family.samples if one.name.startswith(PREFIXES)]
+    found = [sample for family in parse(text) for sample in family.samples if sample.name.startswith(PREFIXES)]
     result = {(one.name, frozenset((k, v) for k, v in one.labels.items() if v)): one.value for one in found}
     assert len(result) == len(found), "Prometheus refuses two samples with the same labels"
     return result
@@ -74,18 +74,21 @@ def test_the_series_are_the_estimates_of_the_state() -> None:
     state = state_of(lang="de", user="u1")
     found = scraped(export(segments=("lang",)).compute(state, ()))
     expected: Found = {}
-    for one in estimates(state):
-        if one.segment == "user=u1":
+    for estimate in estimates(state):
+        if estimate.segment == "user=u1":
             continue
         names = ("pipeline", "segment", "metric", "profile", "labeler", "labeler_version", "window", "estimator")
-        labels = frozenset({(n, getattr(one, n)) for n in names if getattr(one, n)} | {("partition", "3")})
-        assert one.updated_at is not None
-        assert one.estimate is not None
-        expected["ragtide_estimate", labels] = one.estimate
-        expected["ragtide_estimate_n", labels] = one.n
-        expected["ragtide_estimate_newest_timestamp_seconds", labels] = one.updated_at.timestamp()
-        if one.lower is not None and one.upper is not None:
-            expected |= {("ragtide_estimate_lower", labels): one.lower, ("ragtide_estimate_upper", labels): one.upper}
+        labels = frozenset({(n, getattr(estimate, n)) for n in names if getattr(estimate, n)} | {("partition", "3")})
+        assert estimate.updated_at is not None
+        assert estimate.estimate is not None
+        expected["ragtide_estimate", labels] = estimate.estimate
+        expected["ragtide_estimate_n", labels] = estimate.n
+        expected["ragtide_estimate_newest_timestamp_seconds", labels] = estimate.updated_at.timestamp()
+        if estimate.lower is not None and estimate.upper is not None:
+            expected |= {
+                ("ragtide_estimate_lower", labels): estimate.lower,
+                ("ragtide_estimate_upper", labels): estimate.upper,
+            }
     assert {key: value for key, value in found.items() if "left_out" not in key[0]} == expected
     assert {one["window"] for one in named(found, "ragtide_estimate")} == {"all", "1m"}
     assert {one.get("segment") for one in named(found, "ragtide_estimate")} == {None, "lang=de"}
@@ -118,7 +121,7 @@ def test_whole_pipelines_come_first_and_what_a_cap_leaves_out_is_counted() -> No
     for number in range(4):
         for one in adherence([0.5], first=number, pipeline=f"p{number}", segments={"lang": "de"}):
             state.apply(one)
-    wholes = [one for one in estimates(state) if one.segment is None]
+    wholes = [estimate for estimate in estimates(state) if estimate.segment is None]
     found = scraped(export(segments=("lang",), cap=len(wholes) + 1).compute(state, ()))
     shown = named(found, "ragtide_estimate")
     assert [one for one in shown if "segment" in one and one["pipeline"] != "p0"] == []
@@ -174,7 +177,7 @@ def test_a_key_whose_estimates_fail_is_logged_once_and_the_others_have_series(mo
         state.apply(event(number, {"trace.adherence": 0.5}, pipeline=f"p{number}"))
 
     def failing(state: AggregatorState, *, keys: Any, **options: Any) -> Any:
-        if any(one.pipeline == "p1" for one in keys):
+        if any(key.pipeline == "p1" for key in keys):
             raise ValueError("year 0 is out of range")
         return estimates(state, keys=keys, **options)
 

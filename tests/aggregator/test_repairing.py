@@ -76,7 +76,7 @@ async def test_a_state_with_an_impossible_number_is_damaged_and_its_count_is_tol
     with pytest.raises(CheckpointError, match=r"estimate:.*impossible for any values"):
         await load_checkpoint(async_redis, STREAMS, STATE)
     ((streams, dropped),) = await repair(async_redis, SETTINGS, KEY)
-    mean = sum(one.scores["trace.adherence"] for one in EVENTS) / len(EVENTS)
+    mean = sum(event.scores["trace.adherence"] for event in EVENTS) / len(EVENTS)
     assert dropped.n == len(EVENTS)
     assert dropped.mean == pytest.approx(mean)
     text = "\n".join(sentences(streams, dropped))

@@ -38,9 +38,9 @@ def of(state: AggregatorState, metric: str = ADHERENCE, **wanted: Any) -> Estima
     wanted = {"window": "all", "segment": None, "estimator": "mean", "labeler": "test"} | wanted
     strategy = wanted.pop("asked", "auto")
     (found,) = [
-        one
-        for one in estimates(state, strategy=strategy, confidence=0.95)
-        if one.metric == metric and all(getattr(one, name) == value for name, value in wanted.items())
+        estimate
+        for estimate in estimates(state, strategy=strategy, confidence=0.95)
+        if estimate.metric == metric and all(getattr(estimate, name) == value for name, value in wanted.items())
     ]
     return found
 
@@ -196,7 +196,11 @@ def test_a_judges_sample_of_a_sample_has_the_product_of_both_weights() -> None:
     found = of(applied(events), labeler="judge", estimator="weighted")
     assert found.estimate == pytest.approx((w * truth).sum() / w.sum())
     # Its part that comes from the proxy scores is not a plain sample.
-    assert not [one for one in estimates(applied(events), confidence=0.95) if one.estimator == "prediction_powered"]
+    assert not [
+        estimate
+        for estimate in estimates(applied(events), confidence=0.95)
+        if estimate.estimator == "prediction_powered"
+    ]
     # With one probability nothing changes but for rounding.
     same, plain = (
         of(

@@ -109,10 +109,10 @@ def test_a_rule_that_is_firing_learns_nothing() -> None:
 def test_a_cluster_counts_to_the_hour_in_which_it_is_closed() -> None:
     """Sessions of two that stay open until the next hour's session begins: their values teach that hour."""
     events = [
-        event(day * DAY + hour * HOUR + 3000, {METRIC: 1.0}, session_id=f"{day}-{hour}-{one}")
+        event(day * DAY + hour * HOUR + 3000, {METRIC: 1.0}, session_id=f"{day}-{hour}-{number}")
         for day in range(2)
         for hour in (9, 12)
-        for one in range(3)
+        for number in range(3)
     ]
     n, _ = learned(events, clusters=CLUSTERS)
     # 09:00 of the first day is counted at 12:00, and 12:00 of the first day at 09:00 of the second.

@@ -37,7 +37,7 @@ async def test_they_are_those_of_a_full_read_at_every_commit(
                 *events(5, 4000 + 10 * step + 500 * place, segments={"lang": 'a*[b]?\\"'}),
                 *events(5, 5000 + 10 * step + 500 * place, run="r", segments={"lang": "l3"}),
             )
-        full = [one for one in await deployment.estimates(windows=False) if one.estimator == "mean"]
+        full = [estimate for estimate in await deployment.estimates(windows=False) if estimate.estimator == "mean"]
         for name in NAMES:
             expected = [MetricMean.of(one) for one in full if one.segment == name and one.run is None]
             assert await deployment.means(name) == sorted(expected, key=lambda one: one[:3])

@@ -25,14 +25,14 @@ def owner_of(redis: Any) -> Owner:
 async def test_evidence_grows_to_the_line_and_then_the_rule_fires(async_redis: Any) -> None:
     owner = owner_of(async_redis)
     await owner.commit(*adherence([0.8, 0.9] * 50))
-    calm = {one.rule: one for one in await Deployment(async_redis, SETTINGS).suspicions()}
+    calm = {suspicion.rule: suspicion for suspicion in await Deployment(async_redis, SETTINGS).suspicions()}
     assert calm["floor"].once_in < 200
     assert round(calm["floor"].run_length) == 10_000
     number, seen = 100, []
     while not owner.state.firing():
         await owner.commit(*adherence([0.55], first=number))
         number += 1
-        found = {one.rule: one for one in await Deployment(async_redis, SETTINGS).suspicions()}
+        found = {suspicion.rule: suspicion for suspicion in await Deployment(async_redis, SETTINGS).suspicions()}
         if "floor" in found:
             seen.append(found["floor"])
         assert number < 400
@@ -45,7 +45,7 @@ async def test_evidence_grows_to_the_line_and_then_the_rule_fires(async_redis: A
     assert abs((last.began_at - START).total_seconds() - 100) < 20
     # A rule that fires looks for the end of its change, so it has no evidence of a beginning.
     fired = {alert.rule for alert in owner.state.firing()}
-    assert not fired & {one.rule for one in await Deployment(async_redis, SETTINGS).suspicions()}
+    assert not fired & {suspicion.rule for suspicion in await Deployment(async_redis, SETTINGS).suspicions()}
 
 
 async def test_what_is_read_is_what_the_aggregator_has(async_redis: Any) -> None:
@@ -66,7 +66,7 @@ async def test_another_rule_of_the_reader_has_no_evidence(async_redis: Any) -> N
     owner = owner_of(async_redis)
     await owner.commit(*adherence([0.2] * 5))
     changed = Settings(alerts=(RULE.model_copy(update={"target": 0.71}),))
-    assert [one.once_in for one in await Deployment(async_redis, changed).suspicions()] == [0.0]
+    assert [suspicion.once_in for suspicion in await Deployment(async_redis, changed).suspicions()] == [0.0]
     assert await Deployment(async_redis, Settings()).suspicions() == []
 
 

@@ -245,7 +245,7 @@ def test_the_command_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_settings_name_what_is_compared() -> None:
     scenario: Scenario = named("chat")
-    assert [str(one) for one in scenario.settings] == [
+    assert [str(setting) for setting in scenario.settings] == [
         "clusters, size 10, quiet 120 s",
         "clusters, size 10, quiet 1800 s",
     ]

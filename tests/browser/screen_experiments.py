@@ -60,7 +60,7 @@ async def test_each_button_gives_its_order(async_redis: Any, screen: Screen) -> 
     await page.get_by_role("link", name="Orders to #0 c0").click()
     await page.get_by_role("link", name="Close").click()
     await expect(page.locator("#order-panel")).to_have_count(0)
-    assert [one.op for one in await commands(async_redis)] == ["stop", "resume", "clone", "delete"]
+    assert [command.op for command in await commands(async_redis)] == ["stop", "resume", "clone", "delete"]
     screen.errors.clear()  # the browser writes down the status 422
 
 

@@ -68,7 +68,9 @@ CASES: dict[str, tuple[str, str, dict[str, str]]] = {
     "haproxy strips": ("haproxy", BALANCER, {}),
     "haproxy keeps": (
         "haproxy",
-        "".join(one for one in BALANCER.splitlines(keepends=True) if "replace-path" not in one and "Prefix" not in one),
+        "".join(
+            line for line in BALANCER.splitlines(keepends=True) if "replace-path" not in line and "Prefix" not in line
+        ),
         {"RAGTIDE_SERVE_ROOT_PATH": PREFIX},
     ),
 }
@@ -150,7 +152,7 @@ async def test_login_live_numbers_orders_and_downloads_work_below_the_path(async
 
 def test_a_proxy_that_replaces_the_host_is_told_which_header_to_keep(redis_url: str, tmp_path: Path) -> None:
     tokens = f'[{{"name": "ann", "token": "{TOKEN}", "access": ["read", "operate"]}}]'
-    without = "".join(one for one in STRIPPING.splitlines(keepends=True) if " Host " not in one)
+    without = "".join(line for line in STRIPPING.splitlines(keepends=True) if " Host " not in line)
     naming = without.replace('X-Forwarded-Host "";', "X-Forwarded-Host $http_host;")
     answers = []
     with PageService(redis_url, tmp_path, RAGTIDE_SERVE_TOKENS=tokens) as service:

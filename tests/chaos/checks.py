@@ -129,13 +129,13 @@ def _without_interactions(alert: Alert) -> bytes:
 
 def _promised_specimens(outcome: Outcome) -> Check:
     scores = {(event.pipeline, event.interaction_id): event.scores for _, event in outcome.events}
-    kept = {name for name, one in outcome.specimens.items() if SPECIMEN_SAMPLE in one.lists}
+    kept = {name for name, specimen in outcome.specimens.items() if SPECIMEN_SAMPLE in specimen.lists}
     wrong = [f"{name} is in the sample and not kept" for name in outcome.sampled - kept]
     wrong += [f"{name} is kept and not in the sample" for name in kept - outcome.sampled]
     wrong += [
-        f"{name} has the scores {one.labelings[0].scores} and its event {scores.get(name)}"
-        for name, one in outcome.specimens.items()
-        if one.labelings[0].scores != scores.get(name)
+        f"{name} has the scores {specimen.labelings[0].scores} and its event {scores.get(name)}"
+        for name, specimen in outcome.specimens.items()
+        if specimen.labelings[0].scores != scores.get(name)
     ]
     return Check("the kept sample is exactly the drawn one, each with the scores of its event", len(kept), wrong)
 

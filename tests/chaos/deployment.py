@@ -118,7 +118,7 @@ class Deployment:
         return [one for one in self.roles if one.role == role and one.ready]
 
     def by_pid(self, pid: int) -> Role | None:
-        return next((one for one in self.roles if one.pid == pid), None)
+        return next((role for role in self.roles if role.pid == pid), None)
 
     def supervise(self) -> None:
         """Start roles again that have ended by themselves."""

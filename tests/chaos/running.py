@@ -254,8 +254,8 @@ def _until_done(
                 f"{publisher.published} of {len(publisher.items)} items are published",
                 f"faults to come: {[fault.kind for fault in due]}, to end: {[fault.kind for _, fault, _ in endings]}",
                 *[
-                    f"{one.name} ({one.pid}) {'is ready' if one.ready else 'is not'}"
-                    for one in injector.deployment.roles
+                    f"{role.name} ({role.pid}) {'is ready' if role.ready else 'is not'}"
+                    for role in injector.deployment.roles
                 ],
                 *behind,
             ]

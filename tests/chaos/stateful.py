@@ -446,9 +446,9 @@ class Driver:
                 for segment in (None, *(f"{key}={value}" for key, value in event.segments.items())):
                     values[event.pipeline, segment, metric].append(score)
         found = {
-            (one.pipeline, one.segment, one.metric): one
-            for one in estimates
-            if one.window == "all" and one.estimator == "mean"
+            (estimate.pipeline, estimate.segment, estimate.metric): estimate
+            for estimate in estimates
+            if estimate.window == "all" and estimate.estimator == "mean"
         }
         wrong = []
         for key, scores in values.items():
@@ -464,9 +464,9 @@ class Driver:
             if ADHERENCE in scores.get(name, {}):
                 errors[name[0]].append((scores[name][ADHERENCE] - gold) ** 2)
         found = {
-            one.pipeline: one
-            for one in estimates
-            if one.metric == f"rmse.{ADHERENCE}" and one.window == "all" and one.segment is None
+            estimate.pipeline: estimate
+            for estimate in estimates
+            if estimate.metric == f"rmse.{ADHERENCE}" and estimate.window == "all" and estimate.segment is None
         }
         wrong = []
         for pipeline, squares in errors.items():
@@ -479,9 +479,13 @@ class Driver:
         letters: list[DeadLetter] = []
         for streams in self.streams:
             letters += [DeadLetter.decode(fields[DATA_FIELD]) for _, fields in self.client.xrange(streams.dead_letters)]
-        of_garbage = Counter(one.payload_bytes() for one in letters)
+        of_garbage = Counter(dead_letter.payload_bytes() for dead_letter in letters)
         wrong = [f"{one!r} has {of_garbage[one]} dead letters" for one in self.model.garbage if of_garbage[one] != 1]
-        entries = Counter((one.stream.rpartition(":")[2], one.entry_id) for one in letters if one.reason != "duplicate")
+        entries = Counter(
+            (dead_letter.stream.rpartition(":")[2], dead_letter.entry_id)
+            for dead_letter in letters
+            if dead_letter.reason != "duplicate"
+        )
         wrong += [f"{entry} has {count} dead letters" for entry, count in entries.items() if count > 2]
         return Check("every entry that nobody can use is one dead letter", len(letters), wrong)
 

@@ -59,10 +59,10 @@ def traffic(count: int, seed: int) -> Traffic:
     result = Traffic()
     poisons = _poisons(chance)
     published: list[RagInteraction] = []
-    for one in _interactions(count):
-        result.valid[one.pipeline, one.interaction_id] = one
-        published.append(one)
-        result.items.append(_plain(one) if chance.random() < BY_XADD else Item("producer", one))
+    for interaction in _interactions(count):
+        result.valid[interaction.pipeline, interaction.interaction_id] = interaction
+        published.append(interaction)
+        result.items.append(_plain(interaction) if chance.random() < BY_XADD else Item("producer", interaction))
         if chance.random() < DUPLICATES:
             again = chance.choice(published)
             # The producer adds nothing for it; added by XADD it becomes a dead letter.
@@ -70,7 +70,7 @@ def traffic(count: int, seed: int) -> Traffic:
         if chance.random() < POISON:
             way, fields, shown, reason = next(poisons)
             result.poison[shown] = reason
-            result.items.append(Item(way, one, fields))
+            result.items.append(Item(way, interaction, fields))
     return result
 
 

@@ -67,7 +67,7 @@ RULES: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("rules", "n"), [*(pytest.param(one, 4000, marks=pytest.mark.heavy) for one in RULES), (RULES[-1], 800)]
+    ("rules", "n"), [*(pytest.param(rule, 4000, marks=pytest.mark.heavy) for rule in RULES), (RULES[-1], 800)]
 )
 async def test_the_means_of_middle_and_reference_over_all_interactions_are_estimated_without_bias(
     rules: dict[str, Any], n: int

@@ -429,8 +429,8 @@ async def test_a_redis_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> No
                     await asyncio.sleep(0.01)
         await asyncio.to_thread(server.start)
         async with connect_async(server.url) as redis:
-            for one in demo_interactions()[:5]:
-                await redis.xadd(STREAMS.interactions, {DATA_FIELD: one.encode()})
+            for interaction in demo_interactions()[:5]:
+                await redis.xadd(STREAMS.interactions, {DATA_FIELD: interaction.encode()})
             async with asyncio.timeout(120):
                 while await redis.xlen(STREAMS.metrics) < 5:  # noqa: ASYNC110 - Redis changes, and tells nobody
                     await asyncio.sleep(0.01)

@@ -24,7 +24,8 @@ LAYOUT = Layout("ragtide", PARTITIONS)
 
 def many(count: int) -> list[RagInteraction]:
     return [
-        one.model_copy(update={"pipeline": f"pipeline-{number % 24}"}) for number, one in enumerate(interactions(count))
+        interaction.model_copy(update={"pipeline": f"pipeline-{number % 24}"})
+        for number, interaction in enumerate(interactions(count))
     ]
 
 

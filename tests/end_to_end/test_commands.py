@@ -195,8 +195,8 @@ def test_alerts_are_followed_as_they_come(redis: Any, redis_url: str, tmp_path: 
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tmp_path: Path) -> None:
-    for one in interactions(5):
-        redis.xadd(STREAMS.interactions, {"data": one.encode()})
+    for interaction in interactions(5):
+        redis.xadd(STREAMS.interactions, {"data": interaction.encode()})
     alone = command(redis_url, "doctor", "--json")
     assert alone.returncode == 1
     idle = {finding["subject"]: finding for finding in json.loads(alone.stdout)}

@@ -42,7 +42,9 @@ def test_every_reader_shows_a_custom_metric_in_its_own_unit(redis: Any, redis_ur
     (tmp_path / "my_metrics.py").write_text(MODULE)
     with InteractionProducer(redis_url) as producer:
         for pipeline in ("one", "other"):
-            batch = [one.model_copy(update={"segments": {}}) for one in interactions(100, pipeline=pipeline)]
+            batch = [
+                interaction.model_copy(update={"segments": {}}) for interaction in interactions(100, pipeline=pipeline)
+            ]
             producer.publish_many(batch)
     only_the_worker = {
         "RAGTIDE_METRICS": '["my_metrics:length"]',

@@ -223,7 +223,8 @@ def test_pipelines_in_several_partitions_are_all_scored_and_shown_together(
 ) -> None:
     spread = {"RAGTIDE_PARTITIONS": "3"}
     published = [
-        one.model_copy(update={"pipeline": f"pipeline-{number % 12}"}) for number, one in enumerate(interactions(120))
+        interaction.model_copy(update={"pipeline": f"pipeline-{number % 12}"})
+        for number, interaction in enumerate(interactions(120))
     ]
     with InteractionProducer(redis_url, partitions=3) as producer:
         producer.publish_many(published)

@@ -132,11 +132,15 @@ def test_whoever_is_killed_the_numbers_are_those_of_a_quiet_run(redis: Any, redi
         executions = [
             Execution.decode(fields[b"data"]) for _, fields in redis.xrange("ragtide.run.race:{0}:executions")
         ]
-        assert len({(one.config, one.item) for one in executions}) == len(executions) == found["executed"]
+        assert (
+            len({(execution.config, execution.item) for execution in executions})
+            == len(executions)
+            == found["executed"]
+        )
         # Only what was going on when a driver died was called for nothing.
         assert len(executions) <= sum(calls.values()) <= len(executions) + kills * CONCURRENCY
         # The aggregator has counted every answer once, too.
-        answered = Counter(one.config for one in executions if one.failure is None)
+        answered = Counter(execution.config for execution in executions if execution.failure is None)
 
         def aggregated() -> bool:
             seen = estimates(redis_url)

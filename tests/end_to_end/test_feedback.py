@@ -28,7 +28,7 @@ UTILIZATION = "trace.context_utilization"
 def test_feedback_from_a_file_is_joined_once_though_the_aggregator_is_killed(
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    published = [one.model_copy(update={"gold_scores": {}}) for one in interactions(400)]
+    published = [interaction.model_copy(update={"gold_scores": {}}) for interaction in interactions(400)]
     lines = [
         {"pipeline": "shop", "interaction_id": one.interaction_id, "gold_scores": {UTILIZATION: 1.0}}
         for one in published[:300]

@@ -42,8 +42,8 @@ def test_every_interaction_is_judged_once_by_a_judge_with_every_fault_and_a_work
     redis: Any, redis_url: str, tmp_path: Path
 ) -> None:
     published = [
-        one.model_copy(update={"question": f"{one.question} ({number})"})
-        for number, one in enumerate(interactions(300))
+        interaction.model_copy(update={"question": f"{interaction.question} ({number})"})
+        for number, interaction in enumerate(interactions(300))
     ]
     faults: list[Reply] = [
         Status(429, headers={"retry-after": "0.1"}), Status(500), Hangs(), Drops(), Says("not json"), Says("{"),
@@ -145,8 +145,8 @@ def test_a_cascade_judges_the_same_sample_again_in_a_replay(redis: Any, redis_ur
 @pytest.mark.heavy
 def test_a_share_is_asked_twice_and_estimated_with_its_segments(redis: Any, redis_url: str, tmp_path: Path) -> None:
     published = [
-        one.model_copy(update={"segments": {"lang": "de" if number % 2 else "en"}})
-        for number, one in enumerate(interactions(120))
+        interaction.model_copy(update={"segments": {"lang": "de" if number % 2 else "en"}})
+        for number, interaction in enumerate(interactions(120))
     ]
     chosen = {one.interaction_id: one.segments["lang"] for one in published if is_asked_twice(one, 0.3)}
     with ScriptedJudge() as server:

@@ -110,10 +110,12 @@ def test_the_numbers_of_a_scrape_are_those_of_what_happened(redis: Any, redis_ur
     lengths = {stream: found["ragtide_stream_entries", "0", stream] for stream in ("metrics", "dead_letters")}
     assert lengths == {"metrics": 60, "dead_letters": 1}
     labeled = [event for event in role.logged() if event["event"] == "labeled"]
-    assert {event["interaction_id"] for event in labeled} == {one.interaction_id for one in interactions(60)}
+    assert {event["interaction_id"] for event in labeled} == {
+        interaction.interaction_id for interaction in interactions(60)
+    }
     assert all(event["pipeline"] == "shop" and event["entry_id"] and event["latency_s"] > 0 for event in labeled)
     said = log.read_text()
-    assert [one.question for one in interactions(60) if one.question in said] == []
+    assert [interaction.question for interaction in interactions(60) if interaction.question in said] == []
 
 
 @pytest.mark.heavy
@@ -260,7 +262,11 @@ def test_roles_export_their_spans_and_send_the_last_ones_when_they_stop(
     traces: dict[str, set[bytes]] = {}
     for request in taken:
         for resource in request.resource_spans:
-            (service,) = [one.value.string_value for one in resource.resource.attributes if one.key == "service.name"]
+            (service,) = [
+                attribute.value.string_value
+                for attribute in resource.resource.attributes
+                if attribute.key == "service.name"
+            ]
             for scope in resource.scope_spans:
                 for span in scope.spans:
                     traces.setdefault(f"{service}: {span.name}", set()).add(span.trace_id)

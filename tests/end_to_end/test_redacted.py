@@ -55,7 +55,7 @@ async def test_nothing_in_redis_in_a_message_or_in_a_log_has_a_text_that_redacti
             }
             with running("up", redis_url, log, extra):
                 with InteractionProducer(redis_url) as producer:
-                    producer.publish_many([private(one) for one in interactions(120)])
+                    producer.publish_many([private(interaction) for interaction in interactions(120)])
                 await until(lambda: redis.xlen(STREAMS.metrics) >= 120 and not redis.xlen(STREAMS.interactions))
                 await until(lambda: server.received)
             asked = judge.requests

@@ -19,8 +19,8 @@ COUNT = 150
 def recorded(folder: Path) -> Path:
     """Record interactions that are all different, and feedback about some."""
     entries: list[tuple[EntryKind, RecordedEntry]] = []
-    for number, one in enumerate(interactions(COUNT)):
-        asked = one.model_copy(update={"question": f"{one.question} ({number})", "gold_scores": {}})
+    for number, interaction in enumerate(interactions(COUNT)):
+        asked = interaction.model_copy(update={"question": f"{interaction.question} ({number})", "gold_scores": {}})
         entries.append((EntryKind.INTERACTIONS, RecordedEntry(0, f"{1_795_300_000_000 + number}-0", asked)))
     for number in range(0, COUNT, 10):
         told = Feedback(
@@ -55,7 +55,11 @@ def test_a_limit_of_cost_stops_a_replay_which_goes_on_later_and_asks_nothing_twi
         assert (again["n"], again["cost_usd"], again["cache_hits"]) == (COUNT, 0.0, COUNT)
         assert len(server.requests) == asked
         means = [
-            {one["metric"]: (one["n"], one["estimate"]) for one in found["estimates"] if one["segment"] is None}
+            {
+                estimate["metric"]: (estimate["n"], estimate["estimate"])
+                for estimate in found["estimates"]
+                if estimate["segment"] is None
+            }
             for found in (whole, again)
         ]
         assert means[0] == means[1]

@@ -16,7 +16,7 @@ from ragtide_schemas import Feedback, MetricEvent
 def many(count: int, *, first: int = 0) -> list[RagInteraction]:
     rows = interactions(first + count)[first:]
     return [
-        one.model_copy(update={"pipeline": f"p-{number % 7}", "gold_scores": {}}) for number, one in enumerate(rows)
+        row.model_copy(update={"pipeline": f"p-{number % 7}", "gold_scores": {}}) for number, row in enumerate(rows)
     ]
 
 

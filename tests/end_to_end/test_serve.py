@@ -152,5 +152,5 @@ def test_captured_requests_are_files_for_explain(redis_url: str, redis: Any, tmp
         process.wait()
     files = sorted(str(path) for path in folder.iterdir())
     done = command(redis_url, "ingest", "explain", "--json", *files)
-    found = [one for trace in json.loads(done.stdout) for one in trace["interactions"]]
+    found = [interaction for trace in json.loads(done.stdout) for interaction in trace["interactions"]]
     assert len(found) == len(expected_of("langchain_openinference"))

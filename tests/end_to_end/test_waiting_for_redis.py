@@ -174,7 +174,7 @@ def called(place: Path) -> int:
 
 
 def post_until_confirmed(port: int, batch: list[RagInteraction]) -> None:
-    body = f"[{','.join(one.model_dump_json() for one in batch)}]".encode()
+    body = f"[{','.join(interaction.model_dump_json() for interaction in batch)}]".encode()
 
     def confirmed() -> bool:
         try:

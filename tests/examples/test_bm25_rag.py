@@ -177,9 +177,11 @@ def test_any_question_is_answered_from_what_was_retrieved(
     parameters = {"top_k": top_k, "chunk_sentences": chunk_sentences, "answer_sentences": answer_sentences}
     documents, response = rag.answer(question, **parameters)
     assert len(documents) == min(top_k, len(rag.index(chunk_sentences).chunks))
-    assert [one["score"] for one in documents] == sorted((one["score"] for one in documents), reverse=True)
+    assert [document["score"] for document in documents] == sorted(
+        (document["score"] for document in documents), reverse=True
+    )
     assert response.strip()
-    assert set(rag.words(response)) <= {word for one in documents for word in rag.words(one["text"])}
+    assert set(rag.words(response)) <= {word for document in documents for word in rag.words(document["text"])}
     assert rag.answer(question, **parameters) == (documents, response)
 
 

@@ -42,7 +42,7 @@ class Truth:
 
     @property
     def texts(self) -> list[str]:
-        return [one["text"] for one in self.documents]
+        return [document["text"] for document in self.documents]
 
 
 def sentence(dice: random.Random, mark: str) -> str:
@@ -190,10 +190,10 @@ def one_span(dice: random.Random, truth: Truth) -> Wire:
     }
     search = {
         "type": "file_search_call",
-        "results": [{"file_id": one["id"], "text": one["text"]} for one in truth.documents],
+        "results": [{"file_id": document["id"], "text": document["text"]} for document in truth.documents],
     }
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": truth.answer}]}
-    chunks = [{"retrievedContext": {"uri": one["id"], "text": one["text"]}} for one in truth.documents]
+    chunks = [{"retrievedContext": {"uri": document["id"], "text": document["text"]}} for document in truth.documents]
     grounded = {
         "candidates": [
             {"content": {"parts": [{"text": truth.answer}]}, "groundingMetadata": {"groundingChunks": chunks}}
@@ -320,10 +320,10 @@ def check(seed: int) -> None:
     found = list(spans_of(request))
     assert len(found) == len(spans), "a span was lost on the way"
     explained = explain_traces(found, OPTIONS)
-    interactions = [one for trace in explained for one in trace.interactions]
+    interactions = [interaction for trace in explained for interaction in trace.interactions]
     assert all(bool(trace.reason) == (not trace.interactions) for trace in explained)
-    assert all(bool(one.detail) == (one.interaction is None) for one in interactions)
-    read = [one.interaction for one in interactions if one.interaction is not None]
+    assert all(bool(interaction.detail) == (interaction.interaction is None) for interaction in interactions)
+    read = [interaction.interaction for interaction in interactions if interaction.interaction is not None]
     want = (mended(truth.question), [mended(text) for text in truth.texts], mended(truth.answer))
     for one in read:
         got = (one.question.strip(), [document.text.strip() for document in one.documents], one.response.strip())
@@ -333,4 +333,6 @@ def check(seed: int) -> None:
         known = [*want[1], *(text for text in NOTHING if isinstance(text, str))]
         assert all(any(text.startswith(cut) for text in known) for cut in got[1]), got
     if not lossy:
-        assert len(read) == 1, [one.detail for one in interactions] or [trace.reason for trace in explained]
+        assert len(read) == 1, [interaction.detail for interaction in interactions] or [
+            trace.reason for trace in explained
+        ]

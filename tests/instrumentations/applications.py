@@ -135,10 +135,12 @@ def model() -> Iterator[ModelServer]:
 def parameters() -> list[Any]:
     return [
         pytest.param(
-            one,
-            id=re.sub(r"[^\w.+-]", "", f"{one.environment}-{one.source}-{one.argument}".rstrip("-")),
+            application,
+            id=re.sub(
+                r"[^\w.+-]", "", f"{application.environment}-{application.source}-{application.argument}".rstrip("-")
+            ),
         )
-        for one in APPLICATIONS
+        for application in APPLICATIONS
     ]
 
 
@@ -173,17 +175,17 @@ def test_answers_become_interactions_and_scores_appear(
 
 
 def _check(application: Application, found: list[RagInteraction]) -> None:
-    assert sorted(one.question for one in found) == sorted(application.questions)
-    assert {one.pipeline for one in found} == {"helpdesk"}
-    for one in found:
-        texts = {text for document in one.documents for text in document.text.split("\n\n")}
-        assert texts == (set() if one.question == application.nothing_found else application.texts)
-        assert one.response.strip() == ANSWER
-        assert one.metadata["model"] == "gpt-4o-mini"
-        assert one.metadata["input_tokens"] in (50, 100, 150)
-    turns = {turn.question for one in found for turn in one.history or ()}
+    assert sorted(interaction.question for interaction in found) == sorted(application.questions)
+    assert {interaction.pipeline for interaction in found} == {"helpdesk"}
+    for interaction in found:
+        texts = {text for document in interaction.documents for text in document.text.split("\n\n")}
+        assert texts == (set() if interaction.question == application.nothing_found else application.texts)
+        assert interaction.response.strip() == ANSWER
+        assert interaction.metadata["model"] == "gpt-4o-mini"
+        assert interaction.metadata["input_tokens"] in (50, 100, 150)
+    turns = {turn.question for interaction in found for turn in interaction.history or ()}
     assert turns == set(application.history)
-    assert application.session in {one.session_id for one in found} | {None}
+    assert application.session in {interaction.session_id for interaction in found} | {None}
 
 
 def _scored(serve: str) -> int:
@@ -201,7 +203,7 @@ def _letters(redis: Any) -> list[str]:
 
 
 def test_every_environment_and_every_application_is_used() -> None:
-    assert {one.environment for one in APPLICATIONS} == set(NAMES)
-    assert {one.source for one in APPLICATIONS if one.source.endswith(".py")} == {
+    assert {application.environment for application in APPLICATIONS} == set(NAMES)
+    assert {application.source for application in APPLICATIONS if application.source.endswith(".py")} == {
         file.name for file in HERE.glob("apps/*.py")
     }

@@ -94,7 +94,7 @@ def _is_there(target: str, anchor: str) -> bool:
     if not page.exists():
         return False
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
-    return not anchor or anchor in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+    return not anchor or anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def _text(page: str) -> str:

@@ -122,10 +122,10 @@ def is_tested(pain: Pain) -> bool:
 def read() -> Taken:
     """Take the journey through the pages."""
     pains = [
-        Shown(one.was, one.now, "", NOT_FOUND)
-        if one.clicks is None
-        else Shown(one.was, one.now, f"clicks from the README: {one.clicks}", "ok")
-        for one in read_pages()
+        Shown(page.was, page.now, "", NOT_FOUND)
+        if page.clicks is None
+        else Shown(page.was, page.now, f"clicks from the README: {page.clicks}", "ok")
+        for page in read_pages()
     ]
     lost = [f"The pages: {one.was}" for one in pains if one.state == NOT_FOUND]
     pains += [Shown(was, now, "", "open") for was, now in OPEN]

@@ -58,9 +58,9 @@ class PrometheusServer:
     def firing(self) -> dict[str, dict[str, Any]]:
         """Return the alerts of quality that fire, by ragtide's rule."""
         return {
-            one["labels"]["rule"]: one
-            for one in self.get("alerts")["alerts"]
-            if one["state"] == "firing" and one["labels"]["alertname"] == "RagtideQuality"
+            alert["labels"]["rule"]: alert
+            for alert in self.get("alerts")["alerts"]
+            if alert["state"] == "firing" and alert["labels"]["alertname"] == "RagtideQuality"
         }
 
 
@@ -155,7 +155,7 @@ def scraped(server: PrometheusServer, port: int) -> bool:
 
 def assert_same_numbers(server: PrometheusServer, url: str) -> None:
     """Compare the series of whole pipelines over all time with `ragtide estimates --json`."""
-    expected = [one for one in estimates(url) if one["segment"] is None]
+    expected = [estimate for estimate in estimates(url) if estimate["segment"] is None]
     assert expected
     for field, name in (("estimate", ""), ("lower", "_lower"), ("upper", "_upper"), ("n", "_n")):
         found = {

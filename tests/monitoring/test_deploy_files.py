@@ -103,7 +103,7 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_all_ask_the_chosen_prome
         cells |= mine
         if panel["type"] != "row":
             assert {one["datasource"]["uid"] for one in (panel, *panel["targets"])} == {"${datasource}"}
-            references = [one["refId"] for one in panel["targets"]]
+            references = [target["refId"] for target in panel["targets"]]
             assert len(set(references)) == len(references)
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)

@@ -201,7 +201,7 @@ def test_answers_in_any_order_twice_missing_or_strange_are_taken_as_they_are(
     assert done["failed"] == 2
     assert len(endpoint.batches) == 2
     assert len(endpoint.batches["batch_1"]["lines"]) == 2
-    assert all(one["scores"] for one in scores(rows))
+    assert all(score["scores"] for score in scores(rows))
     assert ordinary(endpoint) == 2
 
 

@@ -121,7 +121,7 @@ SCORES = st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=20, max_si
 def test_figures_of_a_metric_that_is_0_or_1_are_those_of_their_definitions(rows: list[tuple[float, bool]]) -> None:
     p, y = np.array([p for p, _ in rows]), np.array([float(truth) for _, truth in rows])
     found = metric_figures("m", {"a": SubsetScores(p, y, np.arange(len(p)).astype(str), {})})
-    named = {one.name: one.mean.value or 0.0 for one in found.figures}
+    named = {figure.name: figure.mean.value or 0.0 for figure in found.figures}
     higher = [(a < b) + (a == b) / 2 for a in p[y == 0] for b in p[y == 1]]
     assert named["AUROC of low"] == pytest.approx(np.mean(higher))
     assert named["Brier score"] == pytest.approx(np.mean((p - y) ** 2))
@@ -143,7 +143,7 @@ def test_the_mean_is_over_subsets_and_a_judge_is_compared_on_its_own_rows() -> N
     assert set(rmse.subsets) == {"large", "small"}, "a subset with few rows has no figures"
     assert rmse.mean.value == pytest.approx(np.mean([*rmse.subsets.values()]))
     assert (rmse.mean.lower or 1) < (rmse.mean.value or 0) < (rmse.mean.upper or 0)
-    spearman = next(one for one in found.figures if one.name == "Spearman")
+    spearman = next(figure for figure in found.figures if figure.name == "Spearman")
     expected = spearmanr(subsets["large"].predicted, subsets["large"].truth)[0]
     assert spearman.subsets["large"] == pytest.approx(expected)
     (other,) = found.judges
@@ -230,7 +230,7 @@ def test_reordered_rows_are_those_of_a_hash_and_change_no_other_figure(tmp_path:
     assert 10 < half["reordered"] < 50
     (before,), (after,) = plain["metrics"], half["metrics"]
     assert before["figures"] == after["figures"]
-    assert [one["name"] for one in before["biases"]] == ["error with length of response, Spearman"]
+    assert [bias["name"] for bias in before["biases"]] == ["error with length of response, Spearman"]
     order = after["biases"][0]
     assert order["name"] == "change by another order of documents"
     assert 0 <= order["mean"]["value"] < 0.5
@@ -254,7 +254,7 @@ def test_a_pair_becomes_two_answers_with_the_right_answer_as_document(tmp_path: 
     assert second is not None
     assert first.response == "Penguins swim near Antarctic glaciers."
     assert second.response == "The tower was built in 1889."
-    assert [one.text for one in first.documents] == [TOWER]
+    assert [document.text for document in first.documents] == [TOWER]
     assert first.reference_answer == TOWER
     for wrong_one in (preference(0, [3]), preference(0, []), {**preference(0, [1]), "human": {"overall_label": [1]}}):
         wrong = written(tmp_path, "wrong.jsonl", [wrong_one])
@@ -271,8 +271,8 @@ def test_every_opinion_of_a_person_counts_by_itself(pairs: list[tuple[float, int
         found.take(2, {"m": 1.0 + difference, "only second": 1.0}, fields)
     figures = found.figures(confidence=0.95, seed=0)
     assert {one.metric for one in figures} <= {"m"}
-    guesses = np.repeat([1.0 + one[0] - 1.0 for one in pairs], 2)
-    people = np.array([value for one in pairs for value in one[1:]], np.float64)
+    guesses = np.repeat([1.0 + pair[0] - 1.0 for pair in pairs], 2)
+    people = np.array([value for pair in pairs for value in pair[1:]], np.float64)
     for one in figures:
         assert one.n == len(pairs)
         assert [figure.name for figure in one.figures] == ["correctness", "completeness", "overall"]

@@ -70,7 +70,7 @@ def test_the_planned_calls_are_those_that_are_made(
     assert done.exit_code == 0, done.output
     assert len(server.requests) == planned["calls"] > 0
     # Every request has its usage: a token for each four characters.
-    sent = sum(sum(len(one["content"]) for one in request["messages"]) // 4 for request in server.requests)
+    sent = sum(sum(len(message["content"]) for message in request["messages"]) // 4 for request in server.requests)
     assert sent == pytest.approx(planned["prompt_tokens"], rel=0.35)
     again = plan(server, rows, monkeypatch, **extra)
     assert again["calls"] == 0

@@ -49,7 +49,7 @@ def figures(rows: list[tuple[dict[str, Any], Labels]]) -> dict[str, float | None
     for number, (fields, given_labels) in enumerate(rows):
         found.take("a", interaction(question=f"Why {number}?"), fields, [given_labels])
     compared = found.figures(confidence=0.95, seed=0)
-    return {} if compared is None else {one.name: one.mean.value for one in compared.figures}
+    return {} if compared is None else {figure.name: figure.mean.value for figure in compared.figures}
 
 
 def test_true_spans_are_those_of_each_data_set() -> None:
@@ -176,7 +176,7 @@ def test_the_command_compares_spans_of_ragtruth(tmp_path: Path) -> None:
     assert (found["rows"], found["problems"]) == (40, 1)
     spans = found["unsupported_spans"]
     assert (spans["n"], spans["n_marked"]) == (40, 20)
-    f1 = next(one for one in spans["figures"] if one["name"] == "F1")
+    f1 = next(figure for figure in spans["figures"] if figure["name"] == "F1")
     assert f1["mean"]["value"] == 1
     assert f1["subsets"] == {"QA": 1}
     shown = command(path, "--labeler", "local").output

@@ -61,7 +61,7 @@ def _read(written: str) -> list[RagInteraction]:
         found = list(read_rows(path, FileOptions()))
         assert [one.problem for one in found] == [None] * len(found)
         interactions = [one.interaction for one in found if one.interaction is not None]
-        assert [one.question for one in read_items(path)] == [one.question for one in interactions]
+        assert [item.question for item in read_items(path)] == [one.question for one in interactions]
         return interactions
 
 
@@ -107,7 +107,7 @@ def test_a_file_is_new_or_replaced_whole(tmp_path: Path) -> None:
     assert (path.read_text(), link.is_symlink()) == ("two\n", True)
     with pytest.raises(OSError, match="regular"):
         write_new(Path("/dev/null"), "three\n", force=True)
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.jsonl", "set.jsonl"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link.jsonl", "set.jsonl"]
 
 
 @settings(max_examples=25)

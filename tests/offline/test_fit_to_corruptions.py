@@ -80,7 +80,7 @@ def test_only_corruptions_that_a_score_should_follow_are_learned() -> None:
 
 def test_without_labels_a_score_follows_corruptions_better_and_keeps_its_mean(tmp_path: Path) -> None:
     result = unjudged()
-    found = {one.score: one for one in result.scores}[RELEVANCE]
+    found = {score.score: score for score in result.scores}[RELEVANCE]
     assert found.is_fitted
     assert found.cross_validated is None
     assert found.separation is not None
@@ -126,7 +126,7 @@ def test_with_judged_rows_the_level_is_theirs() -> None:
 def test_a_score_that_would_be_surely_worse_for_the_judge_stays_as_shipped() -> None:
     labeler = LocalLabeler()
     rows = [JudgedInteraction(row, labeler.label_now(row).scores) for row in map(without_own_sentences, interactions())]
-    found = {one.score: one for one in fit_correction(examine(rows), pairs()).scores}[RELEVANCE]
+    found = {score.score: score for score in fit_correction(examine(rows), pairs()).scores}[RELEVANCE]
     assert found.separation is not None
     assert found.separation.lower > 0
     assert not found.is_fitted
@@ -137,9 +137,9 @@ def test_interactions_that_cannot_be_told_apart_are_refused() -> None:
     same = [replace(pair, spoilt=pair.clean) for pair in pairs()]
     result = fit_correction(NOBODY, same)
     assert not result.fitted
-    for one in result.scores:
-        assert one.separation is not None
-        assert (one.separation.shipped, one.separation.fitted) == (0.5, 0.5)
+    for score in result.scores:
+        assert score.separation is not None
+        assert (score.separation.shipped, score.separation.fitted) == (0.5, 0.5)
     rng = np.random.default_rng(7)
     clean = {id(pair.clean): pair.clean for pair in pairs()}
     shuffled = [*clean.values()]
@@ -161,7 +161,7 @@ def test_a_corruption_that_few_interactions_allow_is_left_out() -> None:
         if pair.corruption != "half wrong documents" or pair.clean.question.startswith(("what", "when"))
     ]
     count = len({pair.clean.question for pair in rare if pair.corruption == "half wrong documents"})
-    found = {one.score: one for one in fit_correction(NOBODY, rare).scores}[RELEVANCE].separation
+    found = {score.score: score for score in fit_correction(NOBODY, rare).scores}[RELEVANCE].separation
     assert found is not None
     assert found.corruptions == (2 if count < LEAST_QUESTIONS else 3)
 
@@ -223,7 +223,7 @@ def test_pairs_do_not_move_the_level_and_are_told_apart_better(seed: int) -> Non
 def test_traffic_is_drawn_by_chance_whatever_the_order_and_needs_no_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = [one for one in entries() if one[0] is EntryKind.INTERACTIONS]
+    plain = [entry for entry in entries() if entry[0] is EntryKind.INTERACTIONS]
     recording = record(plain, tmp_path)
     found = of_recording(recording, selection(), run=None, reference=None, traffic=TrafficSample())
     assert (len(found.traffic), found.found, found.words) == (40, [], "corruptions")

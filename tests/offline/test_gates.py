@@ -141,7 +141,7 @@ def test_a_metric_without_a_range_is_decided_by_its_mean_alone() -> None:
 def test_the_worst_scope_and_the_worst_condition_count() -> None:
     scopes = measured(), measured(0.2, 0.1, 0.3, scope="search"), measured(0.95, 0.94, 0.96, scope="other")
     result = decided(f"{METRIC} < 0.8", *scopes)
-    assert [one.outcome for one in result.conditions[0].scopes] == ["undecided", "fail", "pass"]
+    assert [scope.outcome for scope in result.conditions[0].scopes] == ["undecided", "fail", "pass"]
     assert result.outcome == "fail"
     conditions = [parse_condition(text) for text in (f"{METRIC} < 0.5", f"{METRIC} < 0.8")]
     assert decide_gate(conditions, [measured()]).outcome == "undecided"
@@ -253,7 +253,7 @@ def test_a_pipeline_without_the_metric_is_not_passed_by_another_one() -> None:
     both = [of("shop", METRIC), of("shop", "trace.completeness"), of("search", "trace.completeness")]
     found = decided(f"{METRIC} < 0.5", *both, policy=UndecidedPolicy.PASSED)
     assert found.outcome == "undecided"
-    assert [(one.scope, one.outcome) for one in found.conditions[0].scopes] == [
+    assert [(scope.scope, scope.outcome) for scope in found.conditions[0].scopes] == [
         ("shop · local", "pass"), ("search", "undecided"),
     ]  # fmt: skip
     assert decided(f"{METRIC}.n < 10", *both).outcome == "fail"
@@ -277,7 +277,7 @@ def test_each_run_has_the_difference_of_its_own_scores() -> None:
     summary = Summary(summarize(events, strategy="normal", confidence=0.95).estimates, (), (), events)
     before = Summary((), (), (), scored(None, 0.5))
     (found,) = gate(summary, f"{METRIC}.difference.mean < 0", baseline=before).conditions
-    assert [(one.scope, one.outcome) for one in found.scopes] == [
+    assert [(scope.scope, scope.outcome) for scope in found.scopes] == [
         ("shop · a · test · 1 · ragbench", "pass"), ("shop · b · test · 1 · ragbench", "fail"),
     ]  # fmt: skip
 

@@ -44,7 +44,10 @@ def lenient(scores: dict[str, float]) -> dict[str, float]:
 def judged(count: int = 60) -> Sequence[JudgedInteraction]:
     """Return interactions with the scores of a lenient judge."""
     labeler = LocalLabeler()
-    return [JudgedInteraction(one, lenient(dict(labeler.label_now(one).scores))) for one in demo_interactions()[:count]]
+    return [
+        JudgedInteraction(interaction, lenient(dict(labeler.label_now(interaction).scores)))
+        for interaction in demo_interactions()[:count]
+    ]
 
 
 @cache
@@ -72,18 +75,18 @@ def test_a_fit_is_used_only_if_the_whole_interval_is_better(
     found = LossDifference(60, 60, 0.04, 0.03, -0.01, -0.03, upper)
     monkeypatch.setattr(fitting, "loss_difference", lambda *_, **__: found)
     scores = fit_correction(examine(judged()[:30])).scores
-    assert [one.is_fitted for one in scores] == [fitted] * 3
+    assert [score.is_fitted for score in scores] == [fitted] * 3
 
 
 def test_adherence_is_not_fitted_if_the_share_of_supported_sentences_would_be_worse() -> None:
     labeler, rows = LocalLabeler(), []
-    for one in demo_interactions()[:60]:
-        own = labeler.label_now(one).scores
+    for interaction in demo_interactions()[:60]:
+        own = labeler.label_now(interaction).scores
         if "trace.supported_fraction" not in own:  # a refusal claims nothing
             continue
         # A contradictory judge: no response is supported, and each of its sentences is.
         scores = {TRACE[2]: 0.0, "trace.supported_fraction": own["trace.supported_fraction"]}
-        rows.append(JudgedInteraction(one, scores))
+        rows.append(JudgedInteraction(interaction, scores))
     adherence = fit_correction(examine(rows)).scores[-1]
     assert adherence.cross_validated is not None
     assert adherence.cross_validated.upper < 0
@@ -122,7 +125,7 @@ def test_a_score_that_few_interactions_have_stays_as_shipped() -> None:
         JudgedInteraction(one.interaction, one.scores if number < 5 else {TRACE[0]: one.scores[TRACE[0]]})
         for number, one in enumerate(judged())
     ]
-    found = {one.score: one for one in fit_correction(examine(some)).scores}
+    found = {score.score: score for score in fit_correction(examine(some)).scores}
     assert found["adherence"].cross_validated is None
     assert "5 questions" in found["adherence"].reason
     assert found["context_relevance"].is_fitted
@@ -168,7 +171,10 @@ def russian() -> list[RagInteraction]:
 
 def test_russian_interactions_are_fitted_like_english_ones() -> None:
     labeler = LocalLabeler()
-    rows = [JudgedInteraction(one, lenient(dict(labeler.label_now(one).scores))) for one in russian()]
+    rows = [
+        JudgedInteraction(interaction, lenient(dict(labeler.label_now(interaction).scores)))
+        for interaction in russian()
+    ]
     found = fit_correction(examine(rows))
     assert found.interactions == 48
     assert "context_relevance" in found.fitted
@@ -315,20 +321,25 @@ def test_a_judges_own_scores_are_taken_only_if_it_is_named(tmp_path: Path) -> No
 
 
 def test_interactions_whose_texts_are_gone_are_counted(tmp_path: Path) -> None:
-    some = [one for number, one in enumerate(entries()) if number or one[0] is not EntryKind.INTERACTIONS]
+    some = [entry for number, entry in enumerate(entries()) if number or entry[0] is not EntryKind.INTERACTIONS]
     found = of_recording(record(some, tmp_path), selection(), run=None, reference="gold")
     assert (len(found.found), found.missing) == (2, 1)
 
 
 def rows(change: Callable[[RagInteraction], dict[str, object]]) -> list[Row]:
-    return [Row(number, one.model_copy(update=change(one))) for number, one in enumerate(demo_interactions()[:30])]
+    return [
+        Row(number, interaction.model_copy(update=change(interaction)))
+        for number, interaction in enumerate(demo_interactions()[:30])
+    ]
 
 
 def test_a_file_gives_its_gold_scores_or_those_of_a_judge_in_another_file() -> None:
     found = of_rows(rows(lambda _: {"gold_scores": {TRACE[0]: 0.5, "thumbs": 1.0}}), [], None)
     assert found.reference == LearnedReference("gold")
     assert {tuple(one.scores.items()) for one in found.found} == {((TRACE[0], 0.5),)}
-    some = {(one.pipeline, one.interaction_id): {TRACE[2]: 1.0} for one in demo_interactions()[:7]}
+    some = {
+        (interaction.pipeline, interaction.interaction_id): {TRACE[2]: 1.0} for interaction in demo_interactions()[:7]
+    }
     by_judge = of_rows(rows(lambda _: {"gold_scores": {}}), [Predictions("judge", "1", "ragbench", some, {})], None)
     assert by_judge.reference.words == "judge 1 (ragbench)"
     assert len(by_judge.found) == 7

@@ -66,11 +66,11 @@ async def test_the_alerts_are_those_of_a_replay(
     replaying = RecordingReplay(settings, plan, speed("max"))
     expected = await replaying.run(async_redis, redis_url, asyncio.Event(), lambda _: None)
     found = await result_of(recording, in_tables=in_tables, settings=settings)
-    assert {one.alert_id: one for one in found.alerts} == {one.alert_id: one for one in expected.alerts}
-    assert {one.kind for one in found.alerts} >= {"threshold", "agreement"}
+    assert {alert.alert_id: alert for alert in found.alerts} == {alert.alert_id: alert for alert in expected.alerts}
+    assert {alert.kind for alert in found.alerts} >= {"threshold", "agreement"}
     assert found.counts == expected.counts
-    assert {name: (one.production, len(one.replay)) for name, one in found.rules.items()} == {
-        name: (one.production, len(one.replay)) for name, one in expected.rules.items()
+    assert {name: (rule.production, len(rule.replay)) for name, rule in found.rules.items()} == {
+        name: (rule.production, len(rule.replay)) for name, rule in expected.rules.items()
     }
     assert list(found.unfired) == list(expected.unfired)
 
@@ -99,7 +99,7 @@ async def test_a_test_that_is_stopped_says_so(recording: Recording) -> None:
 
 
 def first(found: ReplayResult, rule: str) -> Alert:
-    return next(one for one in found.alerts if one.rule == rule)
+    return next(alert for alert in found.alerts if alert.rule == rule)
 
 
 def follow(alert: Alert, before: timedelta, after: timedelta) -> FollowedRule:
@@ -126,15 +126,19 @@ async def test_the_evidence_reaches_its_line_where_the_alert_fires_and_nowhere_e
     found = await result_of(recording, followed=followed, in_tables=in_tables)
     assert found.alerts == plain.alerts
     points = found.evidence
-    (alarm,) = [one for one in points if one.once_in and one.run_length and one.once_in >= one.run_length * (1 - 1e-9)]
+    (alarm,) = [
+        point
+        for point in points
+        if point.once_in and point.run_length and point.once_in >= point.run_length * (1 - 1e-9)
+    ]
     # The curve is in the order of the stream: the value that decided may be of a late interaction, or a gold score.
     assert alarm.at >= alert.fired_at
     assert alarm.at == alert.fired_at or rule in ("floor", "error")
-    times = [one.at for one in points]
+    times = [point.at for point in points]
     assert times == sorted(times)
     assert followed.start <= times[0] <= times[-1] < followed.end
     assert 20 < len(points) <= MOST + 3
-    before = [one.once_in for one in points if one.once_in is not None and one.at < alarm.at]
+    before = [point.once_in for point in points if point.once_in is not None and point.at < alarm.at]
     assert before
     # The evidence gathers: near the alarm it is stronger than it was at most times before.
     assert max(before[-5:]) > sorted(before)[len(before) // 2]

@@ -109,7 +109,9 @@ async def test_feedback_goes_to_the_partition_of_its_pipeline_in_both_kinds_of_c
     for name in "abc":
         stream = Streams("ragtide", partition_of(name, 4)).feedback
         found = [Feedback.decode(fields[DATA_FIELD]) for _, fields in await async_redis.xrange(stream)]
-        assert [one for one in found if one.pipeline == name] == [one for one in grades if one.pipeline == name] * 2
+        assert [one for one in found if one.pipeline == name] == [
+            grade for grade in grades if grade.pipeline == name
+        ] * 2
 
 
 def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:

@@ -21,8 +21,8 @@ STAMP = ReplayFields("again", lambda _: 60)
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
     entries: list[tuple[EntryKind, RecordedEntry]] = [
-        (EntryKind.INTERACTIONS, RecordedEntry(n % 2, f"{1_795_300_000_000 + n // 3}-{n % 3}", one))
-        for n, one in enumerate(interactions(60))
+        (EntryKind.INTERACTIONS, RecordedEntry(n % 2, f"{1_795_300_000_000 + n // 3}-{n % 3}", interaction))
+        for n, interaction in enumerate(interactions(60))
     ]
     told = Feedback(pipeline="shop", interaction_id="i-00007", gold_scores={"trace.adherence": 1.0})
     entries.append((EntryKind.FEEDBACK, RecordedEntry(1, "1795400000000-0", told)))

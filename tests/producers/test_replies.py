@@ -41,7 +41,7 @@ DOCUMENTS: dict[str, Any] = {
 
 @for_each("reply", DOCUMENTS.values())
 def test_the_documents_of_a_reply_are_those_that_were_found(reply: Any) -> None:
-    assert [one.text for one in reply_documents(reply) or ()] == BOTH
+    assert [document.text for document in reply_documents(reply) or ()] == BOTH
 
 
 NOTHING: tuple[Any, ...] = (
@@ -90,4 +90,4 @@ def test_an_error_or_a_summary_is_no_document_and_does_not_say_that_nothing_was_
     ],
 )
 def test_a_document_that_begins_like_such_a_sentence_is_one(text: str) -> None:
-    assert [one.text for one in reply_documents(text) or ()] == [text]
+    assert [document.text for document in reply_documents(text) or ()] == [text]

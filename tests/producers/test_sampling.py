@@ -185,4 +185,4 @@ def test_another_process_decides_the_same() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "7"}
     )
-    assert [int(one) for one in done.stdout.split()] == [Sampling(0.5).keeps("shop", f"i-{n}") for n in range(200)]
+    assert [int(word) for word in done.stdout.split()] == [Sampling(0.5).keeps("shop", f"i-{n}") for n in range(200)]

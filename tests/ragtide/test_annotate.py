@@ -253,7 +253,11 @@ async def test_answers_reach_the_estimates_of_the_people(async_redis: Any, redis
         assert "3 of the sample" in done.stderr
         await caught_up(async_redis)
     state = (await load_checkpoint(async_redis, STREAMS, StateOptions())).state
-    found = {one.metric: one for one in estimates(state) if one.labeler == "gold" and one.estimator == "weighted"}
+    found = {
+        estimate.metric: estimate
+        for estimate in estimates(state)
+        if estimate.labeler == "gold" and estimate.estimator == "weighted"
+    }
     assert found["trace.adherence"].n == 3
     assert found["trace.adherence"].estimate == pytest.approx(2 / 3)
     assert await letters(async_redis) == []

@@ -37,10 +37,10 @@ def test_the_worst_become_a_data_set_with_their_scores(
     assert "3 rows of pipeline shop, answered from 20" in done.stderr
     assert "redacted by email, card, phone" in done.stderr
     reasons = [row["metadata"]["ragtide"]["chosen"][0] for row in read(path)]
-    assert [one["place"] for one in reasons] == [1, 2, 3]
-    assert [one["score"] for one in reasons] == sorted(one["score"] for one in reasons)
-    assert {one["list"] for one in reasons} == {"worst:trace.adherence:local"}
-    assert [one.item_id for one in read_items(path)] == [row["interaction_id"] for row in read(path)]
+    assert [reason["place"] for reason in reasons] == [1, 2, 3]
+    assert [reason["score"] for reason in reasons] == sorted(reason["score"] for reason in reasons)
+    assert {reason["list"] for reason in reasons} == {"worst:trace.adherence:local"}
+    assert [item.item_id for item in read_items(path)] == [row["interaction_id"] for row in read(path)]
     again = run_command(capsys, *options)
     assert (again.code, "exists" in again.stderr, "--force" in again.stderr) == (1, True, True)
     few = run_command(capsys, *options, "--force", "--limit", "50")

@@ -316,7 +316,7 @@ async def test_a_group_of_alerts_that_no_process_reads_is_named_with_the_command
     for group, position in (("unread", "0"), ("taken", "0"), ("reading", f"{old}-1"), ("done", "$"), ("record", "0")):
         await async_redis.xgroup_create(stream, group, id=position)
     await async_redis.xreadgroup("taken", "dead", {stream: ">"})
-    found = {subject: one for subject, one in (await findings(async_redis)).items() if ": group " in subject}
+    found = {subject: finding for subject, finding in (await findings(async_redis)).items() if ": group " in subject}
     assert sorted(found) == ["partition 0: group taken", "partition 0: group unread"]
     assert found["partition 0: group taken"].found == "its oldest unfinished alert is 3.0 days old"
     advice = found["partition 0: group unread"].advice

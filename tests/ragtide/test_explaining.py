@@ -95,7 +95,7 @@ def test_a_fall_of_one_segment_names_it_and_json_has_every_number(redis: Any, ru
     change = found["change"]
     assert (change["verdict"], change["spread"]) == ("within", "few")
     assert change["n"] == [3_000, 3_000]
-    assert {one["name"] for one in change["segments"]} == {"lang=de", "lang=en", "no lang"}
+    assert {segment["name"] for segment in change["segments"]} == {"lang=de", "lang=en", "no lang"}
     assert change["mix"]["estimate"] + change["within"]["estimate"] == pytest.approx(change["total"]["estimate"])
     assert set(found["others"]) == {"channel"}
     by_channel = json.loads(
@@ -207,7 +207,7 @@ def test_a_segment_value_that_ended_long_ago_is_no_part_of_the_mix_before(
     found = json.loads(
         run("explain-drift", "shop", "--metric", METRIC, "--since", since, "--by", "lang", "--json").output
     )
-    kept = {one["name"]: one for one in found["change"]["segments"]}
+    kept = {segment["name"]: segment for segment in found["change"]["segments"]}
     assert found["before_since"] >= "2026-11-22"
     assert "lang=fr" not in kept or kept["lang=fr"]["share_before"] == 0
 
@@ -284,7 +284,7 @@ def test_a_comparison_states_the_sessions_of_each_pipeline(redis: Any, run: Call
     ]
     store(redis, iter(sessions), traffic(2, BEFORE, MEANS, pipeline="old", n=300))
     # No session fills a cluster, so those are closed that were quiet for half an hour.
-    last = {one.session_id: one.occurred_at for one in sessions}
+    last = {session.session_id: session.occurred_at for session in sessions}
     closed = sum(sessions[-1].occurred_at - time >= timedelta(minutes=30) for time in last.values())
     assert 0 < closed < len(last)
     compared = json.loads(run("compare", "new", "old", "--json").output)

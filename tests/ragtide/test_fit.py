@@ -32,9 +32,9 @@ def run(*arguments: object, exit_code: int = 0) -> Result:
 def written(path: Path, judge: Callable[[float], float], count: int = 40) -> Path:
     """Write interactions whose gold relevance is a function of the labeler's."""
     labeler, lines = LocalLabeler(), []
-    for one in demo_interactions()[:count]:
-        gold = {RELEVANCE: judge(labeler.label_now(one).scores[RELEVANCE])}
-        lines.append(one.model_copy(update={"gold_scores": gold}).encode().decode())
+    for interaction in demo_interactions()[:count]:
+        gold = {RELEVANCE: judge(labeler.label_now(interaction).scores[RELEVANCE])}
+        lines.append(interaction.model_copy(update={"gold_scores": gold}).encode().decode())
     path.write_text("\n".join([*lines, '{"pipeline": "p"}']), encoding="utf-8")
     return path
 
@@ -90,8 +90,8 @@ def test_a_fit_that_is_not_better_writes_nothing_and_fails_as_a_gate(
 
 def without_scores(path: Path, count: int) -> Path:
     """Write interactions that nobody has judged."""
-    rows = [one.model_copy(update={"gold_scores": {}}) for one in demo_interactions()[:count]]
-    path.write_text("\n".join(one.encode().decode() for one in rows), encoding="utf-8")
+    rows = [interaction.model_copy(update={"gold_scores": {}}) for interaction in demo_interactions()[:count]]
+    path.write_text("\n".join(row.encode().decode() for row in rows), encoding="utf-8")
     return path
 
 
@@ -109,7 +109,7 @@ def test_corruptions_need_no_scores_and_are_refused_where_they_do_not_help(
     assert relevance["cross_validated"] is None
     content = json.loads(Path("local-model.json").read_text(encoding="utf-8"))
     assert content["reference"] == "corruptions"
-    assert not any(one.question in json.dumps(content) for one in demo_interactions()[:60])
+    assert not any(interaction.question in json.dumps(content) for interaction in demo_interactions()[:60])
     monkeypatch.setenv("RAGTIDE_LOCAL_MODEL", "local-model.json")
     assert "-fit-" in run("score", rows, "--json").stdout
     monkeypatch.delenv("RAGTIDE_LOCAL_MODEL")
@@ -120,7 +120,9 @@ def test_corruptions_need_no_scores_and_are_refused_where_they_do_not_help(
 
 def test_nothing_that_can_be_spoilt_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    empty = [one.model_copy(update={"response": "", "gold_scores": {}}) for one in demo_interactions()[:3]]
+    empty = [
+        interaction.model_copy(update={"response": "", "gold_scores": {}}) for interaction in demo_interactions()[:3]
+    ]
     Path("rows.jsonl").write_text("\n".join(one.encode().decode() for one in empty), encoding="utf-8")
     told = str(run("fit", "rows.jsonl", "--corruptions", exit_code=1).exception)
     assert "rows.jsonl" in told
@@ -134,14 +136,14 @@ def test_scores_of_a_judge_may_be_in_another_file(tmp_path: Path, monkeypatch: p
     rows = written(tmp_path / "rows.jsonl", lambda relevance: relevance)
     judged = [
         {
-            "interaction_id": one.interaction_id,
-            "pipeline": one.pipeline,
+            "interaction_id": interaction.interaction_id,
+            "pipeline": interaction.pipeline,
             "labeler": "judge",
             "labeler_version": "1",
             "profile": "ragbench",
-            "scores": {RELEVANCE: lenient(LocalLabeler().label_now(one).scores[RELEVANCE])},
+            "scores": {RELEVANCE: lenient(LocalLabeler().label_now(interaction).scores[RELEVANCE])},
         }
-        for one in demo_interactions()[:30]
+        for interaction in demo_interactions()[:30]
     ]
     Path("judge.jsonl").write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     found = json.loads(run("fit", rows, "--judged", "judge.jsonl", "--json", "--output", "mine.json").stdout)
@@ -171,7 +173,7 @@ def test_no_number_is_cut_at_any_width(width: int) -> None:
         assert text.count(number) == 2
     assert any("3 no_response" in sentence for sentence in decisions(result, 7))
     gain = Separation(1_234, 1_200, 9, 0.812, 0.934, 0.122, 0.101, 0.143)
-    spoilt = FitResult(1_234, 1_200, {}, 0.95, [replace(one, separation=gain) for one in scores], spoilt=400)
+    spoilt = FitResult(1_234, 1_200, {}, 0.95, [replace(score, separation=gain) for score in scores], spoilt=400)
     text = drawn(scores_table(spoilt, "judge trace.en.1 (ragbench) and corruptions", width), width)
     for number in ("0.812", "0.934", "+0.122", "+0.101 to +0.143"):
         assert text.count(number) == 2

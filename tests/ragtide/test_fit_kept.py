@@ -38,15 +38,18 @@ def test_judged_and_annotated_items_are_learned_from_and_never_mixed(
 ) -> None:
     monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
     monkeypatch.chdir(tmp_path)
-    rows = [one.model_copy(update={"gold_scores": {}, "occurred_at": utc_now()}) for one in demo_interactions()[:COUNT]]
+    rows = [
+        interaction.model_copy(update={"gold_scores": {}, "occurred_at": utc_now()})
+        for interaction in demo_interactions()[:COUNT]
+    ]
 
     async def work() -> None:
         async with connect_async(redis_url) as redis:
             await worked(redis, rows, LenientCascade(), sample=1.0)
-            for one in rows[:3]:
+            for row in rows[:3]:
                 annotation = Annotation(
-                    pipeline=one.pipeline,
-                    interaction_id=one.interaction_id,
+                    pipeline=row.pipeline,
+                    interaction_id=row.interaction_id,
                     annotator="ann",
                     given_at=utc_now(),
                     gold_scores={"trace.adherence": 1.0},
@@ -70,4 +73,4 @@ def test_judged_and_annotated_items_are_learned_from_and_never_mixed(
     found = json.loads(both.stdout)
     assert (found["reference"], found["spoilt"]) == ("judge m (ragbench) and corruptions", COUNT)
     text = Path("local-model.json").read_text(encoding="utf-8")
-    assert not any(one.interaction_id in text or one.question in text for one in rows), "a file without texts and ids"
+    assert not any(row.interaction_id in text or row.question in text for row in rows), "a file without texts and ids"

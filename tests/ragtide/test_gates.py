@@ -119,7 +119,7 @@ def test_scores_that_are_not_counted_do_not_pass(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(one.encode().decode() + "\n" for one in interactions(3)))
+    rows.write_text("".join(interaction.encode().decode() + "\n" for interaction in interactions(3)))
     gate = ("--fail-if", f"{METRIC}.mean < 0.5")
     done = run_command(capsys, "score", str(rows), "--labeler", "wide_labeler:labeler", *gate)
     assert done.code == 1
@@ -188,7 +188,7 @@ def test_json_has_one_object_per_interaction_and_the_summary_is_in_a_file_of_its
     assert summary["gate"]["outcome"] == "fail"
     assert summary["gate"]["exit_code"] == 4
     values = [line["scores"][METRIC] for line in lines if METRIC in line["scores"]]
-    (mean,) = [one["estimate"] for one in summary["estimates"] if one["metric"] == METRIC]
+    (mean,) = [estimate["estimate"] for estimate in summary["estimates"] if estimate["metric"] == METRIC]
     assert mean == pytest.approx(sum(values) / len(values))
     saved = tmp_path / "saved.jsonl"
     saved.write_text(done.stdout)

@@ -91,8 +91,8 @@ def test_a_command_that_keeps_nothing_ends_without_a_word(tmp_path: Path, argume
     log, connections = tmp_path / "log", list[socket.socket]()
     with silent_redis() as (url, server):
         said = interrupted(begin(url, log, *arguments), log, lambda: connected(server, connections))
-    for one in connections:
-        one.close()
+    for connection in connections:
+        connection.close()
     assert said == ""
 
 
@@ -102,8 +102,8 @@ def test_a_stopped_report_is_written_by_the_same_command(tmp_path: Path, redis_u
     arguments = ("report", "may", "--output", str(page))
     with silent_redis() as (url, server):
         said = interrupted(begin(url, log, *arguments), log, lambda: connected(server, connections))
-    for one in connections:
-        one.close()
+    for connection in connections:
+        connection.close()
     assert said == "Stopped. No report was written: give the same command again."
     assert not page.exists()
     assert command(redis_url, *arguments).returncode == 0
@@ -130,8 +130,8 @@ def test_a_stopped_verification_says_how_far_it_came(tmp_path: Path, redis_url: 
     arguments = ("inspect", str(tmp_path / "recording"), "--verify")
 
     def end_the_pipe() -> None:  # a read that began just after the signal would wait for ever
-        for one in writers:
-            os.close(one)
+        for writer in writers:
+            os.close(writer)
 
     said = interrupted(begin(redis_url, log, *arguments), log, is_read, end_the_pipe)
     assert "of 5 files were read: to verify all, give the same command again." in said

@@ -78,7 +78,7 @@ def test_an_item_as_json_can_be_published_again_and_has_its_marks(
     keep(redis_url, interaction(7))
     (found,) = lines(run_command(capsys, "item", "i-7", "--json"))
     assert RagInteraction.model_validate(found["interaction"]).response_sentences == ("The tower was built in 1889.",)
-    assert [one["labeler"] for one in found["labelings"]] == ["local", "judge"]
+    assert [labeling["labeler"] for labeling in found["labelings"]] == ["local", "judge"]
     assert found["marks"]["labeler"] == "judge"
     assert found["marks"]["documents"][0][0] == {
         "key": "0a",
@@ -127,7 +127,7 @@ def test_the_items_of_an_alert_come_in_its_order(
     ids = ("i-1", "i-9", "i-0")
     redis.xadd(STREAMS.alerts, {"data": alert("a-1", pipeline="shop", worst_interaction_ids=ids).encode()})
     done = run_command(capsys, "items", "--alert", "a-1", "--json")
-    assert [one["interaction_id"] for one in lines(done)] == ["i-1", "i-0"]
+    assert [line["interaction_id"] for line in lines(done)] == ["i-1", "i-0"]
     assert "Not kept: i-9" in done.stderr
     unknown = run_command(capsys, "items", "--alert", "a-2")
     assert (unknown.code, "There is no alert a-2" in unknown.stderr) == (1, True)
@@ -157,7 +157,7 @@ def test_items_that_are_gone_leave_the_lists_when_they_are_read(
     keep(redis_url, *(interaction(number) for number in range(3)))
     redis.delete(*(STREAMS.specimen(interaction_digest("shop", f"i-{number}")) for number in (1, 2)))
     arguments = ("items", "--sample", "--limit", "3", "--json")
-    assert [one["interaction_id"] for one in lines(run_command(capsys, *arguments))] == ["i-0"]
+    assert [line["interaction_id"] for line in lines(run_command(capsys, *arguments))] == ["i-0"]
     sample = STREAMS.specimens_of("shop", "sample")
     assert redis.zrange(sample, 0, -1) == [interaction_digest("shop", "i-0").encode()]
 

@@ -46,7 +46,7 @@ def test_a_file_objects_and_interactions_give_the_same_scores(tmp_path: Path) ->
     assert len(of_file.events) == 80
     found = score(rows(), labeler="local")
     assert [event.interaction_id for event in found.events] == [f"i-{number}" for number in range(5)]
-    (mean,) = [one for one in found.estimates if one.metric == METRIC]
+    (mean,) = [estimate for estimate in found.estimates if estimate.metric == METRIC]
     values = [event.scores[METRIC] for event in found.events]
     assert mean.n == 5
     assert mean.estimate == pytest.approx(sum(values) / 5)
@@ -161,7 +161,9 @@ def test_estimates_reads_live_traffic(redis_url: str, redis: Any) -> None:
     asyncio.run(stored())
     settings = Settings(prefix=Streams("ragtide.run.one", 0).prefix, redis_url=redis_url)
     found = estimates("shop", settings=settings)
-    assert [one.n for one in found.estimates if one.metric == METRIC and one.segment is None] == [50]
+    assert [estimate.n for estimate in found.estimates if estimate.metric == METRIC and estimate.segment is None] == [
+        50
+    ]
     assert isinstance(found.estimates[0], Estimate)
     with pytest.raises(ConfigurationError, match="did you mean 'shop'"):
         estimates("shpo", settings=settings)

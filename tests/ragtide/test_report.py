@@ -100,7 +100,9 @@ def test_a_report_says_who_leads_who_was_stopped_when_and_why(redis_url: str, ma
     board = found["board"]
     assert board["rows"][0]["name"] == "top_k=4"
     assert board["completed"]
-    race, person = (next(one for one in found["commands"] if one["command"]["by"] == by) for by in ("race", "ann <b>"))
+    race, person = (
+        next(command for command in found["commands"] if command["command"]["by"] == by) for by in ("race", "ann <b>")
+    )
     assert (person["item"], person["command"]["config"]) == (0, "top_k=8")
     evidence = race["command"]["evidence"]
     assert race["command"]["config"] == "top_k=2"
@@ -200,8 +202,8 @@ def test_pairs_hold_together_and_say_at_which_level(redis_url: str) -> None:
     # The leaderboard has the same interval.
     assert next(row["behind"] for row in found["board"]["rows"] if row["name"] == "b") == gap
     assert any("not complete: 60 of 120" in caution for caution in found["cautions"])
-    assert {one["name"] for one in found["parameters"]["parameters"]} == {"top_k", "style"}
-    style = next(one for one in found["parameters"]["parameters"] if one["name"] == "style")
+    assert {parameter["name"] for parameter in found["parameters"]["parameters"]} == {"top_k", "style"}
+    style = next(parameter for parameter in found["parameters"]["parameters"] if parameter["name"] == "style")
     assert [(value["value"], value["configs"]) for value in style["values"]] == [("short", 2), ("long", 1)]
     assert style["values"][0]["mean"] > style["values"][1]["mean"]
 
@@ -328,8 +330,8 @@ def test_runs_without_common_items_are_compared_unpaired_with_wider_intervals(re
     others = [f"other{place}" for place in range(120)]
     write_experiment(redis_url, Run(plan_of("new", ("a",)), {"a": 0.9}, item_ids=others))
     write_experiment(redis_url, Run(plan_of("same", ("a",), data_digest="d0"), {"a": 0.9}))
-    (unpaired,) = [one for one in fields(redis_url, "new", "--compare", "old")["gaps"] if one["metric"] == METRIC]
-    (paired,) = [one for one in fields(redis_url, "same", "--compare", "old")["gaps"] if one["metric"] == METRIC]
+    (unpaired,) = [gap for gap in fields(redis_url, "new", "--compare", "old")["gaps"] if gap["metric"] == METRIC]
+    (paired,) = [gap for gap in fields(redis_url, "same", "--compare", "old")["gaps"] if gap["metric"] == METRIC]
     assert (unpaired["method"], paired["method"]) == ("unpaired", "paired")
     assert unpaired["difference"]["lower"] < 0.4 < unpaired["difference"]["upper"]
     # Both saw all items: nothing is left to be uncertain about.
@@ -472,7 +474,7 @@ def test_published_means_stand_beside_those_of_the_best_config(redis_url: str, m
 
     assert fields(redis_url, "may")["published"] is None
     found = fields(redis_url, "may", "--reference", "RAGBench, 7 subsets")["published"]
-    (row,) = [one for one in found["means"] if one["metric"] == METRIC]
+    (row,) = [mean for mean in found["means"] if mean["metric"] == METRIC]
     best = fields(redis_url, "may")["board"]["rows"][0]
     assert found["config"] == best["name"]
     assert (row["ours"], row["lower"]) == (best["estimates"][METRIC]["estimate"], best["estimates"][METRIC]["lower"])

@@ -21,7 +21,7 @@ def test_a_template_can_be_checked_and_fire(template: str, tmp_path: Path, capsy
     file.write_text(shown.stdout)
     checked = run_command(capsys, "rules", "check", str(file), "--strict")
     assert checked.code == 0, checked.stdout
-    rules = [AlertRule.model_validate(one) for one in tomllib.loads(shown.stdout)["alerts"]]
+    rules = [AlertRule.model_validate(alert) for alert in tomllib.loads(shown.stdout)["alerts"]]
     assert {rule.pipeline for rule in rules} == {"shop-*"}
     assert all(rule.name.startswith("shop-") for rule in rules)
 
@@ -33,7 +33,9 @@ def test_any_name_of_a_pipeline_is_quoted(pipeline: str) -> None:
     except ValidationError:
         return
     for template in TEMPLATES:
-        rules = [AlertRule.model_validate(one) for one in tomllib.loads(fill_template(template, pipeline))["alerts"]]
+        rules = [
+            AlertRule.model_validate(alert) for alert in tomllib.loads(fill_template(template, pipeline))["alerts"]
+        ]
         assert {rule.pipeline for rule in rules} == {given.pipeline}
         assert len({rule.name for rule in rules}) == len(rules)
 

@@ -186,7 +186,7 @@ def test_parameters_that_differ_are_columns_and_a_name_that_repeats_them_is_not_
 
 def test_the_title_of_a_parameter_is_shortened_before_a_parameter_moves_below_its_row() -> None:
     values = [{"top_k": number, "a_long_parameter_name": number} for number in (3, 5)]
-    rows = [replace(row(number, one), n_failed=0) for number, one in zip((3, 5), values, strict=True)]
+    rows = [replace(row(number, value), n_failed=0) for number, value in zip((3, 5), values, strict=True)]
     text = drawn(board_view(board(rows), 80), 80)
     assert re.search(r"^config  top_k  a_long…er_name  status", text, re.MULTILINE)
     rows = [

@@ -144,7 +144,7 @@ async def test_only_what_came_since_the_split_counts_and_trimmed_events_are_said
     stream = Streams(SETTINGS.prefix, 0).metrics
     await async_redis.xtrim(stream, maxlen=1000, approximate=False)
     later = await read_split_comparison(async_redis, SETTINGS, ("new", "old"), TrafficSplit(0.4, since=since))
-    assert any("not kept any more" in one for one in later.cautions)
+    assert any("not kept any more" in caution for caution in later.cautions)
     kept = TrafficSplit(0.4, since=since + timedelta(seconds=300))
     assert not (await read_split_comparison(async_redis, SETTINGS, ("new", "old"), kept)).cautions
 

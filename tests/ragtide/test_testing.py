@@ -61,7 +61,7 @@ def test_a_fake_labeler_follows_its_script_and_then_its_rule() -> None:
     assert found.events[1].absent[METRIC] == "undefined"
     assert found.problems == ("row 3: it loads", "row 4: labeling failed with ValueError: no")
     assert labeler.labeled == rows
-    (mean,) = [one for one in found.estimates if one.metric == METRIC]
+    (mean,) = [estimate for estimate in found.estimates if estimate.metric == METRIC]
     assert (mean.labeler, mean.n, mean.n_absent, mean.estimate) == ("fake", 3, 1, 0.5)
 
 
@@ -147,8 +147,8 @@ def test_a_script_of_errors_delays_and_malformed_json_meets_the_real_client() ->
         found = score(interactions(2), settings=judge.settings(attempts=4, max_in_flight=1))
     assert [event.scores["trace.adherence"] for event in found.events] == [1.0, 1.0]
     counters = [dict(event.counters) for event in found.events]
-    assert sum(one.get("judge_retries", 0) for one in counters) == 3
-    assert sum(one.get("judge_repairs", 0) for one in counters) == 1
+    assert sum(counter.get("judge_retries", 0) for counter in counters) == 3
+    assert sum(counter.get("judge_repairs", 0) for counter in counters) == 1
     assert len(judge.requests) == 6
     assert "cannot be used" in judge.requests[-1]["messages"][-1]["content"]
     assert not judge.script
@@ -169,8 +169,8 @@ def test_the_usage_of_a_reply_is_what_is_paid() -> None:
     prices = {"scripted": {"input": 1.0, "output": 10.0}}
     with ScriptedJudge(Labels(prompt_tokens=1_000, completion_tokens=200)) as judge:
         found = score(interactions(3), settings=judge.settings(prices=prices))
-    assert [(one.prompt_tokens, one.completion_tokens) for one in found.events] == [(1_000, 200)] * 3
-    assert sum(one.cost_usd for one in found.events) == pytest.approx(3 * (1_000 * 1.0 + 200 * 10.0) / 1e6)
+    assert [(event.prompt_tokens, event.completion_tokens) for event in found.events] == [(1_000, 200)] * 3
+    assert sum(event.cost_usd for event in found.events) == pytest.approx(3 * (1_000 * 1.0 + 200 * 10.0) / 1e6)
 
 
 def test_a_sentence_that_no_prompt_holds_is_a_warning() -> None:

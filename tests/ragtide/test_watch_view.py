@@ -107,8 +107,8 @@ def test_pipelines_are_sorted_by_name_worst_band_and_largest_change() -> None:
 
 def test_a_filter_finds_pipelines_metrics_and_labelers_in_any_case() -> None:
     all_found = found({"shop": 0.5, "search": 0.5})
-    assert {one.pipeline for one in matching(all_found, "SHO")} == {"shop"}
-    assert {one.pipeline for one in matching(all_found, "adher")} == {"shop", "search"}
+    assert {estimate.pipeline for estimate in matching(all_found, "SHO")} == {"shop"}
+    assert {estimate.pipeline for estimate in matching(all_found, "adher")} == {"shop", "search"}
     assert matching(all_found, "[") == []
     assert matching(all_found, "") == all_found
 

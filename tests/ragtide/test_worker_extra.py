@@ -59,7 +59,7 @@ def test_a_worker_labels_without_scipy(redis_url: str, redis: Any, tmp_path: Pat
 @pytest.mark.processes
 @pytest.mark.parametrize("arguments", [("aggregator",), ("score", "some.jsonl")])
 def test_another_command_names_its_extra(redis_url: str, tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    (tmp_path / "some.jsonl").write_bytes(b"".join(one.encode() + b"\n" for one in interactions(3)))
+    (tmp_path / "some.jsonl").write_bytes(b"".join(interaction.encode() + b"\n" for interaction in interactions(3)))
     done = subprocess.run(
         worker_alone(*arguments),
         env=environment(redis_url),

@@ -25,7 +25,7 @@ HASH_COMMANDS = {"hget", "hset", "hmget", "hdel", "hsetnx", "hexists", "hincrby"
 
 
 def test_no_two_keys_have_the_same_name() -> None:
-    shapes = [one.shape for one in key_shapes()]
+    shapes = [shape.shape for shape in key_shapes()]
     assert len(shapes) == len(set(shapes)) > 30
 
 
@@ -39,7 +39,7 @@ def test_the_documentation_lists_every_field_of_a_checkpoint(field: CheckpointFi
 
 
 def test_the_rule_for_an_acl_covers_every_key_of_a_deployment_and_of_a_workspace() -> None:
-    assert all(one.shape.startswith("ragtide:") for one in key_shapes())
+    assert all(shape.shape.startswith("ragtide:") for shape in key_shapes())
     assert workspace_prefix("ragtide", "may").startswith("ragtide.run.")
     assert "`~ragtide:* ~ragtide.run.*`" in PAGE
 

@@ -42,7 +42,7 @@ async def test_the_first_of_a_name_is_listed(async_redis: Any) -> None:
     assert (await register_workspace(async_redis, settings, info("a", "first"))).source == "first"
     assert (await register_workspace(async_redis, settings, info("a", "second"))).source == "first"
     await register_workspace(async_redis, settings_of_workspace(settings, "a"), info("b"))
-    assert [one.run for one in await list_workspaces(async_redis, settings)] == ["a", "b"]
+    assert [workspace.run for workspace in await list_workspaces(async_redis, settings)] == ["a", "b"]
     assert await find_workspace(async_redis, settings, "c") is None
     with pytest.raises(ConfigurationError, match=r"workspace 'c'\. There are: a, b"):
         await get_workspace(async_redis, settings, "c")
@@ -56,7 +56,7 @@ async def test_removing_a_run_leaves_everything_else(async_redis: Any) -> None:
             await async_redis.set(f"{workspace_prefix('ragtide', name)}:{{0}}:key-{number}", "x")
     await async_redis.set("ragtide:{0}:checkpoint", "live")
     assert await remove_workspace(async_redis, settings, "a") == 3
-    assert [one.run for one in await list_workspaces(async_redis, settings)] == ["ab"]
+    assert [workspace.run for workspace in await list_workspaces(async_redis, settings)] == ["ab"]
     left = sorted(key.decode() for key in await async_redis.keys("*"))
     assert left == [
         "ragtide.run.ab:{0}:key-0", "ragtide.run.ab:{0}:key-1", "ragtide.run.ab:{0}:key-2",

@@ -114,7 +114,7 @@ class BatchEndpoint:
                 return 200, self._begin(json.loads(body))
             case "GET", ["batches"]:
                 after = parse_qs(urlsplit(target).query).get("after")
-                found = [] if after else [self._shown(one) for one in reversed(self.batches.values())]
+                found = [] if after else [self._shown(batch) for batch in reversed(self.batches.values())]
                 return 200, {"object": "list", "data": found, "has_more": False}
             case "GET", ["batches", name]:
                 return 200, self._looked_at(self.batches[name])
@@ -142,12 +142,12 @@ class BatchEndpoint:
             answers = (
                 [one for one in map(self.answer, batch["lines"]) if one is not None] if self.end != "failed" else []
             )
-            good = [one for one in answers if (one.get("response") or {}).get("status_code") == 200]
-            bad = [one for one in answers if one not in good]
+            good = [answer for answer in answers if (answer.get("response") or {}).get("status_code") == 200]
+            bad = [answer for answer in answers if answer not in good]
             for place, lines in (("output_file_id", good), ("error_file_id", bad)):
                 if lines:
                     batch[place] = f"{batch['id']}-{place}"
-                    self.files[batch[place]] = b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+                    self.files[batch[place]] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
             batch["status"] = self.end
         return self._shown(batch)
 

@@ -104,5 +104,6 @@ class Ingest:
     async def contents(self) -> list[tuple[str, str, str]]:
         """Return trace id, question and response of the published interactions."""
         return sorted(
-            (one.interaction_id.split("-")[1], one.question, one.response) for one in await self.interactions()
+            (interaction.interaction_id.split("-")[1], interaction.question, interaction.response)
+            for interaction in await self.interactions()
         )

@@ -48,7 +48,11 @@ class OtlpServer:
         traces: dict[str, list[Span]] = {}
         for span in self.spans:
             traces.setdefault(span.trace_id, []).append(span)
-        return [one for trace in traces.values() for one in interactions_of(trace, MappingOptions(**options))]
+        return [
+            interaction
+            for trace in traces.values()
+            for interaction in interactions_of(trace, MappingOptions(**options))
+        ]
 
 
 @contextmanager

@@ -28,9 +28,9 @@ class Owner:
             acquired = await Lease(self._redis, self.streams, holder="test", lease_s=60).acquire()
             assert acquired.token is not None
             self._token = acquired.token
-        for one in events:
-            entry = await self._redis.xadd(self.streams.metrics, {DATA_FIELD: one.encode()})
-            self.state.apply(one)
+        for event in events:
+            entry = await self._redis.xadd(self.streams.metrics, {DATA_FIELD: event.encode()})
+            self.state.apply(event)
         self._steps += 1
         changes = self.state.take_changes()
         position = entry.decode() if events else "0-0"

@@ -205,7 +205,7 @@ def apply(state: AggregatorState, steps: Sequence[Step], way: Way) -> Refusals:
             else:
                 before += 1
         columns = replace(columns_of(events), gold=gold)
-        return [(events[one.place].interaction_id, str(one.error)) for one in state.apply_columns(columns)]
+        return [(events[column.place].interaction_id, str(column.error)) for column in state.apply_columns(columns)]
     for step in steps:
         if isinstance(step, Later):
             state.apply_gold(step.event, step.gold, step.probability)

@@ -166,7 +166,7 @@ async def test_metrics_show_the_pipelines_of_the_token_only(host: str, async_red
             families = {one.name: one for one in parse(text.decode())}
             assert families["ragtide_redis_up"].samples[0].value == 1
             assert families["ragtide_http_requests"].type == "counter"
-            return status, {one.labels["pipeline"] for one in families["ragtide_alert_firing"].samples}
+            return status, {sample.labels["pipeline"] for sample in families["ragtide_alert_firing"].samples}
 
         assert await seen("all-0123456789abcdef") == (200, {"shop-de", "bank", "*"})
         assert await seen("shop-0123456789abcdef") == (200, {"shop-de"})

@@ -91,7 +91,7 @@ def _command(command: Any, name: str, parent: Any, depth: int = 2) -> Iterator[s
     if examples:
         yield "\n".join(f"    {line}" for line in examples)
     if arguments:
-        rows = [f"| `{_argument(one)}` | {_meaning(one)[0]} |" for one in arguments]
+        rows = [f"| `{_argument(argument)}` | {_meaning(argument)[0]} |" for argument in arguments]
         yield "\n".join(["| argument | |", "|---|---|", *rows])
     options = _options(command, context)
     if options:

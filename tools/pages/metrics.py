@@ -148,8 +148,14 @@ def _labelers() -> str:
 
     header = ("labeler", "unsupported response: AUROC", "relevance: RMSE", "utilization: RMSE", "source")
     rows = [
-        (one.name, shown(one.auroc_unsupported), shown(one.relevance_rmse), shown(one.utilization_rmse), one.source)
-        for one in LABELER_RESULTS
+        (
+            result.name,
+            shown(result.auroc_unsupported),
+            shown(result.relevance_rmse),
+            shown(result.utilization_rmse),
+            result.source,
+        )
+        for result in LABELER_RESULTS
     ]
     return _table(header, rows)
 

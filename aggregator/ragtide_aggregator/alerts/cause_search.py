@@ -142,7 +142,7 @@ class CauseSearch:
         stretches_of = {name: self._stretches(before, now) for name, before in self.segments.items()}
         # Values that were lost, as by a repair, leave no stretch since the alarm.
         lost = None in stretches_of.values()
-        compared = {name: one for name, one in stretches_of.items() if one is not None}
+        compared = {name: stretch for name, stretch in stretches_of.items() if stretch is not None}
         confidence = 1 - (1 - CONFIDENCE) / len(self.segments)
         found = {}
         if not lost and (last or any(one.may_tell(now, confidence) for one in compared.values())):
@@ -195,7 +195,7 @@ class CauseSearch:
         """Return the search as JSON can hold it, without the alert."""
         return {
             "whole": [_dumped(self.reference), _dumped(self.at_alarm)],
-            "segments": {name: one.dump() for name, one in self.segments.items()},
+            "segments": {name: segment.dump() for name, segment in self.segments.items()},
             "looks": self.looks,
             "named": self.named,
             "cause": None if self.cause is None else self.cause.model_dump(mode="json"),
@@ -205,7 +205,7 @@ class CauseSearch:
     def read(cls, dumped: Mapping[str, Any], alert: Alert) -> "CauseSearch":
         """Return the search that `dump` returned."""
         reference, at_alarm = (_read(text) for text in dumped["whole"])
-        segments = {name: SegmentBefore.read(one) for name, one in dumped["segments"].items()}
+        segments = {name: SegmentBefore.read(segment) for name, segment in dumped["segments"].items()}
         cause = None if dumped["cause"] is None else ChangeCause.model_validate(dumped["cause"])
         return cls(alert, reference, at_alarm, segments, dumped["looks"], dumped["named"], cause)
 
@@ -220,7 +220,7 @@ def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> Cha
         verdict=verdict,
         segment=name,
         spread=change.spread if verdict in ("within", "both") else None,
-        carriers=tuple(one.name for one in change.segments if one.is_carrier),
+        carriers=tuple(segment.name for segment in change.segments if segment.is_carrier),
         n_before=n_before,
         n_since=n_since,
         mix=mix.estimate,
@@ -230,7 +230,7 @@ def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> Cha
         within_lower=within.lower,
         within_upper=within.upper,
         confidence=CONFIDENCE,
-        shares=tuple(_share(one) for one in change.segments[:MOST_SHARES]),
+        shares=tuple(_share(segment) for segment in change.segments[:MOST_SHARES]),
         text=text,
     )
 
@@ -255,8 +255,8 @@ def _within_one(share: NumberWithEnds) -> NumberWithEnds:
 
 
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:
-    arrays = zip(*((one.n, one.mean, one.m2) for one in parts), strict=True)
-    return SegmentMoments(*(np.concatenate(one).astype(np.float64) for one in arrays))
+    arrays = zip(*((part.n, part.mean, part.m2) for part in parts), strict=True)
+    return SegmentMoments(*(np.concatenate(array).astype(np.float64) for array in arrays))
 
 
 def _dumped(moments: SegmentMoments) -> str:

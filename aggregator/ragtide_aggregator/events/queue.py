@@ -122,9 +122,9 @@ def _conflicts(group: _Group, declared: Mapping[str, MetricDeclaration]) -> bool
 def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
     """Return a column for each metric; nan for an event without the score."""
     by_names: dict[tuple[str, ...], list[int]] = {}
-    for place, one in enumerate(scores):
-        if one:
-            by_names.setdefault(tuple(one), []).append(place)
+    for place, score in enumerate(scores):
+        if score:
+            by_names.setdefault(tuple(score), []).append(place)
     found: dict[str, Floats] = {}
     for names, places in by_names.items():
         values = np.array([tuple(scores[place].values()) for place in places], dtype=np.float64)

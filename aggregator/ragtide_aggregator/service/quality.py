@@ -132,14 +132,14 @@ class QualityExport:
             # Declarations of a metric that differ only in range have the same labels: the newest counts.
             if labels not in found or _newest_s(found[labels]) <= _newest_s(one):
                 found[labels] = one
-        known = {labels: one for labels, one in found.items() if one.estimate is not None}
+        known = {labels: estimate for labels, estimate in found.items() if estimate.estimate is not None}
         return {
             quality_metrics.ESTIMATE: _present((labels, one.estimate) for labels, one in known.items()),
             quality_metrics.ESTIMATE_LOWER: _present((labels, one.lower) for labels, one in known.items()),
             quality_metrics.ESTIMATE_UPPER: _present((labels, one.upper) for labels, one in known.items()),
-            quality_metrics.ESTIMATE_N: [(labels, float(one.n)) for labels, one in found.items()],
+            quality_metrics.ESTIMATE_N: [(labels, float(estimate.n)) for labels, estimate in found.items()],
             quality_metrics.ESTIMATE_NEWEST: [
-                (labels, newest_s) for labels, one in found.items() if (newest_s := _newest_s(one)) > 0
+                (labels, newest_s) for labels, estimate in found.items() if (newest_s := _newest_s(estimate)) > 0
             ],
         }
 
@@ -165,7 +165,7 @@ class QualityExport:
             return []
 
     def _shown(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
-        for window in self._options.windows or dict.fromkeys(one.window for one in found):
+        for window in self._options.windows or dict.fromkeys(estimate.window for estimate in found):
             for labeling in (False, True):
                 yield from chosen(found, window=window, estimator=RECOMMENDED, labeling=labeling)
 

@@ -21,11 +21,11 @@ from .progress import Shown
 
 def figures_table(found: MetricFigures, width: int) -> RenderableType:
     """Return the figures of a metric: means over subsets, and the other judges on their rows."""
-    rows = [(one.name, one.mean, "") for one in found.figures]
+    rows = [(figure.name, figure.mean, "") for figure in found.figures]
     for judge in found.judges:
         beside = f"ours on the same rows {value_text(judge.ours)} ({interval_text(judge.ours)})"
         rows.append((f"  {judge.judge}, {judge.n:,} rows", judge.theirs, beside))
-    rows += [(one.name, one.mean, "") for one in found.biases]
+    rows += [(bias.name, bias.mean, "") for bias in found.biases]
     low = "" if found.n_low is None else f"{found.n_low:,} low"
     columns = [
         Column("figure", [name for name, _, _ in rows]),
@@ -59,7 +59,7 @@ def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableTyp
 
 def spans_table(found: SpanFigures, width: int) -> RenderableType:
     """Return F1, precision and recall of unsupported spans: means over subsets, and F1 of every subset."""
-    rows = [(one.name, one.mean) for one in found.figures]
+    rows = [(figure.name, figure.mean) for figure in found.figures]
     rows += [(f"  F1 of {name}", Measured(value)) for name, value in found.figures[0].subsets.items()]
     columns = [
         Column("figure", [name for name, _ in rows], shortest=12),
@@ -130,9 +130,9 @@ def notes(
             "Means over subsets; intervals: bootstrap of questions within subsets. A constant is the subset's mean."
         )
         labeler = run.labeler.split(" ", 1)[0]
-        words = fitness_of(labeler, [one.metric for one in figures], fit_for)
+        words = fitness_of(labeler, [figure.metric for figure in figures], fit_for)
         found += [] if words is None else [f"{labeler}: {words}."]
-        found += [f"{one.metric} {sees}." for one in figures if (sees := sees_of(labeler, one.metric))]
+        found += [f"{figure.metric} {sees}." for figure in figures if (sees := sees_of(labeler, figure.metric))]
     if preferences:
         found.append(
             "A metric prefers the answer with the higher score. Its document is the right answer. Intervals: bootstrap "
@@ -165,8 +165,8 @@ def show_figures(
     fit_for: Stated,
 ) -> None:
     """Print the figures of a benchmark."""
-    for one in figures:
-        out.print(figures_table(one, out.width))
+    for figure in figures:
+        out.print(figures_table(figure, out.width))
     if figures:
         out.print(subsets_table(figures, out.width))
     if spans is not None:

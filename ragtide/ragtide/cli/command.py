@@ -157,8 +157,8 @@ def help_page(command: Any, context: Any) -> Group:
         context: context of the command, with its whole path.
     """
     parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
-    arguments = [one for one in parameters if one.param_type_name == "argument"]
-    options = [one for one in parameters if one.param_type_name == "option"]
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     groups: dict[str, list[tuple[str, str]]] = {}
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         child = command.commands[name]
@@ -166,10 +166,10 @@ def help_page(command: Any, context: Any) -> Group:
         rows.append((name, joined(child.short_help or child.help)))
     sections = {
         **groups,
-        "Arguments": [(argument_name(one), explained(one)) for one in arguments],
-        "Options": [(option_name(one, context), explained(one)) for one in options],
+        "Arguments": [(argument_name(argument), explained(argument)) for argument in arguments],
+        "Options": [(option_name(option, context), explained(option)) for option in options],
     }
-    named = [argument_name(one) if one.required else f"[{argument_name(one)}]" for one in arguments]
+    named = [argument_name(argument) if argument.required else f"[{argument_name(argument)}]" for argument in arguments]
     pieces = [context.command_path, "[OPTIONS]", *named, *(["COMMAND ..."] if any(groups.values()) else [])]
     return Group(
         Text(f"Usage: {' '.join(pieces)}\n"),

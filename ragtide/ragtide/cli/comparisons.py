@@ -147,8 +147,11 @@ def _print_explained(found: Sequence[ExplainedDifference], names: Sequence[str])
     if not found:
         return
     out.print(differences_table(found, out.width))
-    for one in found:
-        out.print(f"{shown_metric(one.metric, one.metric_version)}: {in_words(one.change)}.", highlight=False)
+    for difference in found:
+        out.print(
+            f"{shown_metric(difference.metric, difference.metric_version)}: {in_words(difference.change)}.",
+            highlight=False,
+        )
     out.print(
         f"{names[0]} minus {names[1]}; shares and means go from {names[1]} to {names[0]}.",
         style="bright_black",

@@ -86,8 +86,14 @@ def _value(parameters: Mapping[str, Any], name: str) -> str:
 def _bars(found: Sequence[Projection], styles: Sequence[str]) -> Column:
     wide, narrow = (
         [
-            interval_bar(one.estimate, (one.lower, one.upper), one.value_range, width, style or "cyan")
-            for one, style in zip(found, styles, strict=True)
+            interval_bar(
+                projection.estimate,
+                (projection.lower, projection.upper),
+                projection.value_range,
+                width,
+                style or "cyan",
+            )
+            for projection, style in zip(found, styles, strict=True)
         ]
         for width in BAR_WIDTHS
     )
@@ -180,6 +186,6 @@ def shown_metrics(board: Board, most: int = 3) -> list[str]:
     Outcomes such as an empty retrieval come last, because they say less about quality.
     """
     outcomes = {metric.name for metric in OUTCOMES}
-    found = dict.fromkeys(metric for row in board.rows for metric, one in row.estimates.items() if one.n)
+    found = dict.fromkeys(metric for row in board.rows for metric, estimate in row.estimates.items() if estimate.n)
     shown = [metric for metric in found if metric != board.metric]
     return sorted(shown, key=lambda metric: metric in outcomes)[:most]

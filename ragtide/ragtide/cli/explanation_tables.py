@@ -29,7 +29,7 @@ def segments_table(
         width: columns of the terminal.
         stretches: names of the two stretches.
     """
-    rows = [_cells(one, name) for one in change.segments[:MOST_ROWS]]
+    rows = [_cells(segment, name) for segment in change.segments[:MOST_ROWS]]
     left = change.segments[MOST_ROWS:]
     if left:
         parts = (sum(one.mix for one in left), sum(one.within for one in left))
@@ -53,11 +53,11 @@ def parts_table(change: ExplainedChange) -> Table:
 
 def differences_table(found: Sequence[ExplainedDifference], width: int) -> RenderableType:
     """Return differences of two pipelines, split into mix and within, one row a metric."""
-    names = [short_name(shown_metric(one.metric, one.metric_version)) for one in found]
-    parts = [(one.change.mix, one.change.within) for one in found]
+    names = [short_name(shown_metric(difference.metric, difference.metric_version)) for difference in found]
+    parts = [(difference.change.mix, difference.change.within) for difference in found]
     columns = [
         Column("metric", names, yields=1, shortest=16),
-        Column("difference", [f"{one.change.total.estimate:+.3f}" for one in found], right=True),
+        Column("difference", [f"{difference.change.total.estimate:+.3f}" for difference in found], right=True),
     ]
     for place, title in enumerate(("mix", "within")):
         columns += [

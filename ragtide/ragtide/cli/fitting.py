@@ -109,7 +109,7 @@ def telling_head(names: Sequence[str], width: int) -> int:
     different = len(set(names))
     half = (width - 1) // 2
     heads = range(half, 0, -1)
-    return next((head for head in heads if len({shortened(one, width, head) for one in names}) == different), half)
+    return next((head for head in heads if len({shortened(name, width, head) for name in names}) == different), half)
 
 
 def heading(parts: Sequence[str], width: int) -> Text:

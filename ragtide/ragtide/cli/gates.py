@@ -47,9 +47,9 @@ class GateOptions:
         Raises:
             typer.BadParameter: a condition is on a difference.
         """
-        for one in self.conditions:
-            if asks_for_difference(one.name, self.known):
-                raise typer.BadParameter(f"{one.name} has no baseline: {remedy}", param_hint=FAIL_IF)
+        for condition in self.conditions:
+            if asks_for_difference(condition.name, self.known):
+                raise typer.BadParameter(f"{condition.name} has no baseline: {remedy}", param_hint=FAIL_IF)
 
     def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
         """Decide the gate, print the result (on standard error beside JSON), and write its files.
@@ -101,8 +101,8 @@ def gate_of(
     known = list(known_metrics(settings))
     try:
         conditions = [parse_condition(text) for text in fail_if]
-        for one in conditions:
-            split_name(one.name, known, certain=False)
+        for condition in conditions:
+            split_name(condition.name, known, certain=False)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=FAIL_IF) from None
     return GateOptions(command, conditions, known, reports)

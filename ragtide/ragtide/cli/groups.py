@@ -64,7 +64,7 @@ class EstimateGroup:
 
 def whole_pipelines(estimates: Iterable[Estimate]) -> list[Estimate]:
     """Return the estimates that are not of a segment value."""
-    return [one for one in estimates if one.segment is None]
+    return [estimate for estimate in estimates if estimate.segment is None]
 
 
 def group_key(estimate: Estimate) -> GroupKey:
@@ -165,8 +165,12 @@ def fitness_line(group: EstimateGroup) -> Text | None:
 
 def unmeasured_line(group: EstimateGroup) -> Text | None:
     """Return a sentence about the metrics of a group without a value, with the reasons; None if all have values."""
-    never = [one for one in group.unmeasured if _reasons(one) and _reasons(one) <= NO_MEASURE | {CONSEQUENCE}]
-    waiting = [one for one in group.unmeasured if one not in never]
+    never = [
+        estimate
+        for estimate in group.unmeasured
+        if _reasons(estimate) and _reasons(estimate) <= NO_MEASURE | {CONSEQUENCE}
+    ]
+    waiting = [estimate for estimate in group.unmeasured if estimate not in never]
     sentences = []
     if never:
         sentences.append(f"{_count(never, 'not measured by this labeler')}: {_by_reason(never)}")
@@ -184,17 +188,17 @@ def _reasons(estimate: Estimate) -> set[str]:
 
 
 def _by_reason(found: Sequence[Estimate]) -> str:
-    causes = {reason for one in found for reason in one.absent} - {CONSEQUENCE} or {CONSEQUENCE}
+    causes = {reason for estimate in found for reason in estimate.absent} - {CONSEQUENCE} or {CONSEQUENCE}
     if len(causes) == 1:
-        return f"{', '.join(short_name(one.metric_name) for one in found)}: {causes.pop()}"
-    return ", ".join(f"{short_name(one.metric_name)} ({', '.join(one.absent)})" for one in found)
+        return f"{', '.join(short_name(estimate.metric_name) for estimate in found)}: {causes.pop()}"
+    return ", ".join(f"{short_name(estimate.metric_name)} ({', '.join(estimate.absent)})" for estimate in found)
 
 
 def _by_count(found: Sequence[Estimate]) -> str:
     """Return names with numbers of absences; metrics with the same absences are named together."""
     named: dict[str, list[str]] = {}
-    for one in found:
-        named.setdefault(absent_text(one) or "no interaction yet", []).append(short_name(one.metric_name))
+    for estimate in found:
+        named.setdefault(absent_text(estimate) or "no interaction yet", []).append(short_name(estimate.metric_name))
     return "; ".join(f"{', '.join(names)} ({absences})" for absences, names in named.items())
 
 
@@ -218,10 +222,10 @@ def unmet_option(
     if not everything:
         return None
     for kind, name, known in (
-        ("pipeline", pipeline, {one.pipeline for one in everything}),
-        ("run", run, {one.run for one in everything if one.run is not None}),
-        ("segment", segment, {one.segment for one in everything if one.segment is not None}),
-        ("metric", metric, {one.metric for one in everything}),
+        ("pipeline", pipeline, {estimate.pipeline for estimate in everything}),
+        ("run", run, {estimate.run for estimate in everything if estimate.run is not None}),
+        ("segment", segment, {estimate.segment for estimate in everything if estimate.segment is not None}),
+        ("metric", metric, {estimate.metric for estimate in everything}),
     ):
         if name is not None and name not in known:
             return unknown(kind, name, known)

@@ -43,7 +43,7 @@ class ItemGroup:
         """Return the score of the list's metric; None without one."""
         if self.metric is None:
             return None
-        tables = [one.scores for one in specimen.labelings if self.labeler in (None, one.labeler)]
+        tables = [labeling.scores for labeling in specimen.labelings if self.labeler in (None, labeling.labeler)]
         return next((scores[self.metric] for scores in tables if self.metric in scores), None)
 
 
@@ -78,7 +78,7 @@ def metric_of_list(name: str) -> tuple[str | None, str | None]:
 async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
     """Return an alert, or end the command if there is none."""
     deployment = Deployment(redis, settings)
-    found = next((one for one in await deployment.alerts() if one.alert_id == alert_id), None)
+    found = next((alert for alert in await deployment.alerts() if alert.alert_id == alert_id), None)
     if found is None:
         warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
         raise typer.Exit(1)
@@ -87,11 +87,11 @@ async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
 
 async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
     """Return the specimens that an alert names, in its order; say which are not kept."""
-    found = {one: await kept.find(one, alert.pipeline) for one in alert.worst_interaction_ids}
+    found = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
     missing = [one for one, specimens in found.items() if not specimens]
     if missing:
         warn(f"Not kept: {', '.join(map(printable, missing))}")
-    specimens = [one for specimens in found.values() for one in specimens]
+    specimens = [specimen for specimens in found.values() for specimen in specimens]
     return ItemGroup(alert.pipeline, "alert", alert.metric, alert.labeler, specimens)
 
 
@@ -117,11 +117,11 @@ def lines_of_items(group: ItemGroup) -> list[dict[str, Any]]:
             "list": group.name,
             "metric": group.metric,
             "labeler": group.labeler,
-            "score": group.score(one),
-            "interaction_id": one.interaction.interaction_id,
-            "specimen": one.model_dump(mode="json"),
+            "score": group.score(specimen),
+            "interaction_id": specimen.interaction.interaction_id,
+            "specimen": specimen.model_dump(mode="json"),
         }
-        for one in group.specimens
+        for specimen in group.specimens
     ]
 
 
@@ -136,7 +136,7 @@ def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Rende
     for group in groups:
         above[at] = ([Text()] if at else []) + [heading([group.pipeline, group.name], width)]
         at += len(group.specimens)
-    each = [(group, one) for group in groups for one in group.specimens]
+    each = [(group, specimen) for group in groups for specimen in group.specimens]
     columns = [
         Column("id", [one.interaction.interaction_id for _, one in each]),
         Column("score", [_score(group.score(one)) for group, one in each], right=True),
@@ -149,9 +149,9 @@ def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Rende
 def lists_view(rows: Sequence[dict[str, Any]], width: int) -> RenderableType:
     """Return the lists of items of each pipeline as a table."""
     columns = [
-        Column("pipeline", [one["pipeline"] for one in rows], yields=2, shortest=12),
-        Column("list", [one["list"] for one in rows], yields=1, shortest=24),
-        Column("items", [f"{one['items']:,}" for one in rows], right=True),
+        Column("pipeline", [row["pipeline"] for row in rows], yields=2, shortest=12),
+        Column("list", [row["list"] for row in rows], yields=1, shortest=24),
+        Column("items", [f"{row['items']:,}" for row in rows], right=True),
     ]
     return fitted(columns, width)
 

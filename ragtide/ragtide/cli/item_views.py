@@ -69,25 +69,25 @@ def _facts(specimen: Specimen) -> RenderableType:
 
 def _documents_table(sentences: Sequence[DocumentSentence]) -> RenderableType:
     table = _sentence_table("rel", "used", "supports")
-    for one in sentences:
-        style = "green" if _is_marked(one.relevant) and _is_marked(one.utilized) else ""
-        supports = Text(" ".join(one.supports))
+    for sentence in sentences:
+        style = "green" if _is_marked(sentence.relevant) and _is_marked(sentence.utilized) else ""
+        supports = Text(" ".join(sentence.supports))
         table.add_row(
-            one.key,
-            _mark(one.relevant, "R"),
-            _mark(one.utilized, "U"),
+            sentence.key,
+            _mark(sentence.relevant, "R"),
+            _mark(sentence.utilized, "U"),
             supports,
-            Text(printable(one.text), style=style),
+            Text(printable(sentence.text), style=style),
         )
     return table
 
 
 def _response_table(sentences: Sequence[ResponseSentence]) -> RenderableType:
     table = _sentence_table("sup", "by")
-    for one in sentences:
-        style = "" if one.supported is None or _is_marked(one.supported) else "red"
-        mark = "no" if one.supported is False else _mark(one.supported, "S")
-        table.add_row(one.key, mark, Text(" ".join(one.by)), _marked_parts(one, style))
+    for sentence in sentences:
+        style = "" if sentence.supported is None or _is_marked(sentence.supported) else "red"
+        mark = "no" if sentence.supported is False else _mark(sentence.supported, "S")
+        table.add_row(sentence.key, mark, Text(" ".join(sentence.by)), _marked_parts(sentence, style))
     return table
 
 
@@ -153,8 +153,8 @@ def _marks(
     documents: Sequence[Sequence[DocumentSentence] | None], response: Sequence[ResponseSentence] | None
 ) -> Iterator[Mark]:
     for sentences in documents:
-        yield from (one.relevant for one in sentences or ())
-    yield from (one.supported for one in response or ())
+        yield from (sentence.relevant for sentence in sentences or ())
+    yield from (sentence.supported for sentence in response or ())
 
 
 def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, Any]:

@@ -60,13 +60,13 @@ def _shortened(detail: str) -> str:
 
 def workspaces_table(found: Sequence[Workspace], width: int) -> RenderableType:
     """Return workspaces as a table; a long source is below its row."""
-    sizes = ["" if one.population_size is None else f"{one.population_size:,}" for one in found]
+    sizes = ["" if workspace.population_size is None else f"{workspace.population_size:,}" for workspace in found]
     columns = [
-        Column("workspace", [one.run for one in found]),
-        Column("kind", [one.kind for one in found]),
-        Column("began", [f"{one.created_at:%Y-%m-%d %H:%M}" for one in found]),
+        Column("workspace", [workspace.run for workspace in found]),
+        Column("kind", [workspace.kind for workspace in found]),
+        Column("began", [f"{workspace.created_at:%Y-%m-%d %H:%M}" for workspace in found]),
         Column("size", sizes, right=True),
-        Column("source", [one.source for one in found], yields=1, stacks=True),
+        Column("source", [workspace.source for workspace in found], yields=1, stacks=True),
     ]
     return fitted(columns, width)
 

@@ -195,18 +195,18 @@ def spoilt_pairs(found: GatheredInteractions, similar: Similar | None) -> list[E
 
 def scores_table(result: FitResult, reference: str, width: int) -> RenderableType:
     """Return the figures of each score, shipped and fitted, with the difference: squared errors, or AUROCs."""
-    rows = [_figures(one) for one in result.scores]
+    rows = [_figures(score) for score in result.scores]
     names = ("shipped", "fitted", "gain" if result.spoilt else "difference")
     figures = [Column(name, [row[place] for row in rows], right=True) for place, name in enumerate(names)]
     columns = [
-        Column("score", [one.score for one in result.scores]),
+        Column("score", [score.score for score in result.scores]),
         *figures,
         Column(f"{result.confidence:.0%} interval", [row[3] for row in rows], stacks=True, yields=1),
         Column(
             "used",
             [
-                Text("fitted", style="green") if one.is_fitted else Text("shipped", style="yellow")
-                for one in result.scores
+                Text("fitted", style="green") if score.is_fitted else Text("shipped", style="yellow")
+                for score in result.scores
             ],
         ),
     ]
@@ -229,8 +229,8 @@ def decisions(result: FitResult, missing: int) -> Sequence[str]:
     """Return sentences about the errors, the decisions, and interactions that were not used."""
     sentences = [
         *_meaning(result),
-        *(f"{one.score} stays as shipped: {one.reason}." for one in result.scores if not one.is_fitted),
-        *(f"{one.score} is surely better with similarity." for one in result.scores if one.reads_similarity),
+        *(f"{score.score} stays as shipped: {score.reason}." for score in result.scores if not score.is_fitted),
+        *(f"{score.score} is surely better with similarity." for score in result.scores if score.reads_similarity),
     ]
     if result.unused:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(result.unused.items()))
@@ -250,13 +250,14 @@ def _meaning(result: FitResult) -> Iterator[str]:
         f"a score should follow. {result.spoilt:,} interactions were spoilt; each question was predicted by a fit to "
         "others."
     )
-    for one in result.scores:
-        if (loss := one.cross_validated) is not None:
+    for score in result.scores:
+        if (loss := score.cross_validated) is not None:
             yield (
-                f"{one.score}, squared error on {loss.interactions:,} judged interactions: {loss.shipped:.4f} shipped, "
+                f"{score.score}, squared error on {loss.interactions:,} judged interactions: "
+                f"{loss.shipped:.4f} shipped, "
                 f"{loss.fitted:.4f} fitted ({loss.lower:+.4f} to {loss.upper:+.4f})."
             )
-    kept = [one.score for one in result.scores if one.is_fitted and one.cross_validated is None]
+    kept = [score.score for score in result.scores if score.is_fitted and score.cross_validated is None]
     if kept:
         yield (
             "Too few interactions are judged, so the level stays that of the shipped labeler, and no judge's scores "

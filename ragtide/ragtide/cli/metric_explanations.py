@@ -116,7 +116,7 @@ def metrics_table(metrics: Mapping[str, MetricDefinition], width: int) -> Render
     """Return the metrics as a table with direction and meaning."""
     columns = [
         Column("metric", list(metrics), yields=3, shortest=20),
-        Column("reading", [one.rule for one in metrics.values()]),
-        Column("meaning", [one.meaning for one in metrics.values()], yields=1),
+        Column("reading", [metric.rule for metric in metrics.values()]),
+        Column("meaning", [metric.meaning for metric in metrics.values()], yields=1),
     ]
     return fitted(columns, width)

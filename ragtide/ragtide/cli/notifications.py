@@ -24,14 +24,16 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
     warn(*deployment.warnings())
     found = []
     async with open_destinations(settings) as destinations:
-        for name, one in destinations.items():
-            wanted = [alert for alert in firing if wants(one.known.settings, alert)]
+        for name, destination in destinations.items():
+            wanted = [alert for alert in firing if wants(destination.known.settings, alert)]
             notifications = [
                 Notification(group[0].alert_id, "firing", group)
-                for group in together(wanted, grouped=one.known.grouped)
+                for group in together(wanted, grouped=destination.known.grouped)
             ]
-            requests = [_shown(request) for message in notifications for request in one.destination.preview(message)]
-            found.append({"destination": name, "kind": one.known.settings.kind, "requests": requests})
+            requests = [
+                _shown(request) for message in notifications for request in destination.destination.preview(message)
+            ]
+            found.append({"destination": name, "kind": destination.known.settings.kind, "requests": requests})
     return found
 
 

@@ -74,8 +74,8 @@ def exists_already(path: Path) -> str:
 
 def _data_set_summary(found: ChosenSpecimens, path: Path | None) -> str:
     interactions = [one.specimen.interaction for one in found.chosen]
-    times = sorted(one.occurred_at for one in interactions)
-    names = sorted({one.pipeline for one in interactions})
+    times = sorted(interaction.occurred_at for interaction in interactions)
+    names = sorted({interaction.pipeline for interaction in interactions})
     pipelines = f"pipeline {names[0]}" if len(names) == 1 else f"{len(names):,} pipelines"
     count = f"{len(interactions):,} {'row' if len(interactions) == 1 else 'rows'}"
     kinds = sorted({one.specimen.redacted_by for one in found.chosen}, reverse=True)

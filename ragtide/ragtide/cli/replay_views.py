@@ -47,7 +47,7 @@ def _cost(progress: RelabelProgress) -> str:
 
 def print_replay(plan: ReplayPlan, found: ReplayResult) -> None:
     """Print the estimates and alerts of a replay."""
-    whole = [one for one in found.estimates or () if one.segment is None]
+    whole = [estimate for estimate in found.estimates or () if estimate.segment is None]
     out.print(estimates_note(whole), style="bright_black", markup=False, highlight=False)
     out.print(estimates_table(whole, out.width))
     out.print()
@@ -67,9 +67,9 @@ def rules_table(rules: Mapping[str, RuleAlerts], width: int) -> RenderableType:
     """Return the alerts of each rule in the replay, and their number in production; many times are below their row."""
     columns = [
         Column("rule", list(rules), yields=2, shortest=16),
-        Column("alerts", [f"{len(one.replay):,}" for one in rules.values()], right=True),
-        Column("in production", [f"{one.production:,}" for one in rules.values()], right=True),
-        Column("fired", [", ".join(map(_fired, one.replay)) for one in rules.values()], yields=1, stacks=True),
+        Column("alerts", [f"{len(rule.replay):,}" for rule in rules.values()], right=True),
+        Column("in production", [f"{rule.production:,}" for rule in rules.values()], right=True),
+        Column("fired", [", ".join(map(_fired, rule.replay)) for rule in rules.values()], yields=1, stacks=True),
     ]
     return fitted(columns, width)
 

@@ -95,9 +95,9 @@ class Screen:
 
 
 def _counts(backlogs: Sequence[Backlog]) -> Text:
-    scored = sum(one.lengths["metrics"] for one in backlogs)
-    dead = sum(one.lengths["dead_letters"] for one in backlogs)
-    waiting = sum(one.waiting for one in backlogs)
+    scored = sum(backlog.lengths["metrics"] for backlog in backlogs)
+    dead = sum(backlog.lengths["dead_letters"] for backlog in backlogs)
+    waiting = sum(backlog.waiting for backlog in backlogs)
     more = "+" if waiting >= COUNT_CAP else ""
     text = Text.assemble(("ragtide", "bold cyan"), f"   scored {scored:,}   waiting {waiting:,}{more}   dead letters ")
     text.append(f"{dead:,}", style="red" if dead else "")

@@ -75,9 +75,9 @@ def estimates_table(
     if not rows:
         return Group(*_notes(groups, width).above.get(0, ()))
     columns = [
-        Column("metric", [short_name(one.metric_name) for one in rows], yields=8, shortest=SHORTEST_NAME),
+        Column("metric", [short_name(row.metric_name) for row in rows], yields=8, shortest=SHORTEST_NAME),
         *_estimator_column(rows),
-        Column("estimate", [number_text(one.estimate) for one in rows], right=True),
+        Column("estimate", [number_text(row.estimate) for row in rows], right=True),
         Column("interval", _intervals(rows)),
         _bars(rows),
         Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
@@ -106,8 +106,8 @@ def interval_text(ends: tuple[float, float], *, exact: bool = False) -> str:
 
 
 def _intervals(rows: Sequence[Estimate]) -> list[str]:
-    ends = [[number_text(end) for end in ends_of(one)] for one in rows]
-    words = [EXACT if one.exact else TOO_WIDE if too_wide(one) else "" for one in rows]
+    ends = [[number_text(end) for end in ends_of(row)] for row in rows]
+    words = [EXACT if row.exact else TOO_WIDE if too_wide(row) else "" for row in rows]
     shown = [two for two, word in zip(ends, words, strict=True) if not word]
     lower, upper = (max((len(two[place]) for two in shown), default=0) for place in (0, 1))
     return [word or f"{low:>{lower}} to {high:>{upper}}" for word, (low, high) in zip(words, ends, strict=True)]
@@ -122,7 +122,7 @@ def too_wide(estimate: Estimate) -> bool:
 
 
 def _bars(rows: Sequence[Estimate]) -> Column:
-    wide, middle, narrow = ([bar(one, width) for one in rows] for width in BAR_WIDTHS)
+    wide, middle, narrow = ([bar(row, width) for row in rows] for width in BAR_WIDTHS)
     last = Column("", narrow, yields=9)
     return Column("", wide, yields=2, narrower=Column("", middle, yields=5, narrower=last))
 
@@ -130,12 +130,12 @@ def _bars(rows: Sequence[Estimate]) -> Column:
 def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the column that names the estimators, if any row is not a mean."""
     proxies: defaultdict[TrendKey, set[str]] = defaultdict(set)
-    for one in rows:
-        if one.estimator != "mean":
-            proxies[estimate_key(one)[:-2]].add(one.proxy or "")
+    for row in rows:
+        if row.estimator != "mean":
+            proxies[estimate_key(row)[:-2]].add(row.proxy or "")
     if not proxies:
         return []
-    names = [_estimator_name(one, proxies.get(estimate_key(one)[:-2])) for one in rows]
+    names = [_estimator_name(row, proxies.get(estimate_key(row)[:-2])) for row in rows]
     short = [name.replace("prediction-", "pred.-") for name in names]
     return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
 
@@ -148,7 +148,7 @@ def _estimator_name(one: Estimate, proxies: Collection[str] | None) -> str:
 
 
 def _counts(rows: Sequence[Estimate]) -> list[str]:
-    return [f"{one.n:,}{_effective(one)}" for one in rows]
+    return [f"{row.n:,}{_effective(row)}" for row in rows]
 
 
 def _effective(one: Estimate) -> str:
@@ -157,27 +157,27 @@ def _effective(one: Estimate) -> str:
 
 def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the number of clusters, such as sessions, that each interval rests on, if any row has clusters."""
-    if all(one.n_clusters is None for one in rows):
+    if all(row.n_clusters is None for row in rows):
         return []
-    counts = ["" if one.n_clusters is None or one.exact else f"{one.n_clusters:,}" for one in rows]
+    counts = ["" if row.n_clusters is None or row.exact else f"{row.n_clusters:,}" for row in rows]
     return [Column("clusters", counts, right=True, yields=3)]
 
 
 def _trend_column(rows: Sequence[Estimate], trends: Trends) -> Column:
-    title = "recent" if all(one.window == ALL_TIME for one in rows) else "before"
-    arrows = Column(title, [trend(one) for one in rows], yields=10)
+    title = "recent" if all(row.window == ALL_TIME for row in rows) else "before"
+    arrows = Column(title, [trend(row) for row in rows], yields=10)
     if not trends:
         return arrows
-    lines = [trend(one, trends.get(estimate_key(one), ())) for one in rows]
+    lines = [trend(row, trends.get(estimate_key(row), ())) for row in rows]
     return Column(title, lines, yields=3, narrower=arrows)
 
 
 def _band_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the quality of each estimate, with the direction in which the metric gets better and its limit."""
-    bands = [Text(one.band or "", style=BAND_STYLES.get(one.band or "", "")) for one in rows]
-    short = Column("band", bands, yields=11) if any(one.band for one in rows) else None
-    middle = Column("band", _beside(bands, [limit_of(one) for one in rows]), yields=7, narrower=short)
-    return [Column("band", _beside(bands, [rule_of(one) for one in rows]), yields=4, narrower=middle)]
+    bands = [Text(row.band or "", style=BAND_STYLES.get(row.band or "", "")) for row in rows]
+    short = Column("band", bands, yields=11) if any(row.band for row in rows) else None
+    middle = Column("band", _beside(bands, [limit_of(row) for row in rows]), yields=7, narrower=short)
+    return [Column("band", _beside(bands, [rule_of(row) for row in rows]), yields=4, narrower=middle)]
 
 
 def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:
@@ -203,7 +203,7 @@ def limit_of(estimate: Estimate) -> str:
 
 
 def _absent_column(rows: Sequence[Estimate]) -> list[Column]:
-    cells = [Text(absent_text(one), style="yellow") for one in rows]
+    cells = [Text(absent_text(row), style="yellow") for row in rows]
     return [Column("", cells, yields=1, stacks=True)] if any(cell.plain for cell in cells) else []
 
 
@@ -231,11 +231,13 @@ def _around(group: EstimateGroup, width: int) -> list[Text]:
 def estimates_note(estimates: Sequence[Estimate]) -> str:
     """Return a sentence about level and validity of the intervals, and about the recommended estimator."""
     level = f"{estimates[0].confidence:.0%} intervals" if estimates else "no estimates"
-    exact = [one for one in estimates if one.exact]
-    if exact and all(one.exact for one in estimates if one.n):
+    exact = [estimate for estimate in estimates if estimate.exact]
+    if exact and all(estimate.exact for estimate in estimates if estimate.n):
         return EXACT_NOTE
-    valid = ", valid at every look" if estimates and all(one.anytime_valid for one in estimates) else ""
-    corrected = any(one.estimator == PREDICTION_POWERED and one.labeler != GOLD_LABELER for one in estimates)
+    valid = ", valid at every look" if estimates and all(estimate.anytime_valid for estimate in estimates) else ""
+    corrected = any(
+        estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER for estimate in estimates
+    )
     advice = "; prediction-powered: recommended"
     return f"{level}{valid}{advice if corrected else ''}{f'; {EXACT_NOTE}' if exact else ''}"
 

@@ -38,8 +38,10 @@ def trace_heading(trace: ExplainedTrace) -> str:
 
 def trace_spans_table(spans: Sequence[ExplainedSpan], width: int) -> RenderableType:
     """Return the spans of a trace as a table."""
-    names = ["  " * min(one.depth, 10) + printable(one.name)[:NAME_MAX] for one in spans]
-    parts = [": ".join(part for part in (one.role if one.role != "other" else "", one.part) if part) for one in spans]
+    names = ["  " * min(span.depth, 10) + printable(span.name)[:NAME_MAX] for span in spans]
+    parts = [
+        ": ".join(part for part in (span.role if span.role != "other" else "", span.part) if part) for span in spans
+    ]
     return fitted([Column("span", names, yields=8, shortest=16), Column("part", parts)], width)
 
 
@@ -70,7 +72,7 @@ def traces_summary(found: Sequence[ExplainedTrace]) -> str:
     """Return the numbers of traces and interactions in words."""
     interactions = [mapped for trace in found for mapped in trace.interactions]
     refused = sum(mapped.interaction is None for mapped in interactions)
-    spans = sum(one.role != "missing" for trace in found for one in trace.spans)
+    spans = sum(span.role != "missing" for trace in found for span in trace.spans)
     unusable = f", {refused} of them cannot be used" if refused else ""
     counted = [_counted(spans, "span"), _counted(len(found), "trace"), _counted(len(interactions), "interaction")]
     return f"{', '.join(counted)}{unusable}"
@@ -86,8 +88,8 @@ def fields_of_trace(trace: ExplainedTrace) -> dict[str, Any]:
         "trace_id": trace.trace_id,
         "service": trace.service,
         "spans": [
-            {"depth": one.depth, "name": one.name, "span_id": one.span_id, "role": one.role, "part": one.part}
-            for one in trace.spans
+            {"depth": span.depth, "name": span.name, "span_id": span.span_id, "role": span.role, "part": span.part}
+            for span in trace.spans
         ],
         "interactions": [
             {

@@ -68,7 +68,7 @@ class Filled:
 
 def shown_pipelines(screen: Screen, view: WatchView, *, segments: bool) -> dict[str, list[Estimate]]:
     """Return the estimates of each shown pipeline, in the order of the view."""
-    kept = [one for one in screen.estimates if segments or view.opened or one.segment is None]
+    kept = [estimate for estimate in screen.estimates if segments or view.opened or estimate.segment is None]
     # The filter selects from the list. A pipeline's own view shows all of it.
     return by_pipeline(kept if view.opened else matching(kept, view.text), view.sort)
 
@@ -77,7 +77,7 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     """Return the screen of a view, which fills a terminal of `width` columns and `height` lines at most."""
     pipelines = shown_pipelines(screen, view, segments=segments)
     chosen = chosen_of(view, list(pipelines))
-    above: list[RenderableType] = [screen.counts, *(Text(one, style="yellow") for one in screen.warnings)]
+    above: list[RenderableType] = [screen.counts, *(Text(warning, style="yellow") for warning in screen.warnings)]
     if chosen is None:
         waiting = "Waiting for the first scored interaction ..."
         body: RenderableType = Text(f"Nothing matches {view.text!r}." if screen.estimates else waiting, "bright_black")
@@ -86,7 +86,11 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     else:
         above.append(_list(pipelines, chosen, screen.alerts, width))
         parts = [estimates_table(pipelines[chosen], width, screen.trends), Text(), _alerts(screen.alerts, chosen)]
-        hidden = 0 if segments else sum(one.pipeline == chosen and one.segment is not None for one in screen.estimates)
+        hidden = (
+            0
+            if segments
+            else sum(estimate.pipeline == chosen and estimate.segment is not None for estimate in screen.estimates)
+        )
         body = Group(*parts, *([_hidden(hidden)] if hidden else []))
     below = _below(view) if keys else Text("Ctrl-C ends it.", style="bright_black")
     return Filled(Group(*above), body, below, first=view.first_line, most=height)
@@ -107,7 +111,7 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
     first = max(min(names.index(chosen) - LISTED // 2, len(names) - LISTED), 0)
     for name in names[first : first + LISTED]:
         found = pipelines[name]
-        firing = sum(one.pipeline == name and one.status != "resolved" for one in alerts)
+        firing = sum(alert.pipeline == name and alert.status != "resolved" for alert in alerts)
         table.add_row(
             "›" if name == chosen else " ",
             Text(name, style="bold" if name == chosen else ""),
@@ -141,10 +145,10 @@ def _name(estimate: Estimate) -> str:
 
 def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: int) -> Group:
     scored: dict[tuple[str, str, str], int] = {}
-    for one in found:
-        labeler = one.labeler, one.labeler_version, one.profile
-        scored[labeler] = max(one.n, scored.get(labeler, 0))
-    segments = sorted({one.segment for one in found if one.segment is not None})
+    for estimate in found:
+        labeler = estimate.labeler, estimate.labeler_version, estimate.profile
+        scored[labeler] = max(estimate.n, scored.get(labeler, 0))
+    segments = sorted({estimate.segment for estimate in found if estimate.segment is not None})
     more = f", and {len(segments) - SEGMENTS_LISTED:,} more" if len(segments) > SEGMENTS_LISTED else ""
     return Group(
         Text(pipeline, style="bold cyan"),

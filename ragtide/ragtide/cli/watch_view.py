@@ -124,17 +124,20 @@ def matching(estimates: Iterable[Estimate], text: str) -> list[Estimate]:
     """Return the estimates whose pipeline, segment, metric or labeler contains a text, in any case."""
     wanted = text.casefold()
     return [
-        one
-        for one in estimates
-        if any(wanted in name.casefold() for name in (one.pipeline, one.segment or "", one.metric, one.labeler))
+        estimate
+        for estimate in estimates
+        if any(
+            wanted in name.casefold()
+            for name in (estimate.pipeline, estimate.segment or "", estimate.metric, estimate.labeler)
+        )
     ]
 
 
 def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Estimate]]:
     """Return the estimates of each pipeline, with the pipelines in their order."""
     found: dict[str, list[Estimate]] = {}
-    for one in estimates:
-        found.setdefault(one.pipeline, []).append(one)
+    for estimate in estimates:
+        found.setdefault(estimate.pipeline, []).append(estimate)
 
     def key(name: str) -> tuple[float, float, str]:
         if sort is Sort.WORST:
@@ -151,13 +154,13 @@ def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Est
 
 def worst_of(estimates: Iterable[Estimate]) -> Estimate | None:
     """Return the first estimate in the worst band; None if no estimate has a band."""
-    rated = [one for one in estimates if one.band in WORST_FIRST]
+    rated = [estimate for estimate in estimates if estimate.band in WORST_FIRST]
     return min(rated, key=_place, default=None)
 
 
 def most_changed(estimates: Iterable[Estimate]) -> Estimate | None:
     """Return the estimate whose recent mean is farthest from it; None if no estimate has a recent mean."""
-    return max((one for one in estimates if change_of(one) > 0), key=change_of, default=None)
+    return max((estimate for estimate in estimates if change_of(estimate) > 0), key=change_of, default=None)
 
 
 def change_of(estimate: Estimate) -> float:

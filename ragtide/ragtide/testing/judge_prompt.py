@@ -41,12 +41,14 @@ class JudgePrompt:
     def in_lines(self) -> bool:
         """Whether the answer is asked for in lines of keys (`judge.prompt = "keys"`), and not as JSON."""
         system = str(self.body["messages"][0]["content"])
-        return self.kind != "other" and any(system.startswith(rules(f"keys-{self.kind}", one)) for one in LANGUAGES)
+        return self.kind != "other" and any(
+            system.startswith(rules(f"keys-{self.kind}", language)) for language in LANGUAGES
+        )
 
     @cached_property
     def text(self) -> str:
         """The first message of the user: the data, without the rules and without later corrections."""
-        return next((str(one["content"]) for one in self.body["messages"] if one["role"] == "user"), "")
+        return next((str(message["content"]) for message in self.body["messages"] if message["role"] == "user"), "")
 
     @property
     def question(self) -> str:

@@ -91,7 +91,7 @@ def test_the_common_scale_keeps_values_in_range_and_moves_means_at_the_limit_to_
     scale = CommonScale.of(at.min(), at.max())
     assert 0 < scale.limit < 1
     ends = [scale.limit + scale.factor * (x - at) for x in (0.0, 1.0)]
-    assert min(one.min() for one in ends) > -1e-12
-    assert max(one.max() for one in ends) < 1 + 1e-12
+    assert min(end.min() for end in ends) > -1e-12
+    assert max(end.max() for end in ends) < 1 + 1e-12
     low, high = (scale.values(np.full(at.size, x), at) for x in (0.0, 1.0))
     np.testing.assert_allclose((1 - at) * low + at * high, scale.limit, atol=1e-12)

@@ -41,7 +41,7 @@ def drawn(seed: int, count: int, *, dependent: bool = True) -> list[Cluster]:
 
 
 def pairs_of(clusters: list[Cluster], *, late: bool = False) -> PairsOfClusters:
-    some = [one for one in clusters if one.judged.any()]
+    some = [cluster for cluster in clusters if cluster.judged.any()]
     counts = [int(one.judged.sum()) for one in some]
     scores = [np.stack([one.true, one.proxy, one.probability])[:, one.judged] for one in some]
     n = sum(counts)
@@ -65,8 +65,8 @@ def table_of(clusters: list[Cluster], *, late: bool = False) -> ClusteredPairs:
 
 def everything(clusters: list[Cluster]) -> Moments:
     """Return moments of all proxy scores with the sums over their clusters."""
-    values = np.concatenate([one.proxy for one in clusters])
-    sizes, totals = (np.array([part(one.proxy) for one in clusters]) for part in (np.size, np.sum))
+    values = np.concatenate([cluster.proxy for cluster in clusters])
+    sizes, totals = (np.array([part(cluster.proxy) for cluster in clusters]) for part in (np.size, np.sum))
     moments, sums = MomentTable(), ClusterTable()
     moments.add_row()
     sums.add_row()
@@ -83,14 +83,14 @@ def read(table: ClusteredPairs, moments: Moments | None = None) -> Powered:
 
 def by_definition(clusters: list[Cluster], k: float) -> tuple[float, float]:
     """Return estimate and variance for a weight of the proxy score, cluster by cluster."""
-    every = np.concatenate([one.proxy for one in clusters])
-    w = [one.judged / one.probability for one in clusters]
-    r = [one.true - k * one.proxy for one in clusters]
+    every = np.concatenate([cluster.proxy for cluster in clusters])
+    w = [cluster.judged / cluster.probability for cluster in clusters]
+    r = [cluster.true - k * cluster.proxy for cluster in clusters]
     total = sum(part.sum() for part in w)
     mean_r = sum((a * b).sum() for a, b in zip(w, r, strict=True)) / total
     influences = [
-        k * (one.proxy - every.mean()).sum() / every.size + (a * (b - mean_r)).sum() / total
-        for one, a, b in zip(clusters, w, r, strict=True)
+        k * (cluster.proxy - every.mean()).sum() / every.size + (a * (b - mean_r)).sum() / total
+        for cluster, a, b in zip(clusters, w, r, strict=True)
     ]
     return k * every.mean() + mean_r, float(np.sum(np.square(influences)))
 
@@ -101,7 +101,7 @@ def test_the_sums_give_the_variance_over_clusters(seed: int) -> None:
     clusters = drawn(seed, 60)
     found = read(table_of(clusters))
     estimate, variance = by_definition(clusters, 0.0)
-    count = sum(one.judged.any() for one in clusters)
+    count = sum(cluster.judged.any() for cluster in clusters)
     assert found.estimate[0] == pytest.approx(estimate)
     assert found.standard_error[0] ** 2 * (count - 1) / count == pytest.approx(variance)
     powered = read(table_of(clusters), everything(clusters))

@@ -80,18 +80,18 @@ def test_the_best_is_not_ruled_out_and_the_worst_is() -> None:
         assert standings[2].may_be_best
         assert standings[3].may_be_best
         assert race.n == 600
-        best = next(one for one in standings if one.behind is None)
-        assert best.mean == max(one.mean for one in standings)
+        best = next(standing for standing in standings if standing.behind is None)
+        assert best.mean == max(standing.mean for standing in standings)
 
 
 def test_lower_may_be_better_and_a_margin_forgives() -> None:
     scores = np.tile([[0.2, 0.3]], (300, 1))
     race = PairedComparison(2, higher_is_better=False)
     race.update(scores)
-    assert [one.may_be_best for one in race.standings()] == [True, False]
+    assert [standing.may_be_best for standing in race.standings()] == [True, False]
     forgiving = PairedComparison(2, higher_is_better=False, margin=0.2)
     forgiving.update(scores)
-    assert [one.may_be_best for one in forgiving.standings()] == [True, True]
+    assert [standing.may_be_best for standing in forgiving.standings()] == [True, True]
 
 
 def test_all_pairs_hold_at_once() -> None:
@@ -139,7 +139,7 @@ def test_no_difference_is_seldom_taken_for_one() -> None:
         scores = (rng.random((200, 3)) < 0.7).astype(float)
         for item in range(0, 200, 4):
             race.update(scores[item : item + 4])
-            if not all(one.may_be_best for one in race.standings()):
+            if not all(standing.may_be_best for standing in race.standings()):
                 wrong += 1
                 break
     assert wrong <= 20

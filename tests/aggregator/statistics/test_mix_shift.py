@@ -120,7 +120,7 @@ def test_the_same_fall_everywhere_is_within_all_segments() -> None:
 def test_a_fall_of_one_segment_names_it() -> None:
     found = explained(([1500, 2000, 1500], [0.86, 0.9, 0.8]), ([1500, 2000, 1500], [0.61, 0.9, 0.8]))
     assert (found.verdict, found.spread) == ("within", "few")
-    assert [one.name for one in found.segments if one.is_carrier] == ["lang=de"]
+    assert [segment.name for segment in found.segments if segment.is_carrier] == ["lang=de"]
     assert found.segments[0].name == "lang=de"
     assert in_words(found) == "within lang=de (0.86 to 0.61)"
 
@@ -175,7 +175,7 @@ def test_values_of_which_each_is_rare_are_one_group() -> None:
     users = 1000
     before, since = yes_no(np.full(users, 4), np.full(users, 0.9)), yes_no(np.full(users, 3), np.full(users, 0.7))
     found = explained_change([f"user={k}" for k in range(users)], before, since)
-    assert [one.name for one in found.segments] == [RARE_VALUES]
+    assert [segment.name for segment in found.segments] == [RARE_VALUES]
     assert found.verdict == "within"
     assert found.mix.estimate == pytest.approx(0)
 

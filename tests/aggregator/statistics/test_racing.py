@@ -160,10 +160,10 @@ def test_when_all_items_are_seen_the_interval_has_no_width() -> None:
     scores = beta(2, np.array([0.5, 0.51, 0.52]), 60)
     race = Race(3, population=60, margin=0.0, confidence=0.999)
     run(race, scores)
-    for one in race.standings():
-        if one.running and one.behind is not None:
-            assert one.behind.lower == pytest.approx(one.behind.estimate)
-            assert one.behind.upper == pytest.approx(one.behind.estimate)
+    for standing in race.standings():
+        if standing.running and standing.behind is not None:
+            assert standing.behind.lower == pytest.approx(standing.behind.estimate)
+            assert standing.behind.upper == pytest.approx(standing.behind.estimate)
 
 
 def test_one_that_was_stopped_keeps_the_interval_it_had() -> None:
@@ -215,11 +215,11 @@ def test_any_range_and_direction_decide_the_same(lowest: float, highest: float, 
         assert one.difference.estimate == pytest.approx(scale * same.difference.estimate)
         ends = sorted([scale * same.difference.lower, scale * same.difference.upper])
         assert [one.difference.lower, one.difference.upper] == pytest.approx(ends)
-    assert [one.mean for one in race.standings()] == pytest.approx(other_means(other, race))
+    assert [standing.mean for standing in race.standings()] == pytest.approx(other_means(other, race))
 
 
 def other_means(scores: Array, race: Race) -> list[float]:
-    return [float(scores[: one.n, one.place].mean()) for one in race.standings()]
+    return [float(scores[: standing.n, standing.place].mean()) for standing in race.standings()]
 
 
 def test_of_two_that_are_the_same_one_is_stopped_and_one_is_kept() -> None:

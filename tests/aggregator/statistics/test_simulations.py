@@ -125,13 +125,13 @@ def test_disputed_items_would_ruin_the_estimate_if_they_counted_as_a_sample() ->
 def test_simulated_races_are_those_of_the_package(kind: str) -> None:
     scores = racing.draw(np.random.default_rng(1), np.linspace(0.4, 0.6, 8), kind, 6, 0.5)
     found = racing.race(scores)
-    for run, one in enumerate(scores):
+    for run, score in enumerate(scores):
         race, executed = Race(8, population=racing.ITEMS), 0
-        for row in one:
+        for row in score:
             executed += sum(race.running)
             race.update(row)
-        full = one.mean(axis=0)
-        assert executed == round(found.work[run] * one.size)
+        full = score.mean(axis=0)
+        assert executed == round(found.work[run] * score.size)
         assert (not race.running[int(full.argmax())]) == found.lost[run]
         assert full.max() - max(full[list(race.running)]) == pytest.approx(found.regret[run])
 

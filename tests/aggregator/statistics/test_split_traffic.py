@@ -27,7 +27,7 @@ def test_later_items_change_no_feature_of_an_earlier_one(tail: list[float], stop
     found, first = of_numbers(numbers), of_numbers(numbers[:stop])
     assert found[:stop].tobytes() == first.tobytes()
     assert np.all((found >= 0) & (found <= 1))
-    values = [None if np.isnan(one) else str(int(abs(one)) % 5) for one in numbers]
+    values = [None if np.isnan(number) else str(int(abs(number)) % 5) for number in numbers]
     assert of_values(values, 3)[:stop].tobytes() == of_values(values[:stop], 3).tobytes()
 
 
@@ -45,8 +45,8 @@ def test_a_feature_has_no_unit_and_a_constant_covariate_says_nothing() -> None:
 def test_a_fair_coin_passes_and_another_share_does_not(share: float) -> None:
     rng = np.random.default_rng(3)
     coins = rng.random((200, 3000)) < share
-    assert all(has_share(one, share) for one in coins)
-    assert not any(has_share(one, share + 0.12) for one in coins)
+    assert all(has_share(coin, share) for coin in coins)
+    assert not any(has_share(coin, share + 0.12) for coin in coins)
     assert has_share(np.zeros(0, dtype=bool), share)
 
 

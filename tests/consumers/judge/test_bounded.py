@@ -18,8 +18,8 @@ MB = 2**20
 
 def bomb(packing: str, megabytes: int) -> Raw:
     packed = b" " * (megabytes * MB)
-    for one in packing.split(", "):
-        packed = gzip.compress(packed, 1) if one == "gzip" else zlib.compress(packed, 1)
+    for part in packing.split(", "):
+        packed = gzip.compress(packed, 1) if part == "gzip" else zlib.compress(packed, 1)
     return Raw(packed, headers={"content-encoding": packing})
 
 

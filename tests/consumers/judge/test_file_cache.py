@@ -60,7 +60,7 @@ def test_a_run_that_is_killed_asks_again_only_for_what_was_in_flight(server: Scr
     first.send_signal(signal.SIGKILL)
     first.wait()
     second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    asked = Counter(one.question for one in server.prompts)
+    asked = Counter(prompt.question for prompt in server.prompts)
     assert len(asked) == len(rows)
     assert sum(count - 1 for count in asked.values()) <= 4, second.stderr
     before = len(server.requests)

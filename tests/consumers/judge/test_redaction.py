@@ -35,7 +35,7 @@ async def test_no_prompt_has_a_redacted_place_and_labels_name_the_same_sentences
     assert "1234567" not in sent
     assert "[email]" in sent
     assert "[phone]" in sent
-    labels = next(one for one in labeling.labels if isinstance(one, SentenceLabels))
+    labels = next(label for label in labeling.labels if isinstance(label, SentenceLabels))
     assert labels.document_keys == cut(PRIVATE).document_keys
     assert labels.response_keys == cut(PRIVATE).response_keys
     assert labeling.splitter == SPLITTER_ID

@@ -43,7 +43,7 @@ async def test_each_variant_gives_the_scores_of_the_full_prompts(
     assert found.scores == full.scores
     assert found.absent == full.absent
     assert found.prompts == tuple(f"{variant}-{name}.{language}.1" for name in ("trace", "claims", "verdicts"))
-    asked = [one for one in server.prompts if one.in_lines is (variant == "keys")][-3:]
+    asked = [prompt for prompt in server.prompts if prompt.in_lines is (variant == "keys")][-3:]
     assert [one.kind for one in asked] == ["trace", "claims", "verdicts"]
     for one in asked:
         assert ("response_format" in one.body) is (variant == "short")
@@ -58,7 +58,7 @@ def test_short_prompts_need_less_than_two_thirds_of_the_tokens(language: Any) ->
             claims_prompt("q", "r", "a", language, variant=variant),
             verdicts_prompt([("D0", "d")], [("r1", "c")], language, variant=variant),
         )
-        return sum(estimated_tokens(one.rules) + estimated_tokens(one.form) for one in prompts)
+        return sum(estimated_tokens(prompt.rules) + estimated_tokens(prompt.form) for prompt in prompts)
 
     assert tokens("keys") < 0.6 * tokens("full")
     assert tokens("short") < 0.9 * tokens("full")
@@ -147,7 +147,7 @@ def test_a_cut_answer_loses_its_last_line_and_a_huge_one_is_cut() -> None:
 
 def lines(prompt: JudgePrompt, **changed: str) -> str:
     """Return the usual answer in lines, some of them changed; a line that is empty is left out."""
-    found = [one.partition(":") for one in Labels().answer(prompt).splitlines()]
+    found = [line.partition(":") for line in Labels().answer(prompt).splitlines()]
     given = [(key, changed.get(key, rest.strip())) for key, _, rest in found]
     return "\n".join(f"{key}: {rest}" for key, rest in given if rest)
 
@@ -176,8 +176,8 @@ async def test_a_grammar_admits_the_real_keys_and_goes_where_the_server_takes_it
 ) -> None:
     async with judge(server, prompt="keys", grammar=name, families=BOTH) as labeler:
         await labeler.label(TOWER)
-    grammars = [str(reduce(lambda body, part: body[part], place, dict(one.body))) for one in server.prompts]
-    assert all(one.startswith("root ::= ") for one in grammars)
+    grammars = [str(reduce(lambda body, part: body[part], place, dict(prompt.body))) for prompt in server.prompts]
+    assert all(grammar.startswith("root ::= ") for grammar in grammars)
     for key in ('"0a"', '"0b"', '"1a"', '"a: "', '"b: "', '"general"'):
         assert key in grammars[0]
     for key in ('"D0"', '"A"', '"r1: "', '"g1: "'):
@@ -215,9 +215,9 @@ async def test_every_call_fits_the_window(server: ScriptedJudge, variant: str) -
         labeling = await labeler.label(long_context(600))
     assert labeling.scores["trace.supported_fraction"] == 0.5
     assert len(server.prompts) > 3
-    for one in server.prompts:
-        tokens = sum(estimated_tokens(message["content"]) for message in one.body["messages"])
-        assert tokens + one.body["max_tokens"] <= window
+    for prompt in server.prompts:
+        tokens = sum(estimated_tokens(message["content"]) for message in prompt.body["messages"])
+        assert tokens + prompt.body["max_tokens"] <= window
 
 
 @pytest.mark.processes

@@ -219,7 +219,7 @@ def test_whatever_is_read_a_score_needs_a_list_that_was_there(fields: dict[str, 
         usable = isinstance(value, list) and all(isinstance(key, str) for key in value)
         assert usable or metric not in scores
     verdicts = fields.get(SUPPORT)
-    if not (isinstance(verdicts, list) and any(isinstance(one, dict) for one in verdicts)):
+    if not (isinstance(verdicts, list) and any(isinstance(verdict, dict) for verdict in verdicts)):
         assert "adherence" not in scores
 
 

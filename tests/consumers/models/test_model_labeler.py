@@ -193,7 +193,7 @@ async def test_batches_give_the_same_as_one_at_a_time(folder: Path) -> None:
     texts = ["The tower was built in 1889.", "It has lifts.", "Paris is tall and the tower is iron, a b c d e f g."]
     asked = [
         tower(f"{one} {other}", *texts[: 1 + number % 3], interaction_id=f"{number}")
-        for number, (one, other) in enumerate([(one, other) for one in texts for other in texts] * 5)
+        for number, (one, other) in enumerate([(text, other) for text in texts for other in texts] * 5)
     ]
     alone = [await scores(folder, one, publish="probabilities", batch=1) for one in asked[:9]]
     for limits in ({"batch": 7}, {"batch": 64, "batch_tokens": 40}, {"batch": 4096, "batch_wait_ms": 1.0}):

@@ -84,6 +84,6 @@ def test_a_model_goes_from_the_stream_to_the_estimates(redis: Any, redis_url: st
         wait_for_events(redis, 200)
         wait_for_aggregation(redis)
     assert redis.xlen(STREAMS.dead_letters) == 0
-    found = {one["metric"]: one for one in estimates(redis_url) if one["segment"] is None}
+    found = {estimate["metric"]: estimate for estimate in estimates(redis_url) if estimate["segment"] is None}
     assert found["trace.adherence"]["n"] + found["trace.adherence"]["n_absent"] == 200
     assert found["trace.adherence"]["labeler"] == "model"

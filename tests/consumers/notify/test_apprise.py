@@ -55,7 +55,7 @@ async def test_a_refusal_may_be_tried_again_and_logs_no_address(
     async with destination("apprise", url=url_of(server)) as service:
         with pytest.raises(TryLater, match="did not take the message"):
             await service.deliver(told_of())
-    logged = [one.getMessage() for one in caplog.records if one.name != "aiohttp.access"]  # that is the server
+    logged = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]  # that is the server
     assert "secretpath" not in " ".join(logged)
 
 

@@ -97,11 +97,11 @@ async def test_an_answer_of_slack_has_a_meaning(server: Receiver, answer: bytes,
 def texts_of(value: Any) -> list[dict[str, Any]]:
     """Return the text objects of blocks."""
     if isinstance(value, list):
-        return [one for item in value for one in texts_of(item)]
+        return [text for item in value for text in texts_of(item)]
     if not isinstance(value, dict):
         return []
     own = [value] if value.get("type") in {"plain_text", "mrkdwn"} else []
-    return own + [one for item in value.values() for one in texts_of(item)]
+    return own + [text for item in value.values() for text in texts_of(item)]
 
 
 def test_no_name_is_markup_in_slack() -> None:

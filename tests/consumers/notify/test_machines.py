@@ -53,7 +53,7 @@ def verified(request_headers: dict[str, str], body: bytes, key: bytes) -> bool:
     expected = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
     recent = abs(datetime.now(UTC).timestamp() - int(request_headers["webhook-timestamp"])) < 300
     return recent and any(
-        hmac.compare_digest(one, f"v1,{expected}") for one in request_headers["webhook-signature"].split(" ")
+        hmac.compare_digest(part, f"v1,{expected}") for part in request_headers["webhook-signature"].split(" ")
     )
 
 
@@ -112,7 +112,7 @@ async def test_alertmanager_gets_labels_that_identify_the_alert(server: Receiver
     }
     assert posted["annotations"]["alert_id"] == "adherence-3f2a9c"
     assert posted["annotations"]["summary"] == "trace.adherence of shop, lang=de fell from 0.853 to 0.712"
-    assert all(isinstance(one, str) for one in [*posted["labels"].values(), *posted["annotations"].values()])
+    assert all(isinstance(label, str) for label in [*posted["labels"].values(), *posted["annotations"].values()])
     assert datetime.fromisoformat(posted["startsAt"]) == FIRED
     assert datetime.fromisoformat(posted["endsAt"]) >= before + timedelta(minutes=5)
     assert posted["generatorURL"] == LINK

@@ -38,7 +38,7 @@ async def test_nothing_is_trimmed_before_it_is_recorded(async_redis: Any, tmp_pa
     await async_redis.xgroup_create(STREAMS.interactions, LABEL_GROUP, id="0")
     entries = (await add_all(async_redis, 0, 10))[EntryKind.INTERACTIONS]
     await async_redis.xgroup_setid(STREAMS.interactions, LABEL_GROUP, entries[-1].entry_id)
-    await async_redis.zadd(STREAMS.finished, {one.entry_id: order(one.entry_id)[0] for one in entries})
+    await async_redis.zadd(STREAMS.finished, {entry.entry_id: order(entry.entry_id)[0] for entry in entries})
     await run_script(async_redis, trimming)
     assert await async_redis.xlen(STREAMS.interactions) == 10
     async with recording(async_redis, settings_of(tmp_path / "r")):

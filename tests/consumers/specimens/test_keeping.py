@@ -71,7 +71,7 @@ async def test_of_judged_interactions_those_that_chance_drew_are_kept_the_newest
     choice = CascadeSettings(reference="second", rate=0.5, below={"trace.adherence": 2.0})  # every score is below it
     cascade = CascadeLabeler(LocalLabeler(), SecondLabeler(), choice)
     await worked(async_redis, [interaction(number) for number in range(40)], cascade, sample=0.0, judged_n=10)
-    drawn = [one for one in await events(async_redis) if one.judged is not None and one.judged.uniform]
+    drawn = [event for event in await events(async_redis) if event.judged is not None and event.judged.uniform]
     assert 10 < len(drawn) < 40
     kept = KeptSpecimens(async_redis, Settings().layout)
     found = [one.interaction.interaction_id for one in await kept.judged("shop")]

@@ -44,7 +44,7 @@ async def test_of_two_who_press_stop_at_once_one_stops(async_redis: Any, redis_u
     both = await asyncio.gather(*(press(name) for name in ("ann", "bob") * 5), return_exceptions=True)
     assert both.count(False) == 1  # no driver runs
     assert sum(isinstance(one, CommandConflictError) for one in both) == 9
-    assert [one.config for one in await commands(async_redis)] == ["c1"]
+    assert [command.config for command in await commands(async_redis)] == ["c1"]
 
 
 async def test_a_command_is_given_although_the_log_moved_on_elsewhere(async_redis: Any) -> None:

@@ -70,7 +70,7 @@ def test_what_rapidfire_says_of_intervals_and_metrics_is_taken() -> None:
         labeler="local",
     )
     assert made.metric == "own.precision"
-    assert [(one.name, one.kind.value, one.upper) for one in made.metrics] == [
+    assert [(metric.name, metric.kind.value, metric.upper) for metric in made.metrics] == [
         ("own.precision", "algebraic", 1.0), ("own.hits", "distributive", 10.0),
     ]  # fmt: skip
     assert (made.intervals.strategy, made.intervals.confidence, made.intervals.use_fpc) == ("wilson", 0.9, False)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pure
 
 
 def measured(state: ExperimentState, config: str | None, baseline: str | None = None) -> Measurement:
-    return next(one for one in of_experiment(state, config, baseline) if one.metric == METRIC)
+    return next(measurement for measurement in of_experiment(state, config, baseline) if measurement.metric == METRIC)
 
 
 def test_the_interval_of_the_leader_holds_for_all_configs_together() -> None:

@@ -31,8 +31,8 @@ from ragtide_schemas.experiments import (
 async def log_of(redis: Any) -> list[tuple[Any, ...]]:
     reader = ExperimentReader(redis, STREAMS)
     await reader.read()
-    commands = (one.command for one in reader.state.commands)
-    return [(one.op, one.config, one.evidence and one.evidence.item) for one in commands]
+    commands = (command.command for command in reader.state.commands)
+    return [(command.op, command.config, command.evidence and command.evidence.item) for command in commands]
 
 
 async def test_race_runners_beside_each_other_and_after_each_other_decide_once(async_redis: Any) -> None:

@@ -56,7 +56,7 @@ def test_an_interaction_is_complete_once_the_spans_above_have_come(
     before = read(stored(spans), complete_ms - 1)
     assert (before.interactions, before.next_step, before.at_ms) == ([], "again", complete_ms), name
     after = read(stored(spans), complete_ms)
-    assert [one.question for one in after.interactions] == ["Which tea?"], name
+    assert [interaction.question for interaction in after.interactions] == ["Which tea?"], name
     assert after.next_step == "keep", name
 
 
@@ -83,7 +83,7 @@ def test_a_long_trace_yields_its_first_answers_before_its_root_has_come() -> Non
     """A chat, or a batch job, may be one trace of hours."""
     spans = [*rag("one", answer="1", parent=90), *rag("two", answer="2", first=11, parent=90, start=10)]
     found = read(stored(spans, {11: 29_000, 12: 29_000, 13: 29_000}), 30_000)
-    assert [one.question for one in found.interactions] == ["one"]
+    assert [interaction.question for interaction in found.interactions] == ["one"]
     assert (found.next_step, found.at_ms) == ("again", 59_000)
 
 
@@ -100,9 +100,9 @@ def test_turns_below_a_session_that_has_not_ended_follow_each_other() -> None:
         added = call.attributes.add()
         added.key, added.value.string_value = "llm.input_messages.0.message.role", "user"
     found = read(stored(session, {12: 20_000, 13: 20_000}), 30_000)
-    assert [one.question for one in found.interactions] == ["one"]
+    assert [interaction.question for interaction in found.interactions] == ["one"]
     both = read(stored(session, {12: 20_000, 13: 20_000}, used=found.used), 50_000)
-    assert [one.question for one in both.interactions] == ["two"]
+    assert [interaction.question for interaction in both.interactions] == ["two"]
 
 
 def test_spans_of_a_published_interaction_are_used_for_good() -> None:
@@ -133,7 +133,7 @@ def test_a_trace_without_an_interaction_goes_after_the_quiet_time() -> None:
 
 def test_a_token_writes_only_to_its_pipelines() -> None:
     allowed = read(stored(rag(), pipelines="shop*\ntea"), 2_000)
-    assert [one.pipeline for one in allowed.interactions] == ["shop"]
+    assert [interaction.pipeline for interaction in allowed.interactions] == ["shop"]
     refused = read(stored(rag(), pipelines="tea-*\nte?"), 2_000)
     assert refused.interactions == []
     assert "may not write to the pipeline 'shop'" in refused.refused[0].detail
@@ -165,7 +165,7 @@ def test_whenever_a_trace_is_read_each_interaction_comes_once_and_in_time(
             continue
         found = read(stored(here, arrivals, used=used, contents=contents), now_ms)
         used, contents = used + found.used, contents + found.contents
-        published += [one.interaction_id for one in found.interactions]
+        published += [interaction.interaction_id for interaction in found.interactions]
         if found.next_step == "close":
             break
         assert found.at_ms > now_ms

@@ -38,7 +38,7 @@ async def test_a_repeat_after_the_interactions_were_published_adds_nothing(name:
     # The first time each span was read alone: those that came before their parents are not complete.
     await ingest.send(requests_of(name))
     await ingest.read_all()
-    published = [one.interaction_id for one in await ingest.interactions()]
+    published = [interaction.interaction_id for interaction in await ingest.interactions()]
     assert len(published) == len(set(published))
 
 

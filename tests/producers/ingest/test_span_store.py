@@ -47,7 +47,9 @@ async def test_of_two_versions_of_a_span_the_last_counts(async_redis: Any) -> No
     early = span(1, None, {"openinference.span.kind": "CHAIN"}, at=(0, 0))
     await ingest.send([request(early, chain, call), request(root)])
     await ingest.read_all()
-    assert [(one.question, one.response) for one in await ingest.interactions()] == [("Which tea?", "Green.")]
+    assert [(interaction.question, interaction.response) for interaction in await ingest.interactions()] == [
+        ("Which tea?", "Green.")
+    ]
 
 
 async def test_ids_of_a_wrong_length_are_rejected_and_the_others_are_stored(async_redis: Any) -> None:
@@ -114,7 +116,7 @@ async def test_resources_are_sent_once_and_no_call_is_large(async_redis: Any, mo
         ingest = Ingest(async_redis, settle_s=600)
         accepted = await ingest.receiver.accept(body)
         assert (accepted.rejected, len(calls) > 1) == (0, True)
-        sizes = [[len(one) for one in args if isinstance(one, bytes)] for args in calls]
+        sizes = [[len(argument) for argument in args if isinstance(argument, bytes)] for args in calls]
         assert sum(sum(one) for one in sizes) < 2 * size
         assert max(len(one) for one in sizes) <= 4 * receiving.CALL_SPANS_MAX
         assert max(sum(one) for one in sizes) <= receiving.CALL_BYTES_MAX + 400_000
@@ -165,7 +167,7 @@ async def test_two_tokens_never_meet_in_one_trace(async_redis: Any) -> None:
     foreign = span(8, 1, {"openinference.span.kind": "LLM", "output.value": "Buy."}, at=(0.9, 0.95))
     await ingest.send([request(foreign, service="other")], pipelines=("other",))
     await ingest.read_all()
-    assert [one.response for one in await ingest.interactions()] == ["Green."]
+    assert [interaction.response for interaction in await ingest.interactions()] == ["Green."]
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
@@ -236,7 +238,7 @@ async def test_spans_that_come_while_a_trace_is_read_are_read_too(
     monkeypatch.setattr(span_store, "run_scripts", interrupted)
     await ingest.read_all()
     assert calls > call
-    assert sorted(one.question for one in await ingest.interactions()) == ["Which tea?", "two"]
+    assert sorted(interaction.question for interaction in await ingest.interactions()) == ["Which tea?", "two"]
 
 
 async def test_the_interaction_of_a_trace_is_encoded_once_and_written_down_as_it_is_published(
@@ -297,7 +299,7 @@ async def test_many_readers_publish_each_interaction_once(async_redis: Any) -> N
     sent = asyncio.gather(*(sending(ingest, traces[number::4]) for number, ingest in enumerate(ingests)))
     await asyncio.gather(sent, *(reading(ingest, sent.done) for ingest in ingests))
     await asyncio.gather(*(ingest.read_all() for ingest in ingests))
-    assert sorted(one.question for one in await ingests[0].interactions()) == sorted(
+    assert sorted(interaction.question for interaction in await ingests[0].interactions()) == sorted(
         f"question {trace}" for trace in range(1, 120)
     )
 
@@ -308,11 +310,11 @@ async def test_a_full_stream_keeps_the_interactions_until_there_is_room(async_re
     ingest.reader = service.TraceReader(settings, async_redis, ingest.telemetry)
     await ingest.send([request(*rag("one", trace=1), *rag("two", trace=2))])
     await until(lambda: _has_published(ingest, 1))
-    published = {one.question for one in await ingest.interactions()}
+    published = {interaction.question for interaction in await ingest.interactions()}
     assert len(published) == 1
     await async_redis.xtrim(STREAMS.interactions, maxlen=0)
     await ingest.read_all()
-    assert published | {one.question for one in await ingest.interactions()} == {"one", "two"}
+    assert published | {interaction.question for interaction in await ingest.interactions()} == {"one", "two"}
     assert await async_redis.xlen(STREAMS.interactions) == 1
 
 
@@ -359,7 +361,7 @@ async def test_late_spans_are_counted_and_a_later_turn_is_published(async_redis:
     await ingest.read_all()
     await ingest.send([request(*rag("two", answer="2", first=21, parent=1, start=5))])
     await ingest.read_all()
-    assert [one.question for one in await ingest.interactions()] == ["Which tea?", "two"]
+    assert [interaction.question for interaction in await ingest.interactions()] == ["Which tea?", "two"]
     assert _value(ingest, "ragtide_ingest_late_spans_total") == 3
 
 

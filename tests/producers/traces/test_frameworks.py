@@ -33,7 +33,10 @@ def content(one: Mapped) -> tuple[str, list[str], str]:
 
 
 def said(role: str, *parts: Any) -> dict[str, Any]:
-    return {"role": role, "parts": [{"type": "text", "content": one} if isinstance(one, str) else one for one in parts]}
+    return {
+        "role": role,
+        "parts": [{"type": "text", "content": part} if isinstance(part, str) else part for part in parts],
+    }
 
 
 CALL = {"type": "tool_call", "id": "c1", "name": "search_docs", "arguments": {"q": "unlock"}}
@@ -88,7 +91,10 @@ def spring(
 
 def kernel(*messages: dict[str, Any], answer: dict[str, Any]) -> Branch:
     """Return a model call of Semantic Kernel for .NET, whose events have JSON."""
-    events = [event(f"gen_ai.{one['role']}.message", {"gen_ai.event.content": json.dumps(one)}) for one in messages]
+    events = [
+        event(f"gen_ai.{message['role']}.message", {"gen_ai.event.content": json.dumps(message)})
+        for message in messages
+    ]
     choice = {"index": 0, "message": answer, "finish_reason": "stop"}
     events.append(event("gen_ai.choice", {"gen_ai.event.content": json.dumps(choice)}))
     return branch("chat gpt", {"gen_ai.operation.name": "chat", "gen_ai.system": "openai"}, events=tuple(events))
@@ -298,7 +304,7 @@ WHOLE = {
 def test_the_interaction_of_a_framework_is_read_from_its_own_names(root: Branch) -> None:
     assert read(root) == [(QUESTION, TEXTS, ANSWER)]
     reverse = list(reversed(spans(root)))
-    assert [content(one) for one in interactions_of([*reverse, *reverse], MappingOptions())] == [
+    assert [content(interaction) for interaction in interactions_of([*reverse, *reverse], MappingOptions())] == [
         (QUESTION, TEXTS, ANSWER)
     ]
 

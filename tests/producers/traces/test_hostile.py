@@ -85,8 +85,8 @@ def test_columns_with_a_row_that_is_no_list_are_read_as_a_list() -> None:
 
 @given(JSON_VALUES)
 def test_any_value_is_read(value: Any) -> None:
-    assert documents_of(value) is None or all(one.text or one.id for one in documents_of(value) or ())
-    assert all(isinstance(one.text, str) for one in messages_of(value))
+    assert documents_of(value) is None or all(document.text or document.id for document in documents_of(value) or ())
+    assert all(isinstance(message.text, str) for message in messages_of(value))
 
 
 @given(st.text(alphabet="{}[]()<>'\",:=ab1\\ ", max_size=60) | st.text(max_size=30))
@@ -156,7 +156,7 @@ def test_ten_thousand_spans_of_every_role_end(parent: Any) -> None:
         )
         for number in range(10_000)
     ]
-    assert all(one.detail or one.interaction for one in interactions_of(spans, OPTIONS))
+    assert all(interaction.detail or interaction.interaction for interaction in interactions_of(spans, OPTIONS))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,10 @@ BEFORE: list[dict[str, Any]] = [
 
 def call(*messages: dict[str, Any], answer: str = ANSWER) -> Branch:
     """Return a model call as OpenTelemetry's GenAI conventions write it."""
-    parts = [{"role": one["role"], "parts": [{"type": "text", "content": one["content"]}], **one} for one in messages]
+    parts = [
+        {"role": message["role"], "parts": [{"type": "text", "content": message["content"]}], **message}
+        for message in messages
+    ]
     return branch(
         "chat",
         {

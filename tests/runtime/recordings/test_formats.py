@@ -12,14 +12,14 @@ from ragtide_schemas import MetricEvent
 
 
 def numbered(models: list[Any]) -> list[RecordedEntry]:
-    return [RecordedEntry(3, f"{1_700_000_000_000 + number}-{number}", one) for number, one in enumerate(models)]
+    return [RecordedEntry(3, f"{1_700_000_000_000 + number}-{number}", model) for number, model in enumerate(models)]
 
 
 def same(found: list[RecordedEntry], entries: list[RecordedEntry]) -> None:
     assert found == entries
-    for one, other in zip(found, entries, strict=True):
+    for entry, other in zip(found, entries, strict=True):
         # Equal bytes: floats to the bit, times to the microsecond, and the order of scores.
-        assert one.model.encode() == other.model.encode()
+        assert entry.model.encode() == other.model.encode()
 
 
 @pytest.mark.parametrize("kind", EntryKind)

@@ -47,8 +47,8 @@ async def test_hours_and_days_are_apart_and_expire(async_redis: Any) -> None:
     await add(async_redis, some(2), 2, at=NOON - timedelta(hours=1))
     await add(async_redis, some(4), 3)
     history = await read_calls(async_redis, "ragtide", "judge", now=NOON, hours=3, days=2)
-    assert [one.outcomes.get("answered", 0) for one in history.hours.values()] == [0, 2, 4]
-    assert [one.outcomes.get("answered", 0) for one in history.days.values()] == [1, 6]
+    assert [hour.outcomes.get("answered", 0) for hour in history.hours.values()] == [0, 2, 4]
+    assert [day.outcomes.get("answered", 0) for day in history.days.values()] == [1, 6]
     keys = [key async for key in async_redis.scan_iter("*judge-calls*")]
     assert len(keys) == 5
     assert all([0 < await async_redis.ttl(key) <= 33 * 86_400 for key in keys])

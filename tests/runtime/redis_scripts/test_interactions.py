@@ -137,7 +137,7 @@ def test_a_consumer_that_holds_an_entry_is_not_deleted(redis: Any) -> None:
     taken(redis, "busy")
     redis.xgroup_createconsumer(STREAMS.interactions, LABEL_GROUP, "idle")
     assert run(redis, delete_idle_consumers(STREAMS.interactions, LABEL_GROUP, ["busy", "idle"])) == 1
-    assert [one["name"] for one in redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)] == [b"busy"]
+    assert [consumer["name"] for consumer in redis.xinfo_consumers(STREAMS.interactions, LABEL_GROUP)] == [b"busy"]
 
 
 def test_a_dead_letter_is_retried_once_and_its_id_follows(redis: Any) -> None:

@@ -29,7 +29,7 @@ def places(text: str) -> list[tuple[float, float]]:
 
 def test_nothing_is_drawn_where_no_value_was() -> None:
     drawn = chart([point(place) for place in (0, 1, 2, 7, 8, 20)])
-    assert [[int((one.start - START) / STEP) for one in stretch] for stretch in drawn.stretches] == [
+    assert [[int((event.start - START) / STEP) for event in stretch] for stretch in drawn.stretches] == [
         [0, 1, 2],
         [7, 8],
         [20],

@@ -34,7 +34,7 @@ def inside(events: list[MetricEvent], span: TimeSpan) -> tuple[datetime, datetim
     epoch = datetime.fromtimestamp(0, span.start.tzinfo)
     first = epoch + (span.start - epoch) // FIVE * FIVE
     last = epoch - (epoch - span.end) // FIVE * FIVE
-    return first, last, [one for one in events if first <= one.occurred_at < last]
+    return first, last, [event for event in events if first <= event.occurred_at < last]
 
 
 async def test_the_numbers_are_those_of_the_events_of_exactly_these_panes(async_redis: Any) -> None:

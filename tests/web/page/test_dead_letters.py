@@ -202,7 +202,7 @@ async def test_a_group_is_retried_up_to_the_newest_that_was_shown(async_redis: A
     assert f"/dead/0/{later}" in text
     assert f"/dead/0/{ids[0]}" not in text
     assert await async_redis.xlen(STREAMS.interactions) == 40
-    assert [one.details for one in await orders(async_redis)] == [{"count": 40, "upto": ids[-1]}]
+    assert [order.details for order in await orders(async_redis)] == [{"count": 40, "upto": ids[-1]}]
 
 
 async def export(service: Service, path: str = "/dead/export", **headers: str) -> list[dict[str, Any]]:

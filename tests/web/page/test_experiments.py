@@ -263,7 +263,9 @@ async def test_two_viewers_who_press_stop_at_once_stop_once(async_redis: Any, re
     async with http_service(redis_url) as service:
         both = await asyncio.gather(*(form(service, "/x/may/orders", order("stop", "c1", seen)) for _ in range(4)))
     assert sorted(status for status, *_ in both) == [303, 409, 409, 409]
-    assert [(one.op, one.config, one.reason) for one in await commands(async_redis)] == [("stop", "c1", "too slow")]
+    assert [(command.op, command.config, command.reason) for command in await commands(async_redis)] == [
+        ("stop", "c1", "too slow")
+    ]
     refused = next(text for status, text, _ in both if status == 409)
     assert "gave the command stop to config 'c1' after you looked" in unescape(refused)
     assert f'name="seen" value="{await last_id(async_redis, STREAMS.experiment)}"' in refused
@@ -329,7 +331,7 @@ async def test_who_may_look_and_who_may_order(async_redis: Any, redis_url: str) 
             assert status == look
             assert ("/x/may/orders" in text) == (token == "ann")
             assert (await form(service, "/x/may/orders", order("stop", "c1", seen), **head))[0] == give
-    assert [one.by for one in await commands(async_redis)] == ["ann"]
+    assert [command.by for command in await commands(async_redis)] == ["ann"]
 
 
 @pytest.mark.heavy

@@ -93,7 +93,7 @@ def test_marks_of_the_judge_and_disagreement_first() -> None:
     assert view.response[0].by == ("0a",)
     sentences = view.documents[0].sentences
     assert sentences is not None
-    assert [(one.relevant, one.utilized) for one in sentences] == [(True, True), (True, False)]
+    assert [(sentence.relevant, sentence.utilized) for sentence in sentences] == [(True, True), (True, False)]
     assert [row.metric for row in view.rows] == [METRIC, "trace.context_utilization"]
     assert view.rows[0].difference == 0.5
     assert view.rows[1].scores[1].note == "|U| / T = 1 / 3"

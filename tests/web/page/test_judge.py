@@ -100,10 +100,10 @@ def test_dollars_of_pipelines_and_their_rest_add_up_to_those_of_all_calls() -> N
             one.spent(usd, 1, 1, model="m", purpose="live", pipeline=pipeline)
         counted[NOON + timedelta(days=day)] = one
     rows = pipeline_spend(CallHistory({NOON: counted[NOON]}, counted))
-    assert [one.pipeline for one in rows] == ["bank", "shop", None]
-    assert [round(one.days_usd, 9) for one in rows] == [0.9, 0.3, 2.1]
-    assert [round(one.hours_usd, 9) for one in rows] == [0.0, 0.1, 0.7]
-    assert sum(one.share or 0.0 for one in rows) == pytest.approx(1.0)
+    assert [row.pipeline for row in rows] == ["bank", "shop", None]
+    assert [round(row.days_usd, 9) for row in rows] == [0.9, 0.3, 2.1]
+    assert [round(row.hours_usd, 9) for row in rows] == [0.0, 0.1, 0.7]
+    assert sum(row.share or 0.0 for row in rows) == pytest.approx(1.0)
     assert pipeline_spend(CallHistory({}, {})) == []
 
 
@@ -116,12 +116,12 @@ def test_processes_are_grouped_by_state_the_worst_first() -> None:
         "judge", JudgeSettings(model="m"), CallHistory(counts(1.0), counts(1.0)), model="m",
         spend=EndpointSpend(0, 0), states=states,
     )  # fmt: skip
-    assert [(one.word, one.names, one.detail) for one in view.processes] == [
+    assert [(process.word, process.names, process.detail) for process in view.processes] == [
         ("paused", ["c"], "401"),
         ("over budget", ["d"], "hour"),
         ("answers", ["a", "b"], ""),
     ]
-    assert [one.word for one in view.processes if one.word not in words("ru").catalogue] == []
+    assert [process.word for process in view.processes if process.word not in words("ru").catalogue] == []
 
 
 def test_the_judged_share_is_divided_by_reason() -> None:
@@ -222,7 +222,7 @@ async def test_the_screen_has_dollars_calls_and_agreement(async_redis: Any, redi
 
 
 async def test_kappa_has_n_and_an_interval_and_hides_other_pipelines(async_redis: Any, redis_url: str) -> None:
-    found = [one.model_copy(update={"labeled_at": utc_now()}) for one in agreeing(40)]
+    found = [specimen.model_copy(update={"labeled_at": utc_now()}) for specimen in agreeing(40)]
     await keep(async_redis, *found, name="judged")
     ids = [one.interaction.interaction_id for one in reversed(found)]
     digests = {interaction_digest("shop", one): 100 + place for place, one in enumerate(ids)}

@@ -63,7 +63,7 @@ async def test_answers_become_feedback_with_their_probability_as_on_the_command_
         assert (await form(service, "/label?from=sample", {**after, "skip": "1"}))[0] == 303
         assert "There is no item for you to annotate." in (await page(service, "/label?from=sample"))[1]
         assert len(await published(async_redis)) == 1
-    assert [(one.action, one.details["skipped"]) for one in await orders(async_redis)] == [
+    assert [(order.action, order.details["skipped"]) for order in await orders(async_redis)] == [
         ("annotate", False),
         ("annotate", True),
     ]

@@ -39,7 +39,7 @@ async def test_the_screens_read_every_partition(tmp_path: Path) -> None:
             assert await run_script(redis, call)
             view = system_view(await read_system(redis, settings), settings)
             assert (view.owned, view.waiting, len(view.facts.servers)) == (6, 6, 3)
-            assert len({one.name for one in view.facts.servers}) == 3
+            assert len({server.name for server in view.facts.servers}) == 3
             indexed = await LetterIndex(redis, settings.layout.all()).read()
             assert {one.pipeline for one in indexed.letters} == {f"shop-{number}" for number in range(6)}
             (judge,) = await read_endpoints(redis, Deployment(redis, settings), settings)

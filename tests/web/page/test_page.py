@@ -118,7 +118,10 @@ async def test_a_login_opens_the_page_and_ends(async_redis: Any, redis_url: str)
         assert (await form(service, "/logout", {}))[:2] == (303, "/login")
         assert (await page(service))[0] == 303
         assert [key async for key in async_redis.scan_iter("*web-session*")] == []
-    assert [(one.user, one.action) for one in await orders(async_redis)] == [("viewer", "login"), ("viewer", "logout")]
+    assert [(order.user, order.action) for order in await orders(async_redis)] == [
+        ("viewer", "login"),
+        ("viewer", "logout"),
+    ]
 
 
 async def test_a_session_ends_with_its_token(async_redis: Any, redis_url: str) -> None:

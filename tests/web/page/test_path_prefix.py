@@ -212,4 +212,4 @@ def test_settings_of_a_proxy_are_checked() -> None:
             ServeSettings(trusted_proxies=(wrong,))
     trusting = ServeSettings(trusted_proxies=("10.0.0.0/8", "::1"))
     addresses = ("10.9.9.9", "::ffff:10.9.9.9", "::1", "11.0.0.1", "no address")
-    assert [trusting.trusts(one) for one in addresses] == [True, True, True, False, False]
+    assert [trusting.trusts(address) for address in addresses] == [True, True, True, False, False]

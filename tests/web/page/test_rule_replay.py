@@ -58,7 +58,9 @@ async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(pl
     assert (found.n, found.fired, found.production) == (EVENTS, 1, 1)
     (alert,) = found.alerts
     assert NOW - timedelta(hours=1) < alert.fired_at < NOW
-    reached = [one.at for one in found.points if one.once_in and one.run_length and one.once_in >= one.run_length]
+    reached = [
+        point.at for point in found.points if point.once_in and point.run_length and point.once_in >= point.run_length
+    ]
     assert reached == [alert.fired_at]
     # The rest of the time the alert fires, and there is no evidence.
     assert found.points[-1].once_in is None
@@ -68,7 +70,7 @@ async def test_a_replay_tells_how_often_the_rule_fires_and_shows_its_evidence(pl
 async def test_with_a_budget_the_rule_fires_at_the_line_of_the_budget(place: str) -> None:
     alone = await replayed(order(place))
     shared = await replayed(order(place, budget=BudgetSettings(false_alarms=0.001, period="1d")))
-    lines = [max(one.run_length or 0 for one in found.points) for found in (alone, shared)]
+    lines = [max(point.run_length or 0 for point in found.points) for found in (alone, shared)]
     assert lines[0] == 10_000 < lines[1]
 
 
@@ -98,7 +100,7 @@ def test_the_chart_has_gaps_where_there_is_no_evidence() -> None:
     at = [NOW + timedelta(minutes=number) for number in range(5)]
     points = [EvidencePoint(at[0], 1.0, 1e4), EvidencePoint(at[1], 100.0, 1e4), EvidencePoint(at[2], None, None)]
     chart = EvidenceChart([*points, EvidencePoint(at[3], 1e-9, 1e4)], at[0], at[4])
-    assert [len(one) for one in chart.stretches()] == [2, 1]
+    assert [len(stretch) for stretch in chart.stretches()] == [2, 1]
     assert chart.y(1.0) == 100
     assert chart.y(1e-9) == 100
     assert 0 < chart.y(1e4) < chart.y(100.0) < 100

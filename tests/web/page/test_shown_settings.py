@@ -92,7 +92,7 @@ def test_parts_of_a_value_that_are_hidden(value: object, expected: object) -> No
 
 
 def test_every_setting_is_shown_and_those_with_another_value_are_marked() -> None:
-    shown = {one.name: one for one in shown_settings(Settings(partitions=3, prefix="shop"))}
+    shown = {setting.name: setting for setting in shown_settings(Settings(partitions=3, prefix="shop"))}
     assert (shown["partitions"].value, shown["partitions"].changed) == ("3", True)
     assert (shown["judge.attempts"].value, shown["judge.attempts"].changed) == ("6", False)
     assert {name.partition(".")[0] for name in shown} == set(Settings.model_fields)

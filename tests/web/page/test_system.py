@@ -52,9 +52,9 @@ async def test_owners_workers_and_streams_are_those_of_redis(async_redis: Any) -
     await async_redis.hset(STREAMS.aggregators, mapping=running)
     facts = await read_system(async_redis, settings)
     view = system_view(facts, settings)
-    assert [(one.name, one.pending, one.partitions) for one in facts.workers] == [("host-1", 4, 1)]
+    assert [(worker.name, worker.pending, worker.partitions) for worker in facts.workers] == [("host-1", 4, 1)]
     assert view.present == 1
-    assert [(one.name, one.partitions) for one in facts.aggregators] == [("here", 1)]
+    assert [(aggregator.name, aggregator.partitions) for aggregator in facts.aggregators] == [("here", 1)]
     owner, other = facts.partitions
     assert owner.aggregator is not None
     assert ":test:" in owner.aggregator.name

@@ -60,9 +60,9 @@ def test_a_translation_has_the_places_of_its_text() -> None:
 
 def test_no_text_is_translated_in_two_ways() -> None:
     seen: dict[str, object] = {}
-    for one in PAGE.joinpath("locale", "ru").iterdir():
-        for text, found in json.loads(one.read_text(encoding="utf-8")).items():
-            assert seen.setdefault(text, found) == found, f"{one.name}: {text}"
+    for path in PAGE.joinpath("locale", "ru").iterdir():
+        for text, found in json.loads(path.read_text(encoding="utf-8")).items():
+            assert seen.setdefault(text, found) == found, f"{path.name}: {text}"
 
 
 def test_plural_forms() -> None:

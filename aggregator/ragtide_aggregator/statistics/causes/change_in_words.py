@@ -32,7 +32,7 @@ def _unresolved(change: ExplainedChange) -> str:
 
 def _mix(change: ExplainedChange) -> str:
     way = 1 if change.mix.estimate > 0 else -1
-    found = sorted((one for one in change.segments if way * one.mix > 0), key=lambda one: -abs(one.mix))
+    found = sorted((segment for segment in change.segments if way * segment.mix > 0), key=lambda one: -abs(one.mix))
     kept = [one for one in found[:MOST_NAMED] if abs(one.mix) >= abs(found[0].mix) / 2]
     return " and ".join(_moved(one) for one in kept)
 
@@ -46,7 +46,7 @@ def _moved(one: SegmentPart) -> str:
 
 
 def _within(change: ExplainedChange) -> str:
-    carriers = [one for one in change.segments if one.is_carrier]
+    carriers = [segment for segment in change.segments if segment.is_carrier]
     named = " and ".join(_changed(one) for one in carriers[:MOST_NAMED])
     more = len(carriers) - MOST_NAMED
     named += f" and {more} more" if more > 0 else ""

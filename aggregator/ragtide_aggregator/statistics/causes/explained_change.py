@@ -84,7 +84,7 @@ class ExplainedChange:
     def certain(self) -> float:
         """How much of the change the segments explain for certain: by their mix, or by being unequally affected."""
         by_mix = max(self.mix.lower, -self.mix.upper, 0.0)
-        carried = sum(abs(one.within) for one in self.segments if one.is_carrier)
+        carried = sum(abs(segment.within) for segment in self.segments if segment.is_carrier)
         return max(by_mix, carried)
 
 
@@ -144,7 +144,7 @@ def explained_change(
 
 def _bounded(part: PartOfChange, width: float, place: int | None = None) -> NumberWithEnds:
     ends = (part.estimate, part.lower, part.upper)
-    return NumberWithEnds(*(width * float(one if place is None else one[place]) for one in ends))
+    return NumberWithEnds(*(width * float(end if place is None else end[place]) for end in ends))
 
 
 class _Unit(NamedTuple):

@@ -133,12 +133,12 @@ def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = IND
     parts = [_part(found, of_mean, of_score, effects) for of_mean, of_score in _PARTS]
     since, reference = (
         Deviations(*(np.stack(np.broadcast_arrays(*one)) for one in zip(*both, strict=True)))
-        for both in zip(*(one.deviations for one in parts), strict=True)
+        for both in zip(*(part.deviations for part in parts), strict=True)
     )
     # Together, because the search for the half-width is as fast for many as for one.
     widths = joint_half_width(since, reference, alpha=alpha) + _ROUNDING
     return SplitChange(
-        *(PartOfChange(one.estimate, width, one.standard_error) for one, width in zip(parts, widths, strict=True))
+        *(PartOfChange(part.estimate, width, part.standard_error) for part, width in zip(parts, widths, strict=True))
     )
 
 
@@ -185,7 +185,7 @@ def may_be_certain(found: Stretches, *, effects: DesignEffects = INDEPENDENT) ->
     An interval valid at every look is wider than two standard errors.
     """
     parts = (_part(found, *which, effects) for which in _PARTS[1:3])
-    return any(bool(np.any(np.abs(one.estimate) > 2 * one.standard_error)) for one in parts)
+    return any(bool(np.any(np.abs(part.estimate) > 2 * part.standard_error)) for part in parts)
 
 
 def weighted_changes(

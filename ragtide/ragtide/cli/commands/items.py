@@ -202,7 +202,9 @@ def from_alert(
     settings = settings_with(context, workspace)
 
     async def choose(redis: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
-        found = next((one for one in await Deployment(redis, settings).alerts() if one.alert_id == alert_id), None)
+        found = next(
+            (alert for alert in await Deployment(redis, settings).alerts() if alert.alert_id == alert_id), None
+        )
         if found is None:
             warn(f"There is no alert {printable(alert_id)}: ragtide alerts --json shows the ids")
             raise typer.Exit(1)

@@ -185,10 +185,12 @@ def trace(
     async def body(redis: Redis, _: RedisHandle) -> tuple[list[PassedStation], list[str]]:
         deployment = Deployment(redis, settings)
         windows = [window(name) for name in settings.windows]
-        names = {pipeline} if pipeline else {one.pipeline for one in await deployment.estimates(windows=False)}
+        names = (
+            {pipeline} if pipeline else {estimate.pipeline for estimate in await deployment.estimates(windows=False)}
+        )
         found = await InteractionTrace(redis, settings.layout, identity, windows).follow(sorted(names))
         backlogs = [] if found else await deployment.backlog()
-        return found, [f"{count:,} {why}" for one in backlogs for why, count in sorted(one.dropped.items())]
+        return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
 
     found, dropped = with_redis(settings, body)
     for one in found:

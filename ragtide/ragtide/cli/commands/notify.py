@@ -62,7 +62,7 @@ def try_destinations(
     from ..notifications import answers_of_destinations, print_destination
 
     settings = given(context).settings()
-    known = [one.name for one in settings.notify.destinations]
+    known = [destination.name for destination in settings.notify.destinations]
     if not known:
         raise ConfigurationError(
             "notify.destinations is empty: add [[notify.destinations]] to the settings (ragtide docs notify)"

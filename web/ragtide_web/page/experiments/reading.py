@@ -155,14 +155,14 @@ async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Works
     """Return a line for each replay and experiment, the newest first."""
     experiments = [workspace for workspace in workspaces if workspace.kind == "experiment"]
     async with redis.pipeline(transaction=False) as pipe:
-        for one in experiments:
-            streams = streams_of(settings, one)
+        for experiment in experiments:
+            streams = streams_of(settings, experiment)
             pipe.xrevrange(streams.experiment, count=LOG_TAIL)
             pipe.exists(streams.driver)
         replies: list[Any] = await pipe.execute() if experiments else []
     known = {
-        one.run: (_decoded(newest), bool(driven))
-        for one, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
+        experiment.run: (_decoded(newest), bool(driven))
+        for experiment, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
     }
     rows = []
     for one in sorted(workspaces, key=lambda workspace: workspace.created_at, reverse=True):

@@ -148,7 +148,7 @@ def experiment_view(
         refused=list(state.refused)[: -REFUSED_MAX - 1 : -1],
         ends_at=projected_end(state, now) if driven and state.paused is None and not state.completed else None,
         grid=grid_values(state),
-        protected=frozenset(name for name, one in state.configs.items() if one.protected),
+        protected=frozenset(name for name, config in state.configs.items() if config.protected),
     )
 
 
@@ -205,8 +205,8 @@ def projected_end(state: ExperimentState, now: datetime) -> datetime | None:
 def grid_values(state: ExperimentState) -> dict[str, list[Any]]:
     """Return the values of each parameter among all configs."""
     found: dict[str, list[Any]] = {}
-    for one in state.configs.values():
-        for name, value in one.config.parameters.items():
+    for config in state.configs.values():
+        for name, value in config.config.parameters.items():
             values = found.setdefault(name, [])
             if not any(type(value) is type(known) and value == known for known in values):
                 values.append(value)

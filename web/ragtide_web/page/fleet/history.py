@@ -208,8 +208,12 @@ def trend_of(before: Sequence[History], last: Sequence[History]) -> DayTrend | N
         before: histories of one point, of the day before.
         last: the same of the last day.
     """
-    earlier = {one.key: one.points[0] for one in before if one.points}
-    pairs = [(one.key, earlier[one.key], one.points[0]) for one in last if one.points and one.key in earlier]
+    earlier = {history.key: history.points[0] for history in before if history.points}
+    pairs = [
+        (history.key, earlier[history.key], history.points[0])
+        for history in last
+        if history.points and history.key in earlier
+    ]
     if not pairs:
         return None
     key, old, new = max(pairs, key=lambda pair: pair[2].n)

@@ -129,7 +129,9 @@ def fleet(
         if alert.status != "resolved":
             firing[alert.pipeline].append(alert)
     suspected = {
-        (one.pipeline, one.metric): one for one in suspicions if one.once_in * SUSPICIOUS_PART >= one.run_length
+        (suspicion.pipeline, suspicion.metric): suspicion
+        for suspicion in suspicions
+        if suspicion.once_in * SUSPICIOUS_PART >= suspicion.run_length
     }
     by_pipeline: defaultdict[str, dict[str, MetricMean]] = defaultdict(dict)
     for mean in means:
@@ -181,8 +183,8 @@ def _row(
     return FleetRow(
         pipeline,
         "firing" if firing else min(states, key=STATES.index),
-        max((one.n for one in of.values()), default=0),
-        max((one.updated_at for one in of.values() if one.updated_at is not None), default=None),
+        max((mean.n for mean in of.values()), default=0),
+        max((mean.updated_at for mean in of.values() if mean.updated_at is not None), default=None),
         cells,
         len(firing),
     )
