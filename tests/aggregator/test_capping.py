@@ -13,7 +13,7 @@ from ragtide import Alert, MetricEvent
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.maintenance.repartitioned_fields import repartitioned
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
-from ragtide_aggregator.state.capping import KeyCaps
+from ragtide_aggregator.state.options import KeyCaps
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_roles.doctor.examination import examine
 from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField

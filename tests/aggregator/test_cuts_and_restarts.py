@@ -34,8 +34,7 @@ from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.state import state as state_module
-from ragtide_aggregator.state.capping import KeyCaps
-from ragtide_aggregator.state.history import HistoryOptions
+from ragtide_aggregator.state.options import HistoryOptions, KeyCaps
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.row_table import RowColumn, RowTable
 from ragtide_aggregator.statistics.tables.windows import Panes, window

@@ -12,7 +12,8 @@ from tests.support.metric_events import START, event
 
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_aggregator.state.history import HistoryOptions, pane_of, series_name
+from ragtide_aggregator.state.history import pane_of, series_name
+from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.pane_rows import PaneRows
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window

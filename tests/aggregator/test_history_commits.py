@@ -12,7 +12,7 @@ from tests.support.metric_events import START, event
 from ragtide_aggregator.checkpoint.commit import Committer, Step
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.state.history import HistoryOptions
+from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams

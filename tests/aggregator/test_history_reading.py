@@ -15,7 +15,7 @@ from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint, TimeRange, step_of
-from ragtide_aggregator.state.history import HistoryOptions
+from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings

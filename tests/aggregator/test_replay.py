@@ -16,7 +16,7 @@ from ragtide_aggregator.checkpoint.loading import load_checkpoint
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.service.aggregator import Aggregator
 from ragtide_aggregator.service.options import ServiceOptions
-from ragtide_aggregator.state.history import HistoryOptions
+from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_offline.replay import metrics_replay as metrics

@@ -25,7 +25,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_script
 from ragtide_schemas import Alert, DeadLetter
 
-from ..state.history import ClosedPanes
+from ..state.options import ClosedPanes
 
 CHECKPOINT_VERSION: Final = b"4"
 """Version of the content of a checkpoint's fields."""

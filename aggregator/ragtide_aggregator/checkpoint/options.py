@@ -6,9 +6,7 @@ from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.levels import FalseDiscovery
 from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
-from ..state.capping import KeyCaps
-from ..state.history import HistoryOptions
-from ..state.state import AlertBudget, StateOptions
+from ..state.options import AlertBudget, HistoryOptions, KeyCaps, StateOptions
 from ..statistics.tables.windows import Panes, window
 
 

@@ -12,7 +12,7 @@ from ragtide_schemas import from_milliseconds
 
 from ..errors import reading
 from ..events.keys import UNBOUNDED, EstimateKey
-from ..state.history import HistoryOptions
+from ..state.options import HistoryOptions
 from ..state.pane_rows import PaneRows
 from ..statistics.means.moments import with_weights
 from .view import IntervalMethod, scaled_means, with_waiting

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtide_schemas import MetricEvent
+from ragtide_schemas import MetricEvent, to_milliseconds
+from ragtide_schemas.limits import TIME_MAX
 
 from ..statistics.tables.batches import Floats, Grouped, Rows, grouped
 
@@ -87,6 +88,9 @@ def _code(field: str, name: str) -> int:
     digest = blake2b(f"{field}\0{name}".encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1 | 1
 
+
+LATEST_MS: Final = to_milliseconds(TIME_MAX)
+"""The latest time that an event can have."""
 
 Times = NDArray[np.int64]
 """Milliseconds since 1970."""

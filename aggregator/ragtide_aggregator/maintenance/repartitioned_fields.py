@@ -9,7 +9,8 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback
 
-from ..state.capping import further_pipelines, pipeline_of_alert
+from ..state.capping import pipeline_of_alert
+from ..state.options import further_pipelines
 
 Fields = dict[str, bytes]
 

@@ -24,7 +24,8 @@ from ..errors import reading
 from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, grid_of, over_time
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
-from ..state.history import HistoryOptions, pane_of, series_name
+from ..state.history import pane_of, series_name
+from ..state.options import HistoryOptions
 
 MOST_TRIES: Final = 100
 """Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""

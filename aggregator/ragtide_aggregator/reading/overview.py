@@ -16,8 +16,7 @@ from ..errors import TooManySegmentsError
 from ..estimates.estimates import estimates
 from ..estimates.means import MetricMean, metric_means
 from ..estimates.view import IntervalMethod
-from ..state.options import NO_WINDOWS
-from ..state.state import StateOptions
+from ..state.options import NO_WINDOWS, StateOptions
 from ..statistics.means.strategies import AUTO
 from .states import FieldSelection, PartitionStates
 

@@ -12,8 +12,8 @@ from ragtide_schemas import from_milliseconds
 from ragtide_schemas.alert_rule import Movement
 
 from ..events.keys import HIDDEN
-from ..state.options import NO_WINDOWS
-from ..state.state import AggregatorState, StateOptions
+from ..state.options import NO_WINDOWS, StateOptions
+from ..state.state import AggregatorState
 from .states import FieldSelection, PartitionStates
 
 _RULES: Final = FieldSelection(

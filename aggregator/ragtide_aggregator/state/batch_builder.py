@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from ragtide_schemas import InvalidEntryError, MetricEvent, to_milliseconds
 
-from ..events.batch import BY_ITSELF, EventBatch, Scope, Times, cluster_codes, cluster_name
+from ..events.batch import BY_ITSELF, LATEST_MS, EventBatch, Scope, Times, cluster_codes, cluster_name
 from ..events.columns import Codes, EventColumns, ExtractedColumns, GroupTable, RejectedEvent, combined, extracted
 from ..events.keys import COST, GOLD, LATENCY
 from ..events.values import PEOPLES_METRICS, EventPart, parts_of, usage_of
 from ..statistics.tables.batches import Floats, Rows
 from .cluster_rows import ClusterRows
 from .row_lookup import RowLookup, RowMapping
-from .rows import LATEST_MS
 
 
 class PartSource:

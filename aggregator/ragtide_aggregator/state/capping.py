@@ -15,7 +15,7 @@ The interactions in `other` are counted by pipeline, and one alert fires for eac
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ragtide_runtime.alert_book import AlertBook
@@ -24,36 +24,11 @@ from ragtide_schemas import Alert, MetricEvent, from_milliseconds
 from ragtide_schemas.limits import SEGMENTS_MAX
 
 from ..events.keys import EstimateKey
+from .options import OTHER, KeyCaps
 from .rows import StatePart
-
-OTHER: Final = "other"
-"""The shared segment value or run. A value that is literally `other` counts in it as well."""
 
 VALUES_SHARE: Final = 0.8
 """Share of both caps that segment values may use."""
-
-
-def further_pipelines(partition: int) -> str:
-    """Return the name of the pipeline in which further pipelines of a partition count.
-
-    >>> further_pipelines(3)
-    'other:3'
-    """
-    return f"{OTHER}:{partition}"
-
-
-@dataclass(frozen=True, slots=True)
-class KeyCaps:
-    """Most keys of one pipeline and of one partition; a single interaction may exceed them by its own keys."""
-
-    pipeline: int
-    partition: int
-    further: str = further_pipelines(0)
-    """Pipeline in which further pipelines count."""
-
-    def of_partition(self, partition: int) -> "KeyCaps":
-        """Return the caps for a partition."""
-        return replace(self, further=further_pipelines(partition))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ closes likewise.
 """
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
@@ -17,60 +16,17 @@ import numpy as np
 from ragtide_runtime.redis.keys import CheckpointField
 
 from ..events.batch import EventBatch, Scope
-from ..events.keys import HIDDEN, EstimateKey
+from ..events.keys import EstimateKey
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
-from .closed_clusters import ClosedClusters
-from .cluster_rows import ClusterRows
+from .options import ClosedPanes, HistoryOptions
 from .pane_rows import PaneRows
-from .rows import AddedBatch, KeyRows, StatePart
+from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart
 
 _NUMBER: Final = Struct("<q")
 _NO_SCOPE: Final = -1
 _NEVER, _NOT_YET, _REFUSED, _KEPT = 0, 1, 2, 3
-
-
-@dataclass(frozen=True)
-class HistoryOptions:
-    """Lengths of the panes, how many closed panes stay, and which keys have a series."""
-
-    fine_ms: int
-    coarse_ms: int
-    """A whole number of fine panes."""
-    fine_kept: int
-    """Closed fine panes of a series that stay in Redis."""
-    coarse_kept: int
-    expire_ms: int
-    """Milliseconds after its last closed pane for which a series stays in Redis."""
-    series_max: int
-    """Most series of a partition."""
-    segments: frozenset[str] = frozenset()
-    """Names of the segments whose values have series, too."""
-
-    def chosen(self, key: EstimateKey) -> bool:
-        """Return whether a key may have a series: of a whole pipeline or a chosen segment, without a run."""
-        if key.run is not None or key.metric.startswith(HIDDEN):
-            return False
-        return key.segment is None or key.segment.partition("=")[0] in self.segments
-
-    def kept(self, length_ms: int) -> int:
-        """Return how many closed panes of a length stay."""
-        return self.fine_kept if length_ms == self.fine_ms else self.coarse_kept
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedPanes:
-    """Panes of one series and length that closed, for the end of its list in Redis."""
-
-    series: str
-    """The end of the name of the list: `series_name`."""
-    kept: int
-    """Records that the list keeps."""
-    expire_ms: int
-    """Milliseconds after which the list expires."""
-    records: list[bytes] = field(default_factory=list)
-    """In order of their panes."""
 
 
 def series_name(key: str, length_ms: int) -> str:
@@ -117,17 +73,20 @@ class HistoryRows(StatePart):
         options: lengths and choice.
         lateness_ms: milliseconds after its end for which a pane stays open.
         rows: of the state.
-        clusters: of the state; None without clusters.
+        clustered: says of a row whether its values count in clusters.
     """
 
     kinds = (CheckpointField.HISTORY_SERIES, CheckpointField.HISTORY)
 
-    def __init__(self, options: HistoryOptions, lateness_ms: int, rows: KeyRows, clusters: ClusterRows | None) -> None:
+    def __init__(
+        self, options: HistoryOptions, lateness_ms: int, rows: KeyRows, clustered: Callable[[int], bool]
+    ) -> None:
         self.options = options
         self._rows = rows
         self._panes = Panes((Window("fine", options.fine_ms, options.fine_ms),), lateness_ms)
         self._lateness_ms = lateness_ms
-        self._clusters = clusters
+        # A reader must distinguish a pane before the first cluster of its pipeline from one with only open clusters.
+        self._clustered = clustered
         self.fine, self.coarse = PaneRows(), PaneRows()
         self._table = _Standing()
         self._pipelines: dict[str, int] = {}
@@ -236,10 +195,6 @@ class HistoryRows(StatePart):
         if len(closed.records) > 2 * kept:
             # A replay may close years of panes in one step.
             del closed.records[:-kept]
-
-    def _clustered(self, row: int) -> bool:
-        # A reader must distinguish a pane before the first cluster of its pipeline from one with only open clusters.
-        return self._clusters is not None and self._clusters.has(row)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""

@@ -9,12 +9,64 @@ from ragtide_schemas.fitness import Stated
 
 from ..alerts.levels import FalseDiscovery
 from ..events.batch import ClusterOptions
-from ..events.keys import EstimateKey
+from ..events.keys import HIDDEN, EstimateKey
 from ..statistics.tables.windows import Panes
-from .capping import KeyCaps
-from .history import ClosedPanes, HistoryOptions
 
 NO_WINDOWS: Final = Panes((), 0)
+
+OTHER: Final = "other"
+"""The shared segment value or run. A value that is literally `other` counts in it as well."""
+
+
+def further_pipelines(partition: int) -> str:
+    """Return the name of the pipeline in which further pipelines of a partition count.
+
+    >>> further_pipelines(3)
+    'other:3'
+    """
+    return f"{OTHER}:{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCaps:
+    """Most keys of one pipeline and of one partition; a single interaction may exceed them by its own keys."""
+
+    pipeline: int
+    partition: int
+    further: str = further_pipelines(0)
+    """Pipeline in which further pipelines count."""
+
+    def of_partition(self, partition: int) -> "KeyCaps":
+        """Return the caps for a partition."""
+        return replace(self, further=further_pipelines(partition))
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """Lengths of the panes, how many closed panes stay, and which keys have a series."""
+
+    fine_ms: int
+    coarse_ms: int
+    """A whole number of fine panes."""
+    fine_kept: int
+    """Closed fine panes of a series that stay in Redis."""
+    coarse_kept: int
+    expire_ms: int
+    """Milliseconds after its last closed pane for which a series stays in Redis."""
+    series_max: int
+    """Most series of a partition."""
+    segments: frozenset[str] = frozenset()
+    """Names of the segments whose values have series, too."""
+
+    def chosen(self, key: EstimateKey) -> bool:
+        """Return whether a key may have a series: of a whole pipeline or a chosen segment, without a run."""
+        if key.run is not None or key.metric.startswith(HIDDEN):
+            return False
+        return key.segment is None or key.segment.partition("=")[0] in self.segments
+
+    def kept(self, length_ms: int) -> int:
+        """Return how many closed panes of a length stay."""
+        return self.fine_kept if length_ms == self.fine_ms else self.coarse_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +103,20 @@ class StateOptions:
         """Return the options of a partition; `split` is whether pipelines are split over partitions."""
         caps = None if self.caps is None else self.caps.of_partition(partition)
         return replace(self, caps=caps, origin=f"{partition} " if split else self.origin)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedPanes:
+    """Panes of one series and length that closed, for the end of its list in Redis."""
+
+    series: str
+    """The end of the name of the list: `series_name` of `history`."""
+    kept: int
+    """Records that the list keeps."""
+    expire_ms: int
+    """Milliseconds after which the list expires."""
+    records: list[bytes] = field(default_factory=list)
+    """In order of their panes."""
 
 
 @dataclass(frozen=True, slots=True)

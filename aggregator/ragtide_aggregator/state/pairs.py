@@ -17,8 +17,7 @@ from ..statistics.means.moments import Moments
 from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
 from ..statistics.pairs.prediction_powered import PairTable
 from ..statistics.tables.batches import Floats, Rows
-from .closed_clusters import ClosedClusters, ClosedPairs
-from .rows import AddedBatch, KeyRows, StatePart
+from .rows import AddedBatch, ClosedClusters, ClosedPairs, KeyRows, StatePart
 
 
 class PairRows(StatePart):

@@ -18,8 +18,7 @@ from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
 from ..statistics.tables.batches import Floats, Rows, distinct, grouped
 from ..statistics.tables.row_table import ADD, RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
-from .closed_clusters import ClosedClusters, add_clusters, add_values
-from .rows import AddedBatch, KeyRows, StatePart
+from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart, add_clusters, add_values
 
 
 class _Absences(RowTable, what="absences", capacity=16):

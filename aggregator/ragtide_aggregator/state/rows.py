@@ -1,31 +1,80 @@
 """The keys of a state, one row per key, with counts, times, moments and weights; and what a part of a state does.
 
-No clock, no I/O.
+A part takes batches that are added, with the clusters that they closed. No clock, no I/O.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import to_milliseconds
-from ragtide_schemas.limits import TIME_MAX
 
-from ..alerts.rule_values import Arrived
+from ..alerts.rule_values import Arrived, RuleValues
 from ..errors import reading
-from ..events.batch import EventBatch, Scope, Times
+from ..events.batch import LATEST_MS, EventBatch, Scope, Times
 from ..events.keys import UNBOUNDED, EstimateKey
 from ..statistics.means.moments import MomentTable
 from ..statistics.means.sampling_weights import SamplingWeights
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import ADD, MOST, RowColumn, RowTable
-from .closed_clusters import ClosedClusters, add_clusters
 
-LATEST_MS: Final = to_milliseconds(TIME_MAX)
-"""The latest time that an event can have."""
+
+@dataclass(frozen=True)
+class ClosedPairs:
+    """Pairs of closed clusters in the order of the clusters, and in a cluster in the order in which they came."""
+
+    rows: Rows
+    """Row of each pair; shape (n,)."""
+    scores: Floats
+    """Reference score, proxy score and probability of each; shape (3, n)."""
+    clusters: Rows
+    """Number of its cluster, not falling; shape (n,)."""
+    late: NDArray[np.bool_]
+    """Whether its proxy score is not in its cluster; shape (n,)."""
+    by_itself: NDArray[np.bool_]
+    """Whether its interaction is a cluster by itself; shape (n,)."""
+
+
+@dataclass(frozen=True)
+class SampledClusters:
+    """The closed clusters, of each key, that have a value of a sampled interaction; shape (m,)."""
+
+    places: Rows
+    """Place of each in `ClosedClusters`."""
+    weights: Floats
+    """Sum of the inverse probabilities of its values."""
+    weighted: Floats
+    """Sum of its values, each times the inverse of its probability."""
+
+    def at(self, which: NDArray[np.bool_]) -> "SampledClusters":
+        """Return some of them."""
+        return SampledClusters(self.places[which], self.weights[which], self.weighted[which])
+
+
+@dataclass(frozen=True)
+class ClosedClusters:
+    """Closed clusters in the order in which they closed, one element for each cluster and key; shape (n,)."""
+
+    clusters: Rows
+    """Number of the cluster, from 0 in the order in which they closed."""
+    rows: Rows
+    sizes: Rows
+    """Number of values."""
+    totals: Floats
+    """Sum of the values."""
+    parts: Rows
+    """Part of the batch that closed the cluster."""
+    times_ms: Rows
+    """Event time of the cluster's last interaction."""
+    values: RuleValues
+    """The clusters as alert rules take them."""
+    pairs: ClosedPairs | None
+    """Their pairs; None without pairs."""
+    sampled: SampledClusters | None = None
+    """Those with sampled values; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +154,32 @@ class StatePart:
             other: part of the other state.
             rows: for each row of the other state the row of its key here.
         """
+
+
+def add_values(weights: SamplingWeights, batch: EventBatch, rows: Rows, places: Rows | slice | None = None) -> None:
+    """Add the sampled values of a batch to rows.
+
+    Args:
+        weights: to add to.
+        batch: events.
+        rows: row of each value.
+        places: of the values that `rows` has, in the batch; all unless given.
+    """
+    if batch.probability is None:
+        return
+    probability, values = batch.probability, batch.values
+    if places is not None:
+        probability, values = probability[places], values[places]
+    sampled = np.flatnonzero(probability < 1)
+    if sampled.size:
+        weights.update(rows[sampled], values[sampled], probability[sampled])
+
+
+def add_clusters(weights: SamplingWeights, sampled: SampledClusters, closed: ClosedClusters, rows: Rows) -> None:
+    """Add some of the closed clusters with a sampled value to rows, given the row of each."""
+    if rows.size:
+        at = sampled.places
+        weights.update_clusters(rows, sampled.weights, sampled.weighted, closed.sizes[at], closed.totals[at])
 
 
 class KeyRows(RowTable, StatePart, what="counts"):

@@ -18,7 +18,7 @@ from ragtide_schemas.fitness import Stated
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.rule_state import RuleState
 from ..errors import DamagedFieldError
-from ..events.batch import BLOCKS, SEGMENT, EventBatch, Scope
+from ..events.batch import BLOCKS, LATEST_MS, SEGMENT, EventBatch, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
 from ..events.queue import EventQueue
@@ -31,7 +31,6 @@ from ..statistics.means.dependence import Dependence
 from ..statistics.means.moments import MomentTable
 from ..statistics.means.sampling_weights import SampledSums
 from ..statistics.tables.batches import Rows
-from .batch_adding import BatchAdding
 from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
 from .history import HistoryRows
@@ -40,8 +39,8 @@ from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
 from .pane_rows import PaneTable
 from .row_lookup import AbsenceRows, Declarations, RowLookup
-from .rows import LATEST_MS, AddedBatch, KeyRows, StatePart
-from .rule_alerts import StateAlerts
+from .rows import AddedBatch, KeyRows, StatePart
+from .rule_alerts import BatchAdding, StateAlerts
 
 __all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
 
@@ -82,7 +81,8 @@ class AggregatorState:
         self._panes = PaneTable(options.panes, self._rows) if options.panes.windows else None
         self._history: HistoryRows | None = None
         if options.history is not None:
-            self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._clusters)
+            clustered = (lambda _row: False) if self._clusters is None else self._clusters.has
+            self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, clustered)
         self._alerts = StateAlerts(
             options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters
         )

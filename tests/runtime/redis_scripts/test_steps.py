@@ -9,7 +9,7 @@ from tests.support.alerts import alert
 from ragtide.testing import interaction
 from ragtide_aggregator.checkpoint.commit import CommitLimits, Step, commit_step
 from ragtide_aggregator.maintenance.repair import DroppedField, drop_fields
-from ragtide_aggregator.state.history import ClosedPanes
+from ragtide_aggregator.state.options import ClosedPanes
 from ragtide_consumers.labelers.remote.spend import reserve_spend, resolve_spend_alert
 from ragtide_consumers.recorder.fence import advance_recording, check_recording
 from ragtide_offline.experiments.execution_log import record_execution
