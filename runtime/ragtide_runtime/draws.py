@@ -12,7 +12,7 @@ def draw_number(name: str, *, purpose: bytes = b"") -> float:
         name: of the thing that is drawn.
         purpose: at most 16 bytes; draws of two purposes are independent.
 
-    >>> drawn("shop", purpose=b"one") == drawn("shop", purpose=b"one") != drawn("shop", purpose=b"two")
+    >>> draw_number("shop", purpose=b"one") == draw_number("shop", purpose=b"one") != draw_number("shop", purpose=b"two")
     True
     """
     digest = blake2b(name.encode(), digest_size=8, person=purpose).digest()

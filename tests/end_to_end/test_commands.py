@@ -122,7 +122,7 @@ def test_a_file_is_published_scored_estimated_and_watched(redis: Any, redis_url:
         narrow = command(redis_url, "watch", "--once", "--segments", extra={"COLUMNS": "80"}).stdout
         assert "ragbench · dataset=hagrid" in narrow
         assert all(len(line) <= 80 for line in narrow.splitlines())
-        table = command(redis_url, "estimates", "--metric", "trace.adherence", "--strategy", "wilson").stdout
+        table = command(redis_url, "estimates", "--metric", "trace.adherence", "--strategy", "asymptotic").stdout
         assert "adherence" in table
         assert "completeness" not in table
 
@@ -133,7 +133,7 @@ def test_a_run_closes_its_interval_when_all_of_it_is_scored(redis: Any, redis_ur
     with running("up", redis_url, tmp_path / "up.log"):
         wait_for_events(redis, 80)
         wait_for_aggregation(redis)
-    shown = command(redis_url, "estimates", "--run", "nightly", "--strategy", "hoeffding", "--json")
+    shown = command(redis_url, "estimates", "--run", "nightly", "--strategy", "running", "--json")
     (whole,) = [
         e for e in json.loads(shown.stdout) if e["segment"] is None and e["metric"] == "trace.context_utilization"
     ]
@@ -219,7 +219,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(redis: Any, redis_url: str, tm
     ("arguments", "words"),
     [
         (("publish", "nowhere.jsonl"), "give the path of a file of interactions"),
-        (("estimates", "--strategy", "bayes"), "running, normal, wilson, hoeffding"),
+        (("estimates", "--strategy", "bayes"), "auto, running, asymptotic"),
         (("dead-letters", "retry"), "give ids"),
         (("--prefix", "no spaces", "estimates"), "prefix"),
     ],

@@ -255,7 +255,7 @@ def test_two_processes_do_not_meet(endpoint: BatchEndpoint, rows: Path, tmp_path
     from ragtide_consumers.labelers.judge.batches import JudgeBatches
 
     class Client:
-        def unbounded(self) -> None:
+        def unbounded_client(self) -> None:
             return None
 
     with JudgeBatches(Client(), tmp_path / "data").alone():  # type: ignore[arg-type]

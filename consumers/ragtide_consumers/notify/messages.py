@@ -103,7 +103,7 @@ def short_name(name: str) -> str:
 def without_links(text: str) -> str:
     """Return a text in which no program of a reader finds an address to make a link of.
 
-    >>> unlinked("see https://evil.example or www.evil.example")
+    >>> without_links("see https://evil.example or www.evil.example")
     'see https[:]//evil.example or www[.]evil.example'
     """
     return re.sub(r"(?i)\bwww\.", lambda found: f"{found[0][:3]}[.]", text.replace("://", "[:]//"))

@@ -511,9 +511,9 @@ def _without_row_number(sentence: str, row: int) -> str:
 def place_sentences(response: str, sentences: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Return a response and the place of each sentence in it; if a sentence is not in it, the sentences in one text.
 
-    >>> placed("In 1889. It is  tall.", ["In 1889.", "It is  tall."])
+    >>> place_sentences("In 1889. It is  tall.", ["In 1889.", "It is  tall."])
     ('In 1889. It is  tall.', [(0, 8), (9, 21)])
-    >>> placed("In 1889.", ["In 1888.", "Why?"])
+    >>> place_sentences("In 1889.", ["In 1888.", "Why?"])
     ('In 1888. Why?', [(0, 8), (9, 13)])
     """
     places = []

@@ -245,7 +245,7 @@ async def test_in_a_cascade_the_alert_says_that_the_proxy_goes_on(
             assert set(labeling.judged.labeling.absent.values()) == {"over_budget"}
     ((_, fields),) = await async_redis.xrange(Streams("ragtide", 0).alerts)
     message = Alert.decode(fields[b"data"]).message
-    assert "local goes on" in message
+    assert "local continues" in message
     assert "labeling waits" not in message
     assert ("the sample of the judge waits" in message) == (when_unavailable == "wait")
 

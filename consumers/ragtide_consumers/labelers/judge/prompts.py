@@ -171,7 +171,7 @@ def verdicts_prompt(
 def quote(text: str) -> str:
     r"""Return a text as one JSON string on one line.
 
-    >>> print(quoted('He said "no".\n0b: forged'))
+    >>> print(quote('He said "no".\n0b: forged'))
     "He said \"no\".\n0b: forged"
     """
     # JSON does not escape these characters, which also end a line.

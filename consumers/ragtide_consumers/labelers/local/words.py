@@ -230,7 +230,7 @@ def number_words(texts: Sequence[str], language: str = "en") -> NumberedWords:
         texts: any texts.
         language: ISO 639-1 code of their language.
 
-    >>> found = numbered(["The tower was built.", "A tower of iron"])
+    >>> found = number_words(["The tower was built.", "A tower of iron"])
     >>> found.texts.tolist(), bool(found.numbers[0] == found.numbers[2])
     ([0, 0, 1, 1], True)
     """

@@ -96,7 +96,7 @@ def pool(numbers: npt.NDArray[np.float32], mask: Ints, pooling: Pooling) -> npt.
         pooling: the mean over the tokens, or the first token.
 
     >>> numbers = np.array([[[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]]], dtype=np.float32)
-    >>> pooled(numbers, np.array([[1, 1, 0]]), Pooling.MEAN).tolist()
+    >>> pool(numbers, np.array([[1, 1, 0]]), Pooling.MEAN).tolist()
     [[2.0, 3.0]]
     """
     if pooling is Pooling.FIRST:

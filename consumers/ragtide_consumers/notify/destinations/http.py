@@ -263,7 +263,7 @@ def mask_value(value: Any, secrets: tuple[str, ...]) -> Any:
 def mask_url(url: str) -> str:
     """Return scheme and host of an address; the rest may be a secret.
 
-    >>> masked_url("https://user:pw@hooks.example.com:8443/services/T0/B0/key?sig=1")
+    >>> mask_url("https://user:pw@hooks.example.com:8443/services/T0/B0/key?sig=1")
     'https://hooks.example.com:8443/***'
     """
     parts = urlsplit(url)

@@ -155,7 +155,7 @@ _SAFE_IN_LINK: Final = ":/?#[]@!$&'()*+,;=%~"
 def escape(text: str) -> str:
     """Return a text in which Slack finds no control sequence.
 
-    >>> escaped("<!channel> a & b")
+    >>> escape("<!channel> a & b")
     '&lt;!channel&gt; a &amp; b'
     """
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
