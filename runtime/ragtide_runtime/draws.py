@@ -12,7 +12,7 @@ def draw_number(name: str, *, purpose: bytes = b"") -> float:
         name: of the thing that is drawn.
         purpose: at most 16 bytes; draws of two purposes are independent.
 
-    >>> draw_number("shop", purpose=b"one") == draw_number("shop", purpose=b"one") != draw_number("shop", purpose=b"two")
+    >>> draw_number("shop", purpose=b"a") == draw_number("shop", purpose=b"a") != draw_number("shop", purpose=b"b")
     True
     """
     digest = blake2b(name.encode(), digest_size=8, person=purpose).digest()
