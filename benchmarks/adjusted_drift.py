@@ -116,13 +116,13 @@ def delays(rng: np.random.Generator, runs: int, change: str, *, learned: bool) -
     parts = [items(rng, runs, before, SHARES, MEANS), items(rng, runs, CUT, shares, means)]
     scores, segments = (np.concatenate([part[place] for part in parts], axis=1) for place in (0, 1))
     whole, each = limits_of(rng, runs, learned=learned)
-    scales = [CommonScale.of(one.min(), one.max()) for one in each]
+    scales = [CommonScale.of(limits.min(), limits.max()) for limits in each]
     adjusted = np.stack(
-        [scale.values(x, one[s]) for scale, x, one, s in zip(scales, scores, each, segments, strict=True)]
+        [scale.values(x, limits[s]) for scale, x, limits, s in zip(scales, scores, each, segments, strict=True)]
     )
     plain = first_alarms(scores, whole)
     within = first_alarms(adjusted, np.array([scale.limit for scale in scales]))
-    plain, within = (one[one >= before] - before for one in (plain, within))
+    plain, within = (alarms[alarms >= before] - before for alarms in (plain, within))
     return Found(np.minimum(plain + 1, CUT), plain < CUT), Found(np.minimum(within + 1, CUT), within < CUT)
 
 

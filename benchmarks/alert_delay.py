@@ -53,7 +53,7 @@ class Webhook(BaseHTTPRequestHandler):
 def round_of(number: int, redis: Any, producer: InteractionProducer) -> float:
     """Run a round, and return the seconds until its alert arrived."""
     pipeline = f"demo-{number}"
-    rows: list[RagInteraction] = [one.model_copy(update={"pipeline": pipeline}) for one in traffic()]
+    rows: list[RagInteraction] = [interaction.model_copy(update={"pipeline": pipeline}) for interaction in traffic()]
     before = redis.xinfo_stream(STREAMS.metrics)["entries-added"] if redis.exists(STREAMS.metrics) else 0
     producer.publish_many(rows[:HALF])
     until(lambda: redis.exists(STREAMS.metrics))

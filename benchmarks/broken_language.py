@@ -116,7 +116,7 @@ def whole_pipeline(language: str, found: dict[str, Scores], streams: int) -> Del
     return delay_of(default_rule(), np.concatenate(clean), np.concatenate(after), streams)
 
 
-def shown(number: int | None, share: int = 1) -> str:
+def delay_text(number: int | None, share: int = 1) -> str:
     """Return a delay, in interactions of a language with one part of so many of the traffic."""
     return f"over {WITHIN // share:,}" if number is None else f"{-(-number // share):,}"
 
@@ -147,10 +147,10 @@ def main() -> None:
             clean.size,
             f"{clean.mean():.3f}",
             f"{np.nanmean(broken):.3f}",
-            shown(by_language.median),
-            shown(by_language.late),
-            shown(delay_of(relevance, scores.clean[RELEVANCE], scores.broken[RELEVANCE], streams).median),
-            shown(whole_pipeline(name, found, streams).median, LANGUAGES),
+            delay_text(by_language.median),
+            delay_text(by_language.late),
+            delay_text(delay_of(relevance, scores.clean[RELEVANCE], scores.broken[RELEVANCE], streams).median),
+            delay_text(whole_pipeline(name, found, streams).median, LANGUAGES),
             f"{delay_of(rule, clean, clean, streams).alerted:.0%}",
         ]
         print(f"| {' | '.join(map(str, cells))} |", flush=True)

@@ -103,8 +103,8 @@ def true_mean(traffic: Traffic) -> float:
     if not traffic.leave:
         return MEAN
     many = list(chunks(traffic, 20_000, 20 * CHUNK, np.random.default_rng(20261122)))
-    total = sum(float(one.true[one.there].sum()) for one in many)
-    return total / sum(int(one.there.sum()) for one in many)
+    total = sum(float(chunk.true[chunk.there].sum()) for chunk in many)
+    return total / sum(int(chunk.there.sum()) for chunk in many)
 
 
 class Looks:

@@ -82,7 +82,7 @@ def seen(found: Mapping[str, Any]) -> dict[str, dict[Sight, tuple[str, ...]]]:
     }
 
 
-def written(found: Mapping[str, Any]) -> str:
+def module_text(found: Mapping[str, Any]) -> str:
     """Return the module with the figures of this labeler, beside those of the others."""
     name, version = found["labeler"].split(" ", 1)
     versions = {**VERSIONS, name: version}
@@ -140,7 +140,7 @@ def main() -> None:
         parser.error("give figures.json, or --scripted ROWS")
     found = json.loads(arguments.figures.read_text(encoding="utf-8"))
     if arguments.write:
-        PRODUCT.write_text(written(found), encoding="utf-8")
+        PRODUCT.write_text(module_text(found), encoding="utf-8")
     print("# Which failures the labeler sees\n\nWritten by `make corruptions` (`benchmarks/corruptions.py`).\n")
     print(f"Labeler `{found['labeler']}`, {found['rows']:,} rows{arguments.data and f' ({arguments.data})'}. How to")
     print("read the tables: [corruptions.md](../corruptions.md).")

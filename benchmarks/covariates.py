@@ -111,8 +111,8 @@ def labeled(features: Floats, x: Floats, runs: int) -> tuple[float, float]:
     rng = np.random.default_rng((20261122, 1))
     table, moments, pairs = CovariateTable(features.shape[1]), MomentTable(), PairTable()
     for run in range(runs):
-        for one in (table, moments, pairs):
-            one.add_row()
+        for state in (table, moments, pairs):
+            state.add_row()
         order, judged = rng.integers(x.size, size=x.size), rng.random(x.size) < JUDGED
         rows = np.full(x.size, run)
         predicted = table.update(rows, x[order], features[order], judged)

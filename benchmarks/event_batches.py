@@ -31,7 +31,7 @@ STEPS = 150
 def recorded(count: int) -> list[MetricEvent]:
     """Return metric events as objects."""
     found = [entry.model for table in tables(count) for entry in entries_of(EntryKind.METRICS, table)]
-    return [one for one in found if isinstance(one, MetricEvent)]
+    return [event for event in found if isinstance(event, MetricEvent)]
 
 
 def step_ms(events: list[MetricEvent], size: int) -> tuple[float, float]:

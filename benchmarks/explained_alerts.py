@@ -119,11 +119,16 @@ def main() -> None:
     print("|---" * (7 + len(LOOKS)) + "|")
     for place, cause in enumerate(CAUSES):
         rng = np.random.default_rng((20261122, 15, place))
-        found = [one for one in (explained(rng, cause) for _ in range(runs)) if one is not None]
-        by = [_share([one.cause is not None and one.later <= look for one in found]) for look in LOOKS]
-        partly = [one.cause is not None and one.cause.verdict == "unresolved" for one in found]
-        cells = [*by, _share([one.is_right for one in found]), _share(partly), _share([one.is_wrong for one in found])]
-        located = _share([one.located for one in found]) if cause.startswith("within") else "-"
+        found = [alert for alert in (explained(rng, cause) for _ in range(runs)) if alert is not None]
+        by = [_share([alert.cause is not None and alert.later <= look for alert in found]) for look in LOOKS]
+        partly = [alert.cause is not None and alert.cause.verdict == "unresolved" for alert in found]
+        cells = [
+            *by,
+            _share([alert.is_right for alert in found]),
+            _share(partly),
+            _share([alert.is_wrong for alert in found]),
+        ]
+        located = _share([alert.located for alert in found]) if cause.startswith("within") else "-"
         print(f"| {cause} | {len(found)} | {' | '.join(cells)} | {located} |", flush=True)
 
 

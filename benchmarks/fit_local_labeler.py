@@ -248,7 +248,7 @@ def report_expertqa(path: Path, model: LocalModel) -> None:
     table.line("  number of claims alone", auroc, np.array(counts), np.array(bad_responses))
 
 
-def written(model: dict[str, Any]) -> str:
+def file_text(model: dict[str, Any]) -> str:
     """Return the text of the package's file of the model, a tree on three lines."""
     stored: dict[str, Any] = {
         "source": SOURCE,
@@ -281,7 +281,7 @@ def main() -> None:
     rows = labeled(texts)
     model = fit(rows)
     if arguments.write:
-        (PACKAGE / MODEL_FILE).write_text(written(model), encoding="utf-8")
+        (PACKAGE / MODEL_FILE).write_text(file_text(model), encoding="utf-8")
     report_ragbench(rows, None if arguments.before is None else earlier_model(arguments.before))
     if arguments.clapnq is not None:
         report_clapnq(arguments.clapnq, LocalModel.read(model))

@@ -161,7 +161,7 @@ def deployments(path: Path) -> Iterator[tuple[str, list[ExaminedInteraction]]]:
     for subset in sorted({row.subset for row in rows}):
         model = LocalModel.read(fit([row for row in rows if row.subset != subset]))
         found = [examined(row, model) for row in rows if row.subset == subset]
-        yield subset, [_with_fraction(one) for one in found]
+        yield subset, [_with_fraction(interaction) for interaction in found]
 
 
 def _with_fraction(one: ExaminedInteraction) -> ExaminedInteraction:
@@ -233,10 +233,12 @@ def penalties(found: Mapping[str, Sequence[ExaminedInteraction]], size: int, see
             before, present = divided(rows, size, np.random.default_rng((20261123, size, seed)))
             for score in CORRECTED:
                 arrays, now = (ScoreArrays.of(some, score) for some in (before, present))
-                choices = {f"{one:g}": one for one in PENALTIES} | {"cross-validated": arrays.cross_validated()}
+                choices = {f"{strength:g}": strength for strength in PENALTIES} | {
+                    "cross-validated": arrays.cross_validated()
+                }
                 for name, penalty in choices.items():
                     f = now.predicted(arrays.fitted_anyway(penalty))
-                    error, shipped = (float(np.mean((one - now.y) ** 2)) for one in (f, now.shipped))
+                    error, shipped = (float(np.mean((prediction - now.y) ** 2)) for prediction in (f, now.shipped))
                     width = now.unexplained(f) / now.unexplained(now.shipped)
                     ratios.setdefault(name, []).append((width**0.5, (error / shipped) ** 0.5))
     return {name: np.mean(values, axis=0) for name, values in ratios.items()}
@@ -303,7 +305,7 @@ def main() -> None:
                     f"{np.mean(result.covered_shipped):.1%}", f"{np.mean(result.covered_fitted):.1%}",
                 )  # fmt: skip
                 means.setdefault((score, past), []).append(
-                    [float(np.mean(one)) for one in (result.used, result.width, result.anyway)]
+                    [float(np.mean(figures)) for figures in (result.used, result.width, result.anyway)]
                 )
     print("\nMeans over the subsets:\n")
     head("score", "judged", "used", "width", "anyway")

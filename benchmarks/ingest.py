@@ -38,24 +38,24 @@ MIB = 2**20
 def traces_table(rounds: Sequence[TraceCosts]) -> Iterator[str]:
     """Yield the lines about traces; ratios compare processor times, because other programs share the processors."""
     stages: dict[str, Callable[[TraceCosts], Cost]] = {
-        "protobuf parsing alone": lambda one: one.parsed,
-        "parsing and mapping alone": lambda one: one.mapped,
-        "`ragtide serve`, from the request to the stream": lambda one: one.served,
+        "protobuf parsing alone": lambda costs: costs.parsed,
+        "parsing and mapping alone": lambda costs: costs.mapped,
+        "`ragtide serve`, from the request to the stream": lambda costs: costs.served,
     }
     yield "## Traces\n"
     yield "| | spans a second | spans in a second of processor time | to parsing | to mapping |"
     yield "|---|---|---|---|---|"
     for name, cost in stages.items():
-        rate = median(one.spans / cost(one).wall_s for one in rounds)
-        of_processor = median(one.spans / cost(one).processor_s for one in rounds)
-        to_parsing = median(one.parsed.processor_s / cost(one).processor_s for one in rounds)
-        to_mapping = median(one.mapped.processor_s / cost(one).processor_s for one in rounds)
+        rate = median(costs.spans / cost(costs).wall_s for costs in rounds)
+        of_processor = median(costs.spans / cost(costs).processor_s for costs in rounds)
+        to_parsing = median(costs.parsed.processor_s / cost(costs).processor_s for costs in rounds)
+        to_mapping = median(costs.mapped.processor_s / cost(costs).processor_s for costs in rounds)
         yield f"| {name} | {rate:,.0f} | {of_processor:,.0f} | {to_parsing:.3f} | {to_mapping:.2f} |"
-    rate = median(one.interactions / one.served.wall_s for one in rounds)
-    of_processor = median(one.interactions / one.served.processor_s for one in rounds)
+    rate = median(costs.interactions / costs.served.wall_s for costs in rounds)
+    of_processor = median(costs.interactions / costs.served.processor_s for costs in rounds)
     each = rounds[0].spans / rounds[0].interactions
     yield f"\nInteractions, each of {each:.1f} spans: {rate:,.0f} a second, {of_processor:,.0f} of processor time."
-    yield f"\nRequests that were answered with 429 and sent again: {sum(one.retries for one in rounds):,}."
+    yield f"\nRequests that were answered with 429 and sent again: {sum(costs.retries for costs in rounds):,}."
 
 
 def memory_table(found: dict[str, OpenTraces], limits: IngestSettings) -> Iterator[str]:
@@ -67,9 +67,10 @@ def memory_table(found: dict[str, OpenTraces], limits: IngestSettings) -> Iterat
     )
     yield "| | open traces | spans, counted | Redis, grown by | service before | service after | answers 429 |"
     yield "|---|---|---|---|---|---|---|"
-    for name, one in found.items():
-        sizes = (one.stored, one.redis_used, one.resident_before, one.resident_after)
-        yield f"| {name} | {one.traces:,} | {' | '.join(f'{size / MIB:,.0f}' for size in sizes)} | {one.refused:,} |"
+    for name, memory in found.items():
+        sizes = (memory.stored, memory.redis_used, memory.resident_before, memory.resident_after)
+        cells = " | ".join(f"{size / MIB:,.0f}" for size in sizes)
+        yield f"| {name} | {memory.traces:,} | {cells} | {memory.refused:,} |"
 
 
 def posts_table(rounds: Sequence[dict[tuple[int, int], PostRates]]) -> Iterator[str]:
@@ -78,13 +79,13 @@ def posts_table(rounds: Sequence[dict[tuple[int, int], PostRates]]) -> Iterator[
     yield "| in a request | connections | interactions a second | of processor time | XADD | ratio |"
     yield "|---|---|---|---|---|---|"
     for size, connections in rounds[0]:
-        found = [one[size, connections] for one in rounds]
+        found = [by_size[size, connections] for by_size in rounds]
         rates = (
-            median(one.http for one in found),
-            median(one.http_of_processor for one in found),
-            median(one.raw for one in found),
+            median(post.http for post in found),
+            median(post.http_of_processor for post in found),
+            median(post.raw for post in found),
         )
-        ratio = median(one.http / one.raw for one in found)
+        ratio = median(post.http / post.raw for post in found)
         yield f"| {size} | {connections} | {' | '.join(f'{rate:,.0f}' for rate in rates)} | {ratio:.2f} |"
 
 

@@ -32,7 +32,7 @@ def closure(requirements: Iterable[str]) -> dict[str, Distribution]:
     Raises:
         PackageNotFoundError: one of them is not installed.
     """
-    waiting = [Requirement(one) for one in requirements]
+    waiting = [Requirement(line) for line in requirements]
     seen: set[tuple[str, frozenset[str]]] = set()
     found: dict[str, Distribution] = {}
     while waiting:
@@ -42,7 +42,7 @@ def closure(requirements: Iterable[str]) -> dict[str, Distribution]:
             continue
         seen.add((name, extras))
         if name == PROJECT["name"]:
-            waiting += [Requirement(one) for extra in extras for one in EXTRAS[extra]]
+            waiting += [Requirement(line) for extra in extras for line in EXTRAS[extra]]
             continue
         found[name] = distribution(name)
         waiting += _needed(found[name], extras)
@@ -88,18 +88,18 @@ def main() -> None:
             print(f"| `{name}` | not measured: {missing.name} is not installed | | |")
             continue
         sizes = sizes_of(found)
-        largest = ", ".join(f"{one} {size / MB:.0f}" for one, size in list(sizes.items())[:3])
+        largest = ", ".join(f"{package} {size / MB:.0f}" for package, size in list(sizes.items())[:3])
         print(f"| `{name}` | {(sum(sizes.values()) + own) / MB:.0f} | {len(sizes)} | {largest} |")
     print("\n## The largest distributions of `ragtide[service,embedded]`\n\n| distribution | MB |\n|---|---|")
-    for one, size in list(sizes.items())[:LARGEST]:
-        print(f"| {one} | {size / MB:.1f} |")
+    for package, size in list(sizes.items())[:LARGEST]:
+        print(f"| {package} | {size / MB:.1f} |")
     rest = list(sizes.values())[LARGEST:]
     print(f"| {len(rest)} others | {sum(rest) / MB:.1f} |")
 
 
 def sizes_of(found: Mapping[str, Distribution]) -> dict[str, int]:
     """Return the bytes of each distribution, the largest first."""
-    sizes = {name: size_of(one) for name, one in found.items()}
+    sizes = {name: size_of(installed) for name, installed in found.items()}
     return dict(sorted(sizes.items(), key=lambda item: -item[1]))
 
 

@@ -153,20 +153,20 @@ def main() -> None:
             for name, options in OPTIONS.items():
                 outcomes[name].append(judged(alerts_of(drawn.events, options), drawn.changed))
         for name, found in outcomes.items():
-            shares = np.array([one.worst_share for one in found])
-            delays = np.concatenate([one.delays for one in found])
+            shares = np.array([outcome.worst_share for outcome in found])
+            delays = np.concatenate([outcome.delays for outcome in found])
             power = ["", "", ""]
             if changes:
                 quarter, half = np.quantile(delays, [0.25, 0.5], method="higher")
                 power = [
                     f"{np.isfinite(delays).mean():.1%}",
-                    *(f"{one:,.0f}" if np.isfinite(one) else "not found" for one in (quarter, half)),
+                    *(f"{delay:,.0f}" if np.isfinite(delay) else "not found" for delay in (quarter, half)),
                 ]
             cells = [
                 f"{2 * changes}",
                 name,
                 f"{shares.mean():.3f} ± {shares.std() / np.sqrt(runs):.3f}",
-                f"{np.mean([one.false for one in found]):.2f}",
+                f"{np.mean([outcome.false for outcome in found]):.2f}",
                 *power,
             ]
             print(f"| {' | '.join(cells)} |", flush=True)

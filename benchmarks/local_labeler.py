@@ -82,8 +82,8 @@ def main() -> None:
     rows = interactions(arguments.interactions)
     rate(labeler.label_now, rows)
     rounds = [(rate(labeler.label_now, rows), rate(least, rows)) for _ in range(arguments.rounds)]
-    labeled = statistics.median(one for one, _ in rounds)
-    ratio = statistics.median(one / other for one, other in rounds)
+    labeled = statistics.median(speed for speed, _ in rounds)
+    ratio = statistics.median(speed / other for speed, other in rounds)
     print(f"{DOCUMENTS} documents of {CHARS} characters, {len(rows)} interactions, {len(rounds)} rounds, one core")
     print(
         f"local labeler       {labeled:>8,.0f} interactions/s (median; {min(rounds)[0]:,.0f} to {max(rounds)[0]:,.0f})"

@@ -106,10 +106,10 @@ def stacked(rows: Sequence[Labeled], label: str) -> tuple[Floats, Floats, Floats
     """Return features, labels and weights of all sentences; the weights' mean is 1."""
     spoilt = SPOILT_ANSWERS if label == "supported" else {"wrong answer": SPOILT["wrong answer"]}
     parts = [
-        (lines_of(label, one.features), one.labels[label], weight)
+        (lines_of(label, version.features), version.labels[label], weight)
         for row in rows
-        for one, weight in row.versions(spoilt)
-        if len(one.labels[label])
+        for version, weight in row.versions(spoilt)
+        if len(version.labels[label])
     ]
     return joined(parts)
 
@@ -130,10 +130,10 @@ def fit_one(rows: Sequence[Labeled], label: str) -> Floats:
 def fit_topic(rows: Sequence[Labeled]) -> Floats:
     """Return the coefficients of the probability that a document was retrieved for the question."""
     parts = [
-        (one.features.topics.T, one.own, weight)
+        (version.features.topics.T, version.own, weight)
         for row in rows
-        for one, weight in row.versions(SPOILT_TOPICS)
-        if one.own is not None and len(one.own) and one.features.topics is not None
+        for version, weight in row.versions(SPOILT_TOPICS)
+        if version.own is not None and len(version.own) and version.features.topics is not None
     ]
     return fitted_logistic(*joined(parts), TOPIC_PENALTY)
 
@@ -209,18 +209,20 @@ def fitted_adherence(clean: Summaries, spoilt: Mapping[str, Summaries]) -> dict[
     direction /= (z @ direction).std()
 
     parts = [(clean, clean.adherent, 1.0)]
-    parts += [(one, np.zeros(len(one.weights)), SPOILT_ANSWERS[name]) for name, one in spoilt.items()]
-    lines = np.concatenate([np.c_[standardized(one.lines) @ direction, one.lines[:, detected]] for one, _, _ in parts])
+    parts += [(summaries, np.zeros(len(summaries.weights)), SPOILT_ANSWERS[name]) for name, summaries in spoilt.items()]
+    lines = np.concatenate(
+        [np.c_[standardized(summaries.lines) @ direction, summaries.lines[:, detected]] for summaries, _, _ in parts]
+    )
     labels = np.concatenate([truth for _, truth, _ in parts])
-    weight = np.concatenate([share * one.weights for one, _, share in parts])
-    own = constants(np.concatenate([one.subsets for one, _, _ in parts]))
+    weight = np.concatenate([share * summaries.weights for summaries, _, share in parts])
+    own = constants(np.concatenate([summaries.subsets for summaries, _, _ in parts]))
     penalty = np.r_[0.0, np.full(len(detected), DETECTOR_PENALTY), np.zeros(own.shape[1])]
     slopes = logistic(np.c_[lines, own], labels, weight * len(weight) / weight.sum(), penalty)[: 1 + len(detected)]
 
     line = np.c_[z @ direction, clean.lines[:, detected]] @ slopes
     constant, length = logistic(np.c_[np.ones(len(line)), line], clean.adherent, weights, np.zeros(2))
     of_features = direction * slopes[0] * length / scale
-    most = [max(float(one.lines[:, place].max()) for one, _, _ in parts) for place in detected]
+    most = [max(float(summaries.lines[:, place].max()) for summaries, _, _ in parts) for place in detected]
     return {
         "constant": round(float(constant - of_features @ mean), 4),
         **{
@@ -262,16 +264,16 @@ def fit(rows: Sequence[Labeled]) -> dict[str, Any]:
         for row in rows:
             if row.inner_fold != fold:
                 continue
-            for name, one in (("", row.clean), *row.spoilt.items()):
-                if not one.features.documents.shape[1]:
+            for name, version in (("", row.clean), *row.spoilt.items()):
+                if not version.features.documents.shape[1]:
                     continue
-                p = sentence_probabilities(coefficients, one.features)
-                summary = summary_features(one.features, **p)
+                p = sentence_probabilities(coefficients, version.features)
+                summary = summary_features(version.features, **p)
                 if not name or (name in SPOILT_ANSWERS and row.adherent):
                     summaries.setdefault(name, []).append((summary, row))
                 for score, label in SHARES.items() if not name or name in SPOILT else ():
-                    if label in one.labels:
-                        more = float(one.labels[label].mean() - p[label].mean())
+                    if label in version.labels:
+                        more = float(version.labels[label].mean() - p[label].mean())
                         shares[score].append((summary, more, row.weight * (SPOILT[name] if name else 1.0)))
     found: dict[str, Any] = {}
     for label, beta in fit_probabilities(rows).items():

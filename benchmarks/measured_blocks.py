@@ -23,7 +23,7 @@ REFUSAL = "not guaranteed"
 """Words of an alert that states no rate of false alarms."""
 
 
-def measured(scenario: Scenario, runs: int, cut: int) -> tuple[str, ...]:
+def row_of(scenario: Scenario, runs: int, cut: int) -> tuple[str, ...]:
     """Return the row of a kind of traffic: name, run length, alerts, and those that state no rate."""
     rng = np.random.default_rng((20261124, *scenario.name.encode()))
     traffic = scenario.draw(rng, runs, cut)
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="PART")
     arguments = parser.parse_args()
     rows = [
-        measured(scenario, arguments.runs, arguments.cut) for scenario in SCENARIOS if arguments.only in scenario.name
+        row_of(scenario, arguments.runs, arguments.cut) for scenario in SCENARIOS if arguments.only in scenario.name
     ]
     print(table(("traffic", "run length", "alerts", "alerts that state no rate"), rows))
 

@@ -100,7 +100,8 @@ def prefixes(found: Scored, values: int, looks: NDArray[np.intp]) -> SegmentMome
     """Return the moments of the first items, at every look; shape (looks, values)."""
     has = found.segments[:, None] == np.arange(values)
     n, total, square = (
-        np.cumsum(has * one, axis=0)[looks - 1] for one in (1.0, found.scores[:, None], found.scores[:, None] ** 2)
+        np.cumsum(has * factor, axis=0)[looks - 1]
+        for factor in (1.0, found.scores[:, None], found.scores[:, None] ** 2)
     )
     mean = total / np.maximum(n, 1)
     return SegmentMoments.of(n, np.clip(mean, 0, 1), np.maximum(square - n * mean**2, 0))
@@ -171,7 +172,7 @@ def named(rng: np.random.Generator, cause: str) -> Named:
         prefixes(items(rng, int(n), p, m, yes_no=yes_no, session=1), p.size, np.array([n]))
         for n, p, m in zip(sizes, (change.p0, change.p1), (change.m0, change.m1), strict=True)
     )
-    found = stretches(*(SegmentMoments(one.n[0], one.mean[0], one.m2[0]) for one in (reference, since)))
+    found = stretches(*(SegmentMoments(moments.n[0], moments.mean[0], moments.m2[0]) for moments in (reference, since)))
     verdict = mix_verdict(found, confidence=1 - ALPHA)
     true = truth(change, found)
     sized = [abs(float(true[part])) for part in ("mix", "within") if abs(float(true[part])) > 1e-9]
@@ -239,7 +240,7 @@ def after_alarm(rng: np.random.Generator, cause: str) -> AtAlarm | None:
     found = [_one(reference, looks, place) for place in range(len(LATER))]
     true = truth(change, found[0])
     larger = "mix" if abs(true["mix"]) > abs(true["within"]) else "within"
-    return AtAlarm(cause, tuple(mix_verdict(one).verdict for one in found), larger)
+    return AtAlarm(cause, tuple(mix_verdict(stretch).verdict for stretch in found), larger)
 
 
 def _one(reference: SegmentMoments, looks: SegmentMoments, place: int) -> Stretches:
@@ -255,11 +256,11 @@ def alarm_table(runs: int) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for place, cause in enumerate(CAUSES):
         rng = np.random.default_rng((20261122, 10, place))
-        found = [one for one in (after_alarm(rng, cause) for _ in range(runs)) if one is not None]
+        found = [alarm for alarm in (after_alarm(rng, cause) for _ in range(runs)) if alarm is not None]
         for number, later in enumerate(LATER):
-            verdicts = [one.verdicts[number] for one in found]
+            verdicts = [alarm.verdicts[number] for alarm in found]
             right = [NAMES.get(cause, "neither") == verdict for verdict in verdicts]
-            larger = [cause == "both" and one.larger == one.verdicts[number] for one in found]
+            larger = [cause == "both" and alarm.larger == alarm.verdicts[number] for alarm in found]
             unresolved = [verdict == "unresolved" for verdict in verdicts]
             wrong = [not any(each) for each in zip(right, larger, unresolved, strict=True)]
             shares = " | ".join(_share(each) for each in (right, larger, unresolved, wrong))
@@ -284,7 +285,7 @@ def coverage_table(runs: int) -> Iterator[str]:
         for place, cause in enumerate(CAUSES):
             rng = np.random.default_rng((20261122, number, place))
             found = [missed(rng, cause, grows=grows, session=session) for _ in range(runs)]
-            yield f"| {cause} | " + " | ".join(_share([one[name] for one in found]) for name in found[0]) + " |"
+            yield f"| {cause} | " + " | ".join(_share([misses[name] for misses in found]) for name in found[0]) + " |"
 
 
 def names_table(runs: int) -> Iterator[str]:
@@ -293,21 +294,21 @@ def names_table(runs: int) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     found = drifts(runs)
     for cause in (*CAUSES, "all"):
-        own = [one for one in found if cause in ("all", one.cause)]
-        larger = [one for one in own if one.is_larger]
+        own = [case for case in found if cause in ("all", case.cause)]
+        larger = [case for case in own if case.is_larger]
         yield (
-            f"| {cause} | {len(larger):,} of {len(own):,} | {_share([one.right for one in larger])} | "
-            f"{_share([one.right for one in own])} | {_share([one.wrong for one in own])} |"
+            f"| {cause} | {len(larger):,} of {len(own):,} | {_share([case.right for case in larger])} | "
+            f"{_share([case.right for case in own])} | {_share([case.wrong for case in own])} |"
         )
     yield "\nThe segments of a change within segments:\n"
     yield "| cause | larger than the resolution | of these named right | of all named right | named wrong |"
     yield "|---|---|---|---|---|"
     for cause in ("within all", "within one"):
-        own = [one for one in found if one.cause == cause and one.spread_right is not None]
-        larger = [one for one in own if one.spread_is_larger]
+        own = [case for case in found if case.cause == cause and case.spread_right is not None]
+        larger = [case for case in own if case.spread_is_larger]
         yield (
-            f"| {cause} | {len(larger):,} of {len(own):,} | {_share([bool(one.spread_right) for one in larger])} | "
-            f"{_share([bool(one.spread_right) for one in own])} | {_share([one.spread_wrong for one in own])} |"
+            f"| {cause} | {len(larger):,} of {len(own):,} | {_share([bool(case.spread_right) for case in larger])} | "
+            f"{_share([bool(case.spread_right) for case in own])} | {_share([case.spread_wrong for case in own])} |"
         )
 
 

@@ -231,7 +231,13 @@ def main() -> None:
     options = parser.parse_args()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     demo = demo_interactions()
-    words = vocabulary([text for one in demo for text in (one.response, *(each.text for each in one.documents))])
+    words = vocabulary(
+        [
+            text
+            for interaction in demo
+            for text in (interaction.response, *(each.text for each in interaction.documents))
+        ]
+    )
     print("# The labeler model: speed and memory\n")
     print(
         "Written by `make models` (`benchmarks/model_labelers.py`): models of random weights, interactions of the demo."

@@ -82,8 +82,8 @@ class Traffic:
         encoded = self._events()
         self.published[self.number] = time.time() * 1000
         async with redis.pipeline(transaction=False) as pipe:
-            for one in encoded:
-                pipe.xadd(STREAMS.metrics, {DATA_FIELD: one})
+            for payload in encoded:
+                pipe.xadd(STREAMS.metrics, {DATA_FIELD: payload})
             await pipe.execute()
 
     async def keep_publishing(self, redis: Any) -> None:
@@ -123,7 +123,7 @@ async def poll(session: aiohttp.ClientSession, url: str, tally: Tally, period_s:
         await asyncio.sleep(max(began + period_s - loop.time(), 0.0))
 
 
-async def measured(
+async def measure(
     name: str, process: psutil.Process, viewers: int, seconds: float, viewer: Callable[[Tally], Awaitable[None]]
 ) -> tuple[str, ...]:
     """Return the row of one kind of viewers."""
@@ -201,9 +201,9 @@ async def run(options: argparse.Namespace, redis_url: str, port: int, process: p
         live, estimates = f"{base}/live?view=fleet&{filters}", f"{base}/v1/estimates?window=all"
         one = (process, options.viewers, options.seconds)
         rows = [
-            await measured("server-sent events", *one, lambda tally: follow(session, live, tally)),
-            await measured("JSON, 4 polls a second", *one, lambda tally: poll(session, estimates, tally, PERIOD_S)),
-            await measured("JSON, a poll every 5 s", *one, lambda tally: poll(session, estimates, tally, 5.0)),
+            await measure("server-sent events", *one, lambda tally: follow(session, live, tally)),
+            await measure("JSON, 4 polls a second", *one, lambda tally: poll(session, estimates, tally, PERIOD_S)),
+            await measure("JSON, a poll every 5 s", *one, lambda tally: poll(session, estimates, tally, 5.0)),
         ]
         await asyncio.sleep(2)
         times, delays = await in_browser(f"{base}/?{filters}", options.seconds, traffic)

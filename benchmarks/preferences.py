@@ -170,7 +170,7 @@ def report(path: Path, samples: int) -> None:
 def report_published(folder: Path, samples: int) -> None:
     """Print the correlations of the outputs that the paper's repository has."""
     human = json.loads((folder / "human_labeled_data.json").read_text(encoding="utf-8"))
-    opinions = {aspect: np.array([one[aspect] for one in human], np.float64).reshape(-1, 2) for aspect in ASPECTS}
+    opinions = {aspect: np.array([row[aspect] for row in human], np.float64).reshape(-1, 2) for aspect in ASPECTS}
     table: Opinions | None = None
     for path in sorted(folder.glob("baseline_*.json")):
         pairs = json.loads(path.read_text(encoding="utf-8"))

@@ -89,7 +89,7 @@ def read(table: QuantileRows, row: int) -> list[float]:
     return [0.0 if place < table.zeros[row] else middle[key] for place, key in zip(places, keys, strict=True)]
 
 
-def measured(make: Any, *args: Any) -> tuple[Any, float, float]:
+def measure(make: Any, *args: Any) -> tuple[Any, float, float]:
     started = time.perf_counter()
     make(*args)
     seconds = time.perf_counter() - started
@@ -105,7 +105,7 @@ def measured(make: Any, *args: Any) -> tuple[Any, float, float]:
 def main() -> None:
     one, two = batches(1), batches(2)
     for name, make in (("sketch", sketches), ("rows", table)):
-        first, seconds, size = measured(make, one)
+        first, seconds, size = measure(make, one)
         second: Any = make(two)
         started = time.perf_counter()
         if isinstance(first, dict):

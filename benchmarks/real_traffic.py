@@ -24,7 +24,7 @@ OF_KINDS = ("independent", "sessions of 5, icc 0.2, 20 at once", "day and night,
 QUICKLY = ("independent", "sessions of 5, icc 0.2, 20 at once", "chat")
 
 
-def chosen(arguments: argparse.Namespace) -> tuple[Scenario, ...]:
+def chosen_scenarios(arguments: argparse.Namespace) -> tuple[Scenario, ...]:
     """Return the kinds of traffic to simulate."""
     if arguments.quick:
         return tuple(scenario for scenario in SCENARIOS if scenario.name in QUICKLY)
@@ -41,13 +41,13 @@ def main() -> None:
     sizes = QUICK if arguments.quick else Sizes()
     if arguments.runs is not None:
         sizes = replace(sizes, runs=arguments.runs)
-    scenarios = chosen(arguments)
-    found: dict[str, Steady] = {one.name: steady(one, sizes) for one in scenarios}
+    scenarios = chosen_scenarios(arguments)
+    found: dict[str, Steady] = {scenario.name: steady(scenario, sizes) for scenario in scenarios}
     independent = found.get(INDEPENDENT.name) or steady(INDEPENDENT, sizes)
     usual = {peer.name: peer.usual for peer in peers(sizes.reference)}
     alike = thresholds(independent, sizes.run_length)
     kind_sizes = KINDS_QUICK if arguments.quick else KindSizes()
-    kinds = {one.name: kinds_of_rules(one, kind_sizes) for one in scenarios if one.name in OF_KINDS}
+    kinds = {scenario.name: kinds_of_rules(scenario, kind_sizes) for scenario in scenarios if scenario.name in OF_KINDS}
     findings = [
         HEADER.format(**asdict(sizes)),
         rule_table(scenarios, found),

@@ -45,7 +45,9 @@ def recorded(place: Path, events: int) -> int:
     plain = table_of(EntryKind.METRICS, [RecordedEntry(0, "1-0", event)])
     for number, table in enumerate(tables(events), 1):
         ids = table["entry_id"].to_pylist()
-        stamped = table.append_column("entry_ms", pa.array([int(one.partition("-")[0]) for one in ids], pa.uint64()))
+        stamped = table.append_column(
+            "entry_ms", pa.array([int(entry_id.partition("-")[0]) for entry_id in ids], pa.uint64())
+        )
         stamped = stamped.append_column("entry_number", pa.array([0] * len(ids), pa.uint64()))
         # Columns that the events of a benchmark do not have are empty.
         for name in plain.column_names:
@@ -144,7 +146,7 @@ def main() -> None:
     print(f"the command   {elapsed:.1f} s in all, {args.events / elapsed:,.0f} events/s")
     rate = found["n"] / found["seconds"]
     print(f"once started  {rate:,.0f} events/s; {found['n']:,} taken, complete: {found['complete']}")
-    print("memory, MiB   " + " ".join(f"{one:.0f}" for one in memory[1:]))
+    print("memory, MiB   " + " ".join(f"{mib:.0f}" for mib in memory[1:]))
 
 
 if __name__ == "__main__":

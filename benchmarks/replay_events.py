@@ -27,7 +27,7 @@ GRADED = 0.01
 """Share of events with gold scores of adherence and relevance."""
 
 
-def written(folder: Path, n: int, seed: int = 1) -> list[Path]:
+def write_files(folder: Path, n: int, seed: int = 1) -> list[Path]:
     """Write n metric events as files, and return them in order."""
     files = []
     for number, table in enumerate(tables(n, seed)):
@@ -69,9 +69,9 @@ def _table(rng: np.random.Generator, number: NDArray[np.int64], n: int) -> Any:
         "context_relevance": np.where(graded, rng.random(size), np.nan),
     }
     columns: dict[str, Any] = {
-        "entry_id": pa.array([f"{one // 1000}-0" for one in labeled_us.tolist()]),
+        "entry_id": pa.array([f"{time_us // 1000}-0" for time_us in labeled_us.tolist()]),
         "partition": pa.array(np.zeros(size, dtype=np.int32)),
-        "interaction_id": pa.array([f"i-{one:09}" for one in number.tolist()]),
+        "interaction_id": pa.array([f"i-{index:09}" for index in number.tolist()]),
         "pipeline": _named(PIPELINES, pipeline),
         "occurred_at": _times(labeled_us - (rng.gamma(2, 1.5, size) * 1e6).astype(np.int64)),
         "labeled_at": _times(labeled_us),
@@ -84,7 +84,7 @@ def _table(rng: np.random.Generator, number: NDArray[np.int64], n: int) -> Any:
         "latency_s": pa.array(rng.lognormal(-3, 0.5, size)),
     }
     columns |= {f"scores.trace.{name}": pa.array(value, mask=np.isnan(value)) for name, value in values.items()}
-    columns |= {f"gold_scores.trace.{name}": pa.array(one, mask=np.isnan(one)) for name, one in gold.items()}
+    columns |= {f"gold_scores.trace.{name}": pa.array(score, mask=np.isnan(score)) for name, score in gold.items()}
     return pa.table({**columns, "exact": pa.nulls(size, pa.string())})
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 from pyarrow import parquet
-from replay_events import tables, written
+from replay_events import tables, write_files
 
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.columns import EventColumns
@@ -101,7 +101,7 @@ def main() -> None:
     process = psutil.Process()
     warm_up()
     with tempfile.TemporaryDirectory() as folder:
-        files = written(Path(folder), args.events)
+        files = write_files(Path(folder), args.events)
         gc.collect()
         state = AggregatorState(state_options(Settings()))
         done, alerts, memory = 0, 0, list[float]()
@@ -118,7 +118,7 @@ def main() -> None:
     print(f"events             {done:,} in {len(files)} files; {len(state):,} keys, {alerts} alerts")
     print(f"in columns         {done / elapsed:,.0f} events/s, {done / busy:,.0f} a second of CPU time")
     print(f"one by one         {slow:,.0f} a second of CPU time; in columns {done / busy / slow:.1f} times as many")
-    print("memory, MiB        " + " ".join(f"{one:.0f}" for one in memory))
+    print("memory, MiB        " + " ".join(f"{size:.0f}" for size in memory))
     for part, share in parts:
         print(f"{part:18} {share:.0%}")
 

@@ -108,9 +108,9 @@ class Evaluated:
             of, means, hour_of_each * HOUR_MS + begins, numbers, np.arange(of.size), SOURCE, hour_of_each, **clusters
         )
         found: dict[int, int] = {}
-        for one in self.evaluator.evaluate([Arrived(given, np.arange(of.size))]):
-            if one.alert.status == "firing":
-                found.setdefault(one.row, int(places[one.position // runs.size]))
+        for raised in self.evaluator.evaluate([Arrived(given, np.arange(of.size))]):
+            if raised.alert.status == "firing":
+                found.setdefault(raised.row, int(places[raised.position // runs.size]))
         return found
 
     def copied(self) -> "Evaluated":

@@ -119,8 +119,8 @@ def alarms(limits: Limits, traffic: SeasonalTraffic, fall: float, runs: int, bef
         going = np.flatnonzero(found < 0)
         limit = limits(going, (first[going] + number) * HOUR_MS)
         going, limit = going[limit > 0], limit[limit > 0]
-        for row, one in zip(going.tolist(), limit.tolist(), strict=True):
-            table.move_limit(row, one)
+        for row, row_limit in zip(going.tolist(), limit.tolist(), strict=True):
+            table.move_limit(row, row_limit)
         means = values[going].reshape(going.size, -1, size).mean(axis=2)
         ends = np.tile(places[size - 1 :: size], going.size)
         raised, _ = table.update(

@@ -181,7 +181,7 @@ async def report(options: argparse.Namespace) -> None:
     encoder = await encoder_of(folder, options.file)
     print("# Similarity by a sentence encoder\n")
     print(f"Written by `benchmarks/similarity.py`. The model has the digest `{encoder.session.files.digest[:16]}`.")
-    cosines = [await encoder.similarities(one, [], [other]) for one, other in _pairs(PUBLISHED)]
+    cosines = [await encoder.similarities(text, [], [other]) for text, other in _pairs(PUBLISHED)]
     values = ", ".join("" if found is None else f"{found.question:.4f}" for found in cosines)
     print("Cosines of the sentences of Sentence Transformers' quickstart, which has 0.6660, 0.1046 and 0.1411 for")
     print(f"all-MiniLM-L6-v2: {values}.\n")

@@ -63,7 +63,7 @@ def measure(commands: dict[str, list[str]], rounds: int, environment: dict[str, 
             if number:
                 costs[name].append(cost)
     return {
-        name: Cost(median(one.wall_s for one in all_), median(one.cpu_s for one in all_))
+        name: Cost(median(cost.wall_s for cost in all_), median(cost.cpu_s for cost in all_))
         for name, all_ in costs.items()
     }
 

@@ -70,7 +70,9 @@ async def measure_traces(redis: Any, url: str, log: Path, spans: int, seed: int)
     """Measure from the first request to the last interaction in the stream."""
     bodies = trace_requests(spans, seed)
     parsed, parsing = _timed(lambda: [ExportTraceServiceRequest.FromString(body) for body in bodies])
-    count = sum(len(scope.spans) for one in parsed for resource in one.resource_spans for scope in resource.scope_spans)
+    count = sum(
+        len(scope.spans) for message in parsed for resource in message.resource_spans for scope in resource.scope_spans
+    )
     wanted, mapping = _timed(lambda: _mapped(parsed))
     await _emptied(redis)
     settings = {"RAGTIDE_INGEST_SETTLE_S": str(SETTLE_S), "RAGTIDE_INGEST_DEFAULT_PIPELINE": PIPELINE}
@@ -96,8 +98,8 @@ def _mapped(requests: Sequence[Any]) -> int:
     """Return the number of interactions in requests."""
     options = MappingOptions(default_pipeline=PIPELINE)
     traces: defaultdict[str, list[Span]] = defaultdict(list)
-    for one in requests:
-        for span in spans_of(one):
+    for message in requests:
+        for span in spans_of(message):
             traces[span.trace_id].append(span)
     return sum(found.interaction is not None for spans in traces.values() for found in interactions_of(spans, options))
 

@@ -77,7 +77,9 @@ def _bodies(traces: list[WireTrace], spans: int, random_ids: random.Random) -> I
 def _add(request: Any, resource: Any, scope: Any, span: Any, trace_id: bytes) -> None:
     """Add a span to a request, below the resource of the request and the scope of this name."""
     of_resource = request.resource_spans[0] if request.resource_spans else request.resource_spans.add(resource=resource)
-    of_scope = next((one for one in of_resource.scope_spans if one.scope.name == scope.name), None)
+    of_scope = next(
+        (scope_spans for scope_spans in of_resource.scope_spans if scope_spans.scope.name == scope.name), None
+    )
     if of_scope is None:
         of_scope = of_resource.scope_spans.add(scope=scope)
     added = of_scope.spans.add()

@@ -76,9 +76,9 @@ async def send(port: int, requests: Iterable[bytes], *, connections: int = 1, re
 
     async def sender() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for one in waiting:
+        for message in waiting:
             while True:
-                writer.write(one)
+                writer.write(message)
                 status = await _status(reader)
                 statuses[status] += 1
                 if status != 429 or not retry:

@@ -101,7 +101,7 @@ def run_lengths(folder: Path) -> list[Pair]:
         lengths = {row["rule"]: number(row["run length"]) for row in rows if row["traffic"] == one.traffic}
         return Pair(one.name, lengths[BY_ANSWER], lengths[one.rule])
 
-    return [*map(pair, KNOWN), *(_seasonal(folder, one, "run length") for one in SEASONAL), pair(UNKNOWN)]
+    return [*map(pair, KNOWN), *(_seasonal(folder, advice, "run length") for advice in SEASONAL), pair(UNKNOWN)]
 
 
 def seasonal_delay(folder: Path, one: SeasonalAdvice, fall: str) -> Pair:
@@ -120,10 +120,10 @@ def delays(folder: Path, after: str) -> list[Pair]:
     """
     page = _page(folder, "real_traffic_delays.md")
     found = []
-    for one in (*KNOWN, UNKNOWN):
-        rows = page[one.traffic[0].upper() + one.traffic[1:]]
+    for advice in (*KNOWN, UNKNOWN):
+        rows = page[advice.traffic[0].upper() + advice.traffic[1:]]
         late = {row["detector"]: number(row[f"to {after}"]) for row in rows}
-        found.append(Pair(one.name, min(late[name] for name in peer_names(rows)), late[one.rule]))
+        found.append(Pair(advice.name, min(late[name] for name in peer_names(rows)), late[advice.rule]))
     return found
 
 

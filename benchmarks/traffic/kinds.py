@@ -51,8 +51,8 @@ def rules_of(scenario: Scenario, sizes: KindSizes) -> dict[str, AlertRule]:
         f"distribution, learned from {sizes.learn_n:,}": {"kind": "distribution", "learn_n": sizes.learn_n},
     }
     return {
-        name: AlertRule.model_validate({"name": f"rule-{number}", "metric": METRIC, "run_length": 10_000, **one})
-        for number, (name, one) in enumerate(fields.items())
+        name: AlertRule.model_validate({"name": f"rule-{number}", "metric": METRIC, "run_length": 10_000, **values})
+        for number, (name, values) in enumerate(fields.items())
     }
 
 

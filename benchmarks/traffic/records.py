@@ -35,7 +35,7 @@ class Records:
         """Return the records of all runs of several parts of one length."""
         every = list(parts)
         return cls(
-            [at for one in every for at in one.positions], [of for one in every for of in one.values], every[0].n
+            [at for part in every for at in part.positions], [of for part in every for of in part.values], every[0].n
         )
 
     def first_alarms(self, threshold: float) -> Codes:

@@ -51,9 +51,9 @@ the estimated change point on, beside everything before, with the design effects
 def message_table(found: Sequence[Messages]) -> str:
     """Return the messages by cause."""
     rows = []
-    for one in found:
-        for place, (later, told) in enumerate(one.told.items()):
-            first = [one.cause.name, str(one.delay)] if place == 0 else ["", ""]
+    for messages in found:
+        for place, (later, told) in enumerate(messages.told.items()):
+            first = [messages.cause.name, str(messages.delay)] if place == 0 else ["", ""]
             shares = [f"{share:.0%}" for share in (told.right, told.wrong, told.unresolved)]
             rows.append([*first, f"{later:,}" if later else "at the alert", *shares])
     return f"{MESSAGES}\n{table(['cause', 'delay', 'answers later', 'right', 'wrong', 'unresolved'], rows)}"

@@ -165,7 +165,7 @@ def _alarms(
     for step in range(0, int(counts.max(initial=0)), _STEP):
         going = np.flatnonzero((found.column < 0) & (counts > step))
         taken = np.concatenate(
-            [np.arange(begins[one] + step, begins[one] + min(step + _STEP, counts[one])) for one in going]
+            [np.arange(begins[row] + step, begins[row] + min(step + _STEP, counts[row])) for row in going]
             or [np.zeros(0, dtype=np.intp)]
         )
         if not taken.size:

@@ -136,4 +136,4 @@ def named(name: str) -> Scenario:
     Raises:
         KeyError: no scenario has the name.
     """
-    return {one.name: one for one in (*SCENARIOS, CAMPAIGN)}[name]
+    return {scenario.name: scenario for scenario in (*SCENARIOS, CAMPAIGN)}[name]

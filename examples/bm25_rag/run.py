@@ -67,13 +67,14 @@ def run(experiment: Mapping[str, Any], *, everything: bool = False) -> list[dict
         for lost in race.update(raced):
             behind = lost.difference
             print(
-                f"question {lost.item:3}: {shown(configs[lost.place])} stopped; {shown(configs[lost.by])} is better by "
-                f"{behind.estimate:.3f} ({behind.lower:.3f} to {behind.upper:.3f})"
+                f"question {lost.item:3}: {config_name(configs[lost.place])} stopped; "
+                f"{config_name(configs[lost.by])} is better by {behind.estimate:.3f} "
+                f"({behind.lower:.3f} to {behind.upper:.3f})"
             )
     return found
 
 
-def shown(parameters: Mapping[str, Any]) -> str:
+def config_name(parameters: Mapping[str, Any]) -> str:
     """Return the name of a config."""
     return ",".join(f"{name}={value}" for name, value in parameters.items())
 
@@ -84,7 +85,7 @@ def print_table(configs: list[dict[str, Any]], found: list[dict[str, list[float]
     print("\n" + f"{'config':45} {'asked':>5}" + "".join(f" {name.partition('.')[2]:>19}" for name in SHOWN))
     for at in order:
         means = "".join(f" {fmean(found[at][name]):>19.3f}" for name in SHOWN)
-        print(f"{shown(configs[at]):45} {len(found[at][metric]):>5}{means}")
+        print(f"{config_name(configs[at]):45} {len(found[at][metric]):>5}{means}")
 
 
 def main() -> None:
@@ -97,7 +98,10 @@ def main() -> None:
     found = run(experiment, everything=everything)
     metric, configs = experiment["metric"], configs_of(experiment["grid"])
     print_table(configs, found, metric)
-    asked, most = sum(len(one[metric]) for one in found), len(configs) * max(len(one[metric]) for one in found)
+    asked, most = (
+        sum(len(scores[metric]) for scores in found),
+        len(configs) * max(len(scores[metric]) for scores in found),
+    )
     print(f"\n{asked:,} answers of {most:,} ({asked / most:.0%}) in {time.monotonic() - began:.1f} s")
 
 

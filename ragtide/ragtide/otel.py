@@ -91,7 +91,7 @@ def flush(timeout_s: float = 5.0) -> bool:
     """Send the spans that wait, and return whether all were taken, such as before a function in a cloud is frozen."""
     with NOT_FORKING:
         found = list(_configured.values())
-    taken = [one.batches.force_flush(int(timeout_s * 1000)) for one in found]
+    taken = [configured.batches.force_flush(int(timeout_s * 1000)) for configured in found]
     return all(taken)
 
 
@@ -99,8 +99,8 @@ def shutdown() -> None:
     """Send the spans that wait, for at most five seconds, and send no more. The end of the process does the same."""
     with NOT_FORKING:
         found = list(_configured.values())
-    for one in found:
-        one.batches.shutdown()
+    for configured in found:
+        configured.batches.shutdown()
 
 
 def _settings() -> Settings:

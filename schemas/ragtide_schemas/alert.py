@@ -192,7 +192,7 @@ class Alert(VersionedModel):
         return html_table(columns, [row], caption=self.message)
 
     @model_validator(mode="after")
-    def _statistics_are_told(self) -> Self:
+    def _statistics_are_given(self) -> Self:
         if self.kind not in ("budget", "stall", "capped"):
             for name in _STATISTICS:
                 if getattr(self, name) is None:

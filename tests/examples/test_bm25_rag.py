@@ -134,7 +134,7 @@ def test_the_command_stops_the_same_configs_at_the_same_questions_as_the_script(
     (folder / "experiment.toml").write_text(text, encoding="utf-8")
     experiment, run = tomllib.loads(text), modules[1]
     asked = {
-        run.shown(parameters): len(scores["own.token_f1"])
+        run.config_name(parameters): len(scores["own.token_f1"])
         for parameters, scores in zip(run.configs_of(experiment["grid"]), run.run(experiment), strict=True)
     }
     assert len(asked) == 4

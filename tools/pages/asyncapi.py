@@ -123,7 +123,7 @@ def _dropped() -> dict[str, Any]:
 
 
 def _keyed(name: str) -> dict[str, Any]:
-    parameters = {one: {"$ref": f"#/components/parameters/{one}"} for one in ("prefix", "partition")}
+    parameters = {parameter: {"$ref": f"#/components/parameters/{parameter}"} for parameter in ("prefix", "partition")}
     key: str = getattr(Streams("{prefix}", 0), name.replace("-", "_"))
     return {"address": key.replace("{0}", "{{partition}}"), "parameters": parameters}
 

@@ -85,7 +85,7 @@ def _command(command: Any, name: str, parent: Any, depth: int = 2) -> Iterator[s
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
     path = context.command_path
     examples, own_exits = (getattr(command.callback, name, "") for name in ("examples", "exits"))
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
     yield f"{'#' * depth} {path}"
     yield from (_cell(joined(paragraph)) for paragraph in (command.help or "").split("\n\n"))
     if examples:
@@ -96,7 +96,7 @@ def _command(command: Any, name: str, parent: Any, depth: int = 2) -> Iterator[s
     options = _options(command, context)
     if options:
         yield options
-    exits = [own_exits, _GATE if any(one.name == "fail_if" for one in command.params) else ""]
+    exits = [own_exits, _GATE if any(param.name == "fail_if" for param in command.params) else ""]
     if any(exits):
         yield f"Exit code: {', '.join(filter(None, exits))}."
     for child_name, child in getattr(command, "commands", {}).items():

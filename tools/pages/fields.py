@@ -206,7 +206,7 @@ def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
         target = definitions[name]
         return f"object `{name}`" if "properties" in target else _type(target, definitions)
     if "anyOf" in schema:
-        types = [_type(one, definitions) for one in schema["anyOf"] if one.get("type") != "null"]
+        types = [_type(choice, definitions) for choice in schema["anyOf"] if choice.get("type") != "null"]
         return " or ".join(dict.fromkeys(types))
     values = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return " or ".join(f"`{value}`" for value in values) or _plain_type(schema, definitions)

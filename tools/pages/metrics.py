@@ -143,16 +143,16 @@ def _results(dataset: str, results: Sequence[ReferenceResult]) -> list[str]:
 
 
 def _labelers() -> str:
-    def shown(value: float | None) -> str:
+    def figure(value: float | None) -> str:
         return "" if value is None else f"{value:.3f}"
 
     header = ("labeler", "unsupported response: AUROC", "relevance: RMSE", "utilization: RMSE", "source")
     rows = [
         (
             result.name,
-            shown(result.auroc_unsupported),
-            shown(result.relevance_rmse),
-            shown(result.utilization_rmse),
+            figure(result.auroc_unsupported),
+            figure(result.relevance_rmse),
+            figure(result.utilization_rmse),
             result.source,
         )
         for result in LABELER_RESULTS

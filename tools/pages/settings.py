@@ -78,10 +78,10 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
             yield from _rows(ServiceSettings, f"{prefix}{name}.NAME.")
             continue
         default = field.get_default(call_default_factory=True) if name != "data_dir" else "~/.local/share/ragtide"
-        yield prefix + name, _shown(default), " ".join((field.description or "").split())
+        yield prefix + name, _default_text(default), " ".join((field.description or "").split())
 
 
-def _shown(default: object) -> str:
+def _default_text(default: object) -> str:
     if default is PydanticUndefined:
         return "required"
     if default is None or default in ("", (), {}):

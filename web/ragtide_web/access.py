@@ -248,8 +248,8 @@ class Clients:
         given = [token_digest(token) for token in tokens if self._may_look(len(token), addresses)]
         # Every token is compared, so that the time does not reveal which was nearly right.
         for digest, client in self._known:
-            for one in given:
-                if hmac.compare_digest(digest, one):
+            for given_digest in given:
+                if hmac.compare_digest(digest, given_digest):
                     found = client
         if found is None:
             if given:

@@ -110,7 +110,9 @@ def _wants_page(request: Request) -> bool:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Return the answer to a wrong parameter, in the form of all other answers."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    found = "; ".join(f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors()[:5])
+    found = "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc'][1:])}: {problem['msg']}" for problem in error.errors()[:5]
+    )
     if _wants_page(request):
         return render(request, None, ProblemContent(printable(found)[:1000]), status=422)
     return JSONResponse({"detail": printable(found)[:1000]}, 422)

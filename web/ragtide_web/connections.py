@@ -84,7 +84,10 @@ class Slots:
         """Close the connection that waits longest for its client if there are too many; of known clients the last."""
         if len(new.connections) <= self.most:
             return
-        waiting = next((one for group in (self._strangers, self._known) for one in group if one is not new), None)
+        waiting = next(
+            (connection for group in (self._strangers, self._known) for connection in group if connection is not new),
+            None,
+        )
         if waiting is not None:
             waiting.evict()
         elif len(new.connections) > self.most + RESERVED:

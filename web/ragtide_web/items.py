@@ -174,10 +174,10 @@ async def publish(  # noqa: PLR0917 - the parts of one request
         read = partial(_commands, kind, client, batch, index, max_bytes)
         size = sum(len(item) for item in batch)
         found = read() if size <= INLINE_BYTES else await asyncio.to_thread(read)
-        for one in found:
-            if isinstance(one, PostedItem):
-                answers.add(one)
-        commands = [one for one in found if not isinstance(one, PostedItem)]
+        for item in found:
+            if isinstance(item, PostedItem):
+                answers.add(item)
+        commands = [item for item in found if not isinstance(item, PostedItem)]
         if commands:
             await _send(redis, commands, answers)
         index += len(batch)

@@ -103,7 +103,7 @@ class BehindProxy:
         prefix = self._settings.root_path
         if stated := headers.getlist("x-forwarded-prefix"):
             # Each proxy of a chain that takes off a part of the path adds this part.
-            prefix = path_prefix("/".join(part.strip() for one in stated for part in one.split(",")))
+            prefix = path_prefix("/".join(part.strip() for header in stated for part in header.split(",")))
             if self._is_own(prefix):
                 raise ValueError(f"is {prefix!r}, where ragtide has pages of its own: choose another, such as /ragtide")
         host = _first(headers.get("x-forwarded-host"))
@@ -166,7 +166,9 @@ def is_own_origin(origin: str, host: str | None, forwarded_host: str | None) -> 
     try:
         found = urlsplit(origin)
         place = _place(found.netloc, found.scheme)
-        return place is not None and place in {_place(one, found.scheme) for one in (host, forwarded_host) if one}
+        return place is not None and place in {
+            _place(address, found.scheme) for address in (host, forwarded_host) if address
+        }
     except ValueError:
         return False
 

@@ -308,4 +308,4 @@ class AdjustedBaseline(RuleBaseline):
 
     def load(self, dumped: dict[str, Any]) -> None:
         """Set the baselines to what `dump` returned."""
-        self._baselines = {value: SegmentBaseline.read(one) for value, one in dumped["adjusted"].items()}
+        self._baselines = {value: SegmentBaseline.read(fields) for value, fields in dumped["adjusted"].items()}

@@ -145,12 +145,14 @@ class CauseSearch:
         compared = {name: stretch for name, stretch in stretches_of.items() if stretch is not None}
         confidence = 1 - (1 - CONFIDENCE) / len(self.segments)
         found = {}
-        if not lost and (last or any(one.may_tell(now, confidence) for one in compared.values())):
-            found = {name: one.explained(now, confidence) for name, one in compared.items()}
+        if not lost and (last or any(comparison.may_tell(now, confidence) for comparison in compared.values())):
+            found = {name: comparison.explained(now, confidence) for name, comparison in compared.items()}
         if found:
             name = explains_most(found)
             # A change within one segment may be the mix of another, as long as that is not resolved.
-            open_names = [one for one, change in found.items() if one != name and change.verdict == "unresolved"]
+            open_names = [
+                segment for segment, change in found.items() if segment != name and change.verdict == "unresolved"
+            ]
             if self._tells(found[name], waits=bool(open_names), last=last):
                 self.cause = _cause(name, found[name], open_names)
         if self.cause is not None or last or lost:
@@ -236,7 +238,7 @@ def _cause(name: str, change: ExplainedChange, open_names: Sequence[str]) -> Cha
 
 
 def _share(part: SegmentPart) -> SegmentShare:
-    before, since = (_within_one(one) for one in part.share)
+    before, since = (_within_one(share) for share in part.share)
     return SegmentShare(
         value=part.name,
         before=before.estimate,
@@ -251,7 +253,7 @@ def _share(part: SegmentPart) -> SegmentShare:
 
 
 def _within_one(share: NumberWithEnds) -> NumberWithEnds:
-    return NumberWithEnds(*(min(max(one, 0.0), 1.0) for one in share))
+    return NumberWithEnds(*(min(max(value, 0.0), 1.0) for value in share))
 
 
 def _joined(parts: list[SegmentMoments]) -> SegmentMoments:

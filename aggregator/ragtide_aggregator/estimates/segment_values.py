@@ -55,7 +55,7 @@ def measured_effects(view: View, whole: EstimateKey, *, blocks: bool = False) ->
     row = view.state.index(whole)
     if row is None:
         return DesignEffects()
-    return DesignEffects.measured(view.kept_moments([row]), blocks=blocks)
+    return DesignEffects.of_clusters(view.kept_moments([row]), blocks=blocks)
 
 
 def _read(view: View, keys: Iterable[EstimateKey]) -> SegmentMoments:

@@ -117,7 +117,7 @@ class HistoryReader:
             listed, length, *closed = replies[4 * place : 4 * place + 4]
             starts: tuple[list[int], list[int]] = ([], [])
             for which, length_ms in ((FINE, options.fine_ms), (COARSE, options.coarse_ms)):
-                starts[which].extend(pane_of(one)[0] * length_ms for one in closed[which])
+                starts[which].extend(pane_of(member)[0] * length_ms for member in closed[which])
                 starts[which].extend(pane * length_ms for of, pane, _ in _names(listed, name, options) if of == which)
             fine_ms, coarse_ms = (min(of, default=None) for of in starts)
             # A full list of fine panes has lost its first ones. The coarse panes reach further back.
@@ -164,7 +164,7 @@ class HistoryReader:
                 by_key.setdefault(key, []).append(streams)
         span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max)
         found = []
-        for key in sorted(by_key, key=lambda one: one.encode()):
+        for key in sorted(by_key, key=lambda estimate_key: estimate_key.encode()):
             lists = await asyncio.gather(*(self._read_panes(streams, key, options, span) for streams in by_key[key]))
             found.append(await asyncio.to_thread(over_time, key, lists, span, options=options, method=method))
         return found

@@ -121,9 +121,9 @@ class InteractionTrace:
         for name, its_id in sorted(known):
             found += await self._scoring(self._layout.of(name, its_id), name, its_id)
         for streams in self._layout.all():
-            found += await self._dead_letters(streams, {one for part, one in entries if part == streams.partition})
-        if not any(one.station in ("labeled", "dead-letter") for one in found):
-            found = [replace(one, text=GONE) if one.text == FINISHED else one for one in found]
+            found += await self._dead_letters(streams, {entry for part, entry in entries if part == streams.partition})
+        if not any(station.station in ("labeled", "dead-letter") for station in found):
+            found = [replace(station, text=GONE) if station.text == FINISHED else station for station in found]
         return found
 
     async def _waiting_spans(self, streams: Streams) -> list[PassedStation]:
@@ -171,7 +171,7 @@ class InteractionTrace:
             if not is_missing(error):
                 raise
             groups = []
-        group = next((one for one in groups if one["name"] == LABEL_GROUP.encode()), None)
+        group = next((fields for fields in groups if fields["name"] == LABEL_GROUP.encode()), None)
         here = await read_range(self._redis, streams.interactions, first=entry_id, last=entry_id, count=1)
         if group is None:
             text = "Waiting: no worker has started yet. Start one: ragtide worker"

@@ -73,8 +73,8 @@ class KeptSpecimens:
             most: number of specimens.
         """
         found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
-        together = [one for part in found for one in part]
-        return sorted(together, key=lambda one: -one.rank)[:most]
+        together = [entry for part in found for entry in part]
+        return sorted(together, key=lambda entry: -entry.rank)[:most]
 
     async def sample(self, pipeline: str) -> list[Specimen]:
         """Return the specimens of the uniform sample since the time from which all of them are kept, the latest first.
@@ -95,25 +95,29 @@ class KeptSpecimens:
         found: list[ListedSpecimen] = []
         for streams in self._partitions:
             listed = await self._of_list(streams, pipeline, name, MOST_OF_SAMPLE)
-            digests = [interaction_digest(pipeline, one.specimen.interaction.interaction_id) for one in listed]
+            digests = [interaction_digest(pipeline, entry.specimen.interaction.interaction_id) for entry in listed]
             order = streams.specimen_order(pipeline_digest(pipeline))
             expires: list[float | None] = await self._redis.zmscore(order, digests) if digests else []
             # A specimen expires at the same time after it was kept, unless an alert named it: then later, or never.
-            lives = [None if end is None else end - one.rank for end, one in zip(expires, listed, strict=True)]
+            lives = [None if end is None else end - entry.rank for end, entry in zip(expires, listed, strict=True)]
             usual = min((life for life in lives if life is not None), default=0.0)
             since = min(
-                (one.rank for life, one in zip(lives, listed, strict=True) if life is not None and life <= usual + 1),
+                (
+                    entry.rank
+                    for life, entry in zip(lives, listed, strict=True)
+                    if life is not None and life <= usual + 1
+                ),
                 default=inf,
             )
-            found += [one for one in listed if one.rank >= since]
-        return [one.specimen for one in sorted(found, key=lambda one: -one.rank)]
+            found += [entry for entry in listed if entry.rank >= since]
+        return [entry.specimen for entry in sorted(found, key=lambda entry: -entry.rank)]
 
     async def find(self, interaction_id: str, pipeline: str | None = None) -> list[Specimen]:
         """Return the specimens of an interaction id: of one pipeline, or of every pipeline that has one."""
         pipelines = await self.pipelines() if pipeline is None else [pipeline]
         digests = [interaction_digest(name, interaction_id) for name in pipelines]
         found = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
-        return [one for part in found for one in part if one is not None]
+        return [specimen for part in found for specimen in part if specimen is not None]
 
     async def expires_in_s(self, pipeline: str, interaction_id: str) -> float | None:
         """Return the seconds until a specimen expires; None if an alert holds it, or it is not kept."""
@@ -147,7 +151,7 @@ class KeptSpecimens:
             self.gone += dropped
             if not dropped:
                 break
-        specimens = [self._decoded(*one) for one in zip(digests, payloads, strict=True)]
+        specimens = [self._decoded(*pair) for pair in zip(digests, payloads, strict=True)]
         return [
             ListedSpecimen(rank, specimen)
             for (_, rank), specimen in zip(members, specimens, strict=True)
@@ -156,7 +160,7 @@ class KeptSpecimens:
 
     async def _stored(self, streams: Streams, digests: Sequence[str]) -> list[Specimen | None]:
         payloads = await self._payloads(streams, digests)
-        return [self._decoded(*one) for one in zip(digests, payloads, strict=True)]
+        return [self._decoded(*pair) for pair in zip(digests, payloads, strict=True)]
 
     async def _payloads(self, streams: Streams, digests: Sequence[str]) -> list[bytes | None]:
         if not digests:

@@ -46,32 +46,32 @@ class FeedbackReader:
 
     async def take(self, entries: Sequence[Entry], position: str) -> None:
         """Join feedback with the events up to a position of the metrics stream; other feedback waits for its event."""
-        read = [one for entry in entries if (one := self._decoded(entry)) is not None]
+        read = [decoded for entry in entries if (decoded := self._decoded(entry)) is not None]
         if not read:
             return
-        identities = [(one.feedback.pipeline, one.feedback.interaction_id) for one in read]
+        identities = [(entry.feedback.pipeline, entry.feedback.interaction_id) for entry in read]
         calls = [find_id(self._streams.event_keys(*identity), known_digest(*identity)) for identity in identities]
         places = await run_scripts(self._redis, calls)
         async with self._redis.pipeline(transaction=False) as pipe:
-            for one in read:
-                pipe.smembers(self._key(one))
+            for entry in read:
+                pipe.smembers(self._key(entry))
             replies: list[Any] = await pipe.execute()
-        for one, at, graded in zip(read, places, replies, strict=True):
+        for entry, at, graded in zip(read, places, replies, strict=True):
             if at is None or order(at) > order(position):
-                self.joiner.take(one, None)
+                self.joiner.take(entry, None)
                 continue
             try:
                 event = await self._event(at)
             except InvalidEntryError as error:
-                self.reject(one, error.reason, f"its metric event cannot be read: {error.detail}")
+                self.reject(entry, error.reason, f"its metric event cannot be read: {error.detail}")
                 continue
             if event is None:
-                self.reject(one, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
+                self.reject(entry, Reason.UNKNOWN_INTERACTION, "its metric event was trimmed: give feedback earlier")
             else:
                 # Only metrics that other entries graded: after a rollback this entry may come again and count again.
                 pairs = (member.decode().split(" ") for member in graded)
-                self._stored = {one.entry_id: {metric for metric, entry_id in pairs if entry_id != one.entry_id}}
-                self.joiner.take(one, event)
+                self._stored = {entry.entry_id: {metric for metric, entry_id in pairs if entry_id != entry.entry_id}}
+                self.joiner.take(entry, event)
 
     def take_changes(self) -> tuple[list[tuple[str, str]], list[DeadLetter]]:
         """Return the graded metrics and the dead letters since the last call.

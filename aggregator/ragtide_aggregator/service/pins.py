@@ -86,7 +86,7 @@ class SpecimenPins:
         if alert.status == "explained":  # it fired before, with its pins
             pinned = await self._pinned(alert.alert_id)
             found = [] if pinned is None else await self._read(pinned.digests)
-            names = [one.interaction.interaction_id for one in found]
+            names = [specimen.interaction.interaction_id for specimen in found]
         else:
             names = await self._pin(alert, alert.worst_interaction_ids)
             if len(names) < CONTRIBUTORS_KEPT and alert.labeler is not None and alert.quantity == "mean":
@@ -107,7 +107,7 @@ class SpecimenPins:
         key = self._streams.specimens_of(alert.pipeline, worst_list(alert.metric, alert.labeler or ""))
         members = cast("list[bytes]", await self._redis.zrange(key, 0, LOOKED_AT - 1, desc=True))
         found = await self._read([member.decode() for member in members])
-        return [one.interaction.interaction_id for one in found if _is_of_change(one, alert)]
+        return [specimen.interaction.interaction_id for specimen in found if _is_of_change(specimen, alert)]
 
     async def _read(self, digests: Sequence[str]) -> list[Specimen]:
         if not digests:

@@ -127,16 +127,16 @@ class QualityExport:
 
     def _estimates(self, state: AggregatorState, keys: Sequence[EstimateKey]) -> dict[Metric, Samples]:
         found: dict[tuple[str, ...], Estimate] = {}
-        for one in self._shown(self._computed(state, keys)):
-            labels = _estimate_labels(self._partition, one)
+        for estimate in self._recommended_estimates(self._computed(state, keys)):
+            labels = _estimate_labels(self._partition, estimate)
             # Declarations of a metric that differ only in range have the same labels: the newest counts.
-            if labels not in found or _newest_s(found[labels]) <= _newest_s(one):
-                found[labels] = one
+            if labels not in found or _newest_s(found[labels]) <= _newest_s(estimate):
+                found[labels] = estimate
         known = {labels: estimate for labels, estimate in found.items() if estimate.estimate is not None}
         return {
-            quality_metrics.ESTIMATE: _present((labels, one.estimate) for labels, one in known.items()),
-            quality_metrics.ESTIMATE_LOWER: _present((labels, one.lower) for labels, one in known.items()),
-            quality_metrics.ESTIMATE_UPPER: _present((labels, one.upper) for labels, one in known.items()),
+            quality_metrics.ESTIMATE: _present((labels, estimate.estimate) for labels, estimate in known.items()),
+            quality_metrics.ESTIMATE_LOWER: _present((labels, estimate.lower) for labels, estimate in known.items()),
+            quality_metrics.ESTIMATE_UPPER: _present((labels, estimate.upper) for labels, estimate in known.items()),
             quality_metrics.ESTIMATE_N: [(labels, float(estimate.n)) for labels, estimate in found.items()],
             quality_metrics.ESTIMATE_NEWEST: [
                 (labels, newest_s) for labels, estimate in found.items() if (newest_s := _newest_s(estimate)) > 0
@@ -152,7 +152,7 @@ class QualityExport:
         try:
             return compute([key for key in keys if key not in self._failing])
         except Exception:  # noqa: BLE001 - the failing key is found and logged below
-            return [one for key in keys for one in self._of_one(compute, key)]
+            return [estimate for key in keys for estimate in self._of_one(compute, key)]
 
     def _of_one(self, compute: Compute, key: EstimateKey) -> list[Estimate]:
         if key in self._failing:
@@ -164,7 +164,7 @@ class QualityExport:
             log.exception("the estimates of a key cannot be computed", key=key.encode(), error=str(error))
             return []
 
-    def _shown(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
+    def _recommended_estimates(self, found: Sequence[Estimate]) -> Iterator[Estimate]:
         for window in self._options.windows or dict.fromkeys(estimate.window for estimate in found):
             for labeling in (False, True):
                 yield from chosen(found, window=window, estimator=RECOMMENDED, labeling=labeling)

@@ -153,8 +153,8 @@ def grouped_parts(
     example_of = [parts_of(columns.source.event(int(places[number])))[0] for number in examples.tolist()]
     segments_of = [columns.source.segments(int(places[number])) for number in tagged.tolist()]
     made_of = [
-        (example_of[one], segments_of[tag])
-        for one, tag in zip(alike[firsts].tolist(), tags[firsts].tolist(), strict=True)
+        (example_of[example], segments_of[tag])
+        for example, tag in zip(alike[firsts].tolist(), tags[firsts].tolist(), strict=True)
     ]
     order = np.argsort(first_of, kind="stable")
     rank = np.empty_like(order)
@@ -299,10 +299,10 @@ class BatchBuilder:
         gold = [part.event for _, part in self._columns.gold]
         # Gold scores of an event that are followed by those of its judge's scores.
         followed = [
-            one.judged is not None
+            before.judged is not None
             and after.judged is None
-            and (one.pipeline, one.interaction_id) == (after.pipeline, after.interaction_id)
-            for one, after in pairwise(gold)
+            and (before.pipeline, before.interaction_id) == (after.pipeline, after.interaction_id)
+            for before, after in pairwise(gold)
         ]
         later = places >= size
         found[later] = np.array([*followed, False])[places[later] - size]

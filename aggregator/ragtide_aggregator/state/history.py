@@ -109,7 +109,7 @@ class HistoryRows(StatePart):
             if scope == len(self._series):
                 self._series.append([])
                 self._first_open.append(0)
-        if self.options.chosen(key):
+        if self.options.may_have_series(key):
             self._table.standing[row] = _NOT_YET
 
     def has(self, row: int) -> bool:

@@ -52,7 +52,7 @@ class MeasuredRows(StatePart, Generic[Table]):
         """Return whether a row is measured."""
         return bool(self._places.place[row] >= 0)
 
-    def _measured(self, rows: Rows) -> tuple[Rows, Rows]:
+    def _table_rows(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return which rows are measured, and their rows in the table."""
         places = self._places.place[rows]
         which = np.flatnonzero(places >= 0)
@@ -61,7 +61,7 @@ class MeasuredRows(StatePart, Generic[Table]):
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return the measured rows that changed."""
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)
-        which, places = self._measured(rows)
+        which, places = self._table_rows(rows)
         measured = zip(rows[which].tolist(), places.tolist(), strict=True)
         return {self.kinds[0] + self._rows.name(row): self._table.to_bytes(place) for row, place in measured}, []
 
@@ -84,7 +84,7 @@ class DependenceRows(MeasuredRows[DependenceTable]):
 
     def update(self, rows: Rows, values: Floats) -> None:
         """Add values to rows, in order; rows that are not measured take none."""
-        which, places = self._measured(rows)
+        which, places = self._table_rows(rows)
         self._table.update(places, values[which])
 
     def read(self, rows: Rows, moved: Moved | None = None) -> Dependence:
@@ -109,7 +109,7 @@ class DependenceRows(MeasuredRows[DependenceTable]):
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a row with a number that no values add up to; None without one."""
         rows = np.fromiter(range(len(self._rows)) if everything else self._rows.changed, dtype=np.intp)
-        which, places = self._measured(rows)
+        which, places = self._table_rows(rows)
         wrong = self._table.impossible(places)
         return self.kinds[0] + self._rows.name(int(rows[which[np.argmax(wrong)]])) if wrong.any() else None
 
@@ -139,7 +139,7 @@ class SwingRows(MeasuredRows[SeasonTable]):
         """Add the values and the closed clusters that rules take."""
         for arrived in added.arrived:
             values = arrived.values
-            which, places = self._measured(values.rows)
+            which, places = self._table_rows(values.rows)
             sizes = None if values.sizes is None else values.sizes[which]
             self._table.add_values(places, values.hours[which], values.values[which], sizes=sizes)
 

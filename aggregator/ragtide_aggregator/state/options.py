@@ -58,7 +58,7 @@ class HistoryOptions:
     segments: frozenset[str] = frozenset()
     """Names of the segments whose values have series, too."""
 
-    def chosen(self, key: EstimateKey) -> bool:
+    def may_have_series(self, key: EstimateKey) -> bool:
         """Return whether a key may have a series: of a whole pipeline or a chosen segment, without a run."""
         if key.run is not None or key.metric.startswith(HIDDEN):
             return False

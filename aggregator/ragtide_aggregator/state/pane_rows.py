@@ -319,7 +319,7 @@ class PaneTable(StatePart, PaneRows):
             of[pane] = of.get(pane, 0) + count
             oldest = max(of) - self._panes.kept
             if min(of) <= oldest:
-                self._processed[row] = {one: number for one, number in of.items() if one > oldest}
+                self._processed[row] = {pane: number for pane, number in of.items() if pane > oldest}
             self._processed_changed.add(row)
 
     def _drop_old(self, rows: Rows) -> None:

@@ -174,7 +174,7 @@ class AlertCauses:
             return DesignEffects()
         sums = self._clusters.sums.read([row])
         found = replace(self._moments.read([row]), clusters=sums)
-        return DesignEffects.measured(found, blocks=self._clusters.options.by == BLOCKS)
+        return DesignEffects.of_clusters(found, blocks=self._clusters.options.by == BLOCKS)
 
 
 def _part(moments: SegmentMoments, places: Rows) -> SegmentMoments:

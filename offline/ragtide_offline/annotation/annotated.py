@@ -53,7 +53,7 @@ async def chosen_of_annotations(
         item: [{**given.model_dump(mode="json", include=_ANSWERS), "saw_scores": False, "selected": selected}]
         for item, given in first.items()
     }
-    return await _chosen(kept, reasons, {item: given.gold_scores for item, given in first.items()}, limit)
+    return await _choose(kept, reasons, {item: given.gold_scores for item, given in first.items()}, limit)
 
 
 async def chosen_of_opinions(
@@ -83,7 +83,7 @@ async def chosen_of_opinions(
         if opinion.rating is not None and lowest <= opinion.rating <= highest
     ]
     reasons = {item: reasons_of(given) for item, given in _by_item(newest, annotator, pipeline).items()}
-    return await _chosen(kept, reasons, {}, limit)
+    return await _choose(kept, reasons, {}, limit)
 
 
 def reasons_of(opinions: Sequence[Annotation]) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ def _by_item(
     return found
 
 
-async def _chosen(
+async def _choose(
     kept: KeptSpecimens,
     reasons: Mapping[tuple[str, str], Sequence[Mapping[str, Any]]],
     gold_scores: Mapping[tuple[str, str], Mapping[str, float]],

@@ -66,7 +66,7 @@ class _Asked:
     """Place of an answer in its pair, 1 or 2."""
 
 
-def _chosen(row: Row, share: float) -> bool:
+def _is_in_share(row: Row, share: float) -> bool:
     name = row.interaction.interaction_id if row.interaction is not None else ""
     return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") < share * 2**32
 
@@ -202,7 +202,7 @@ class BenchmarkRun:
                     continue
                 asked.append(_Asked(path, fields))
                 yield row
-                if row.interaction is not None and len(row.interaction.documents) > 1 and _chosen(row, reorder):
+                if row.interaction is not None and len(row.interaction.documents) > 1 and _is_in_share(row, reorder):
                     documents = row.interaction.documents[::-1]
                     asked.append(_Asked(path, fields, again=True))
                     yield replace(row, interaction=row.interaction.model_copy(update={"documents": documents}))

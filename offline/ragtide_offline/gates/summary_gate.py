@@ -35,7 +35,7 @@ def gate(
         if not isinstance(value, Summary) and not (value is None and name == "baseline"):
             raise TypeError(f"{name} is of type {type(value).__name__}: give a summary, such as ragtide.score(...)")
     if undecided not in [*UndecidedPolicy]:
-        raise ValueError(f"undecided: {unknown('choice', undecided, [one.value for one in UndecidedPolicy])}")
+        raise ValueError(f"undecided: {unknown('choice', undecided, [policy.value for policy in UndecidedPolicy])}")
     level = next((estimate.confidence for estimate in summary.estimates), CONFIDENCE)
     gaps = None if baseline is None else baseline_gaps(summary.events, baseline.events, confidence=level)
     parsed = [parse_condition(text) for text in conditions]

@@ -130,12 +130,12 @@ def compare_experiments(
             confidence=each,
         )
         found = {shared.metric: end for shared, end in zip(paired, ends, strict=True)}
-        for one in scores:
-            if one.pairs:
-                gaps.append(_paired_difference(one, found[one.metric]))
-            elif one.mine and one.theirs:
-                moments = (_moments(items, one.metric.value_range) for items in (one.mine, one.theirs))
-                gaps.append(_unpaired_difference(one.metric, *moments, confidence=each))
+        for score in scores:
+            if score.pairs:
+                gaps.append(_paired_difference(score, found[score.metric]))
+            elif score.mine and score.theirs:
+                moments = (_moments(items, score.metric.value_range) for items in (score.mine, score.theirs))
+                gaps.append(_unpaired_difference(score.metric, *moments, confidence=each))
     if mine.plan.data_digest != theirs.plan.data_digest and any(g.method == PAIRED for g in gaps):
         cautions.append(
             "The two experiments have different data. Items are paired by id: the same id must be the same question "
@@ -173,13 +173,13 @@ def compare_replays(
     each = confidence_each(confidence, names)
     gaps: list[MetricDifference] = []
     cautions: dict[str, None] = {}
-    for one, other in names:
+    for name, other in names:
         known = set()
-        for pair in pairs.get((one, other), ()):
+        for pair in pairs.get((name, other), ()):
             if pair.segment is not None:
                 continue
             known.add(pair.first.comparable)
-            metric, count = _ComparedMetric(one, other, pair.first.metric, pair.first.definition), pair.found.n
+            metric, count = _ComparedMetric(name, other, pair.first.metric, pair.first.definition), pair.found.n
             used = pair.found.n_clusters
             gaps.append(
                 _difference(
@@ -191,9 +191,9 @@ def compare_replays(
                 cautions[f"Another labeler scored each replay: {' and '.join(labelers)}."] = None
         gaps += [
             _unpaired_difference(
-                _ComparedMetric(one, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
+                _ComparedMetric(name, other, by.metric, by.definition), mine, second[1][other][by], confidence=each
             )
-            for by, mine in first[1][one].items()
+            for by, mine in first[1][name].items()
             if by in second[1][other] and (by.metric, by.measure, by.profile) not in known
         ]
     return RunComparison(first[0], second[0], made_at, None, confidence, each, gaps, list(cautions))

@@ -211,7 +211,7 @@ async def explain_drift(
     state, pane_ms = _with_panes(await deployment.states(pipeline))
     since_ms = to_milliseconds(moment.since) // pane_ms * pane_ms
     scopes = (pipeline, None), (pipeline, workspace_of(deployment.settings.prefix))
-    wholes = _measured(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
+    wholes = _keys_of_metric(state, scopes, metric, labeler if moment.alert is None else moment.alert.labeler)
     whole = max(wholes, key=lambda key: _count(_since(state, key, since_ms, pane_ms), key))
     kept_ms, newest_ms = _kept_since(state, whole, pane_ms)
     # A segment value without new scores holds older panes than the whole pipeline: they are no part of its mix.
@@ -260,7 +260,7 @@ def _with_panes(states: Sequence[AggregatorState]) -> tuple[AggregatorState, int
     raise NotExplainable("the deployment keeps no windows, so nothing is known of before and since: set windows")
 
 
-def _measured(
+def _keys_of_metric(
     state: AggregatorState, scopes: Sequence[tuple[str, str | None]], metric: str, labeler: str | None
 ) -> list[EstimateKey]:
     """Return the keys of the whole pipeline with a metric, one for each way in which it was measured."""

@@ -171,10 +171,10 @@ def _no_retrieval(tree: Tree) -> str:
     tools = [node.reading for node in tree.nodes if node.reading and node.reading.role == "tool"]
     searches = [reading for reading in tools if reading.searches]
     if not searches:
-        names = ", ".join(dict.fromkeys(_shown(reading.tool_name) for reading in tools))
+        names = ", ".join(dict.fromkeys(_short_name(reading.tool_name) for reading in tools))
         hint = f"no name of its tools indicates a search ({names[:200]}): if one is, name it in ingest.retrieval_names"
         return hint if names else NO_RETRIEVAL
-    name = _shown(searches[0].tool_name)
+    name = _short_name(searches[0].tool_name)
     if not searches[0].has_output:
         switch = (searches[0].convention or GENAI).switch or GENAI.switch
         return f"{name} has no result on its span: let the instrumentation capture content ({switch})"
@@ -190,8 +190,8 @@ def _is_failed(node: Node, roles: Sequence[str]) -> bool:
 
 
 def _first_name(nodes: Iterable[Node]) -> str | None:
-    return next((_shown(node.reading.span.name) for node in nodes if node.reading), None)
+    return next((_short_name(node.reading.span.name) for node in nodes if node.reading), None)
 
 
-def _shown(name: str) -> str:
+def _short_name(name: str) -> str:
     return printable(name[:60])

@@ -136,8 +136,14 @@ class AnnotationSession:
                 answers.pop()
             else:
                 answers.append(key)
-        supported = {one.name: key == "y" for one, key in zip(asked, answers, strict=True) if one.name not in RATINGS}
-        ratings = {one.name: int(key) for one, key in zip(asked, answers, strict=True) if one.name in RATINGS}
+        supported = {
+            question.name: key == "y"
+            for question, key in zip(asked, answers, strict=True)
+            if question.name not in RATINGS
+        }
+        ratings = {
+            question.name: int(key) for question, key in zip(asked, answers, strict=True) if question.name in RATINGS
+        }
         return annotation_of(item, self._annotator, supported=supported, ratings=ratings)
 
     def _answer(self, question: ItemQuestion, *, repeat: bool) -> str:
@@ -158,7 +164,7 @@ class AnnotationSession:
 
 def item_sources(names: Sequence[str]) -> tuple[ItemSource, ...]:
     """Return the sources of items by their names."""
-    known = [one.value for one in ItemSource]
+    known = [source.value for source in ItemSource]
     wrong = [name for name in names if name not in known]
     if wrong:
         raise typer.BadParameter(unknown("source", wrong[0], known), param_hint="--from")

@@ -39,7 +39,7 @@ def figures_table(found: MetricFigures, width: int) -> RenderableType:
 
 def subsets_table(figures: Sequence[MetricFigures], width: int) -> RenderableType:
     """Return the first figure of each metric for every subset."""
-    wanted = [(one.metric, figure) for one in figures for figure in one.figures[:1]]
+    wanted = [(row.metric, figure) for row in figures for figure in row.figures[:1]]
     names = sorted({name for _, figure in wanted for name in figure.subsets})
     columns = [
         Column("subset", names, shortest=8),
@@ -73,9 +73,9 @@ def spans_table(found: SpanFigures, width: int) -> RenderableType:
 def preferences_table(found: Sequence[PreferenceFigures], width: int) -> RenderableType:
     """Return the rank correlations of each metric with people's preferences between two answers."""
     rows = [
-        (one.metric if place == 0 else "", f"{one.n:,}" if place == 0 else "", figure)
-        for one in found
-        for place, figure in enumerate(one.figures)
+        (row.metric if place == 0 else "", f"{row.n:,}" if place == 0 else "", figure)
+        for row in found
+        for place, figure in enumerate(row.figures)
     ]
     columns = [
         Column("metric", [metric for metric, _, _ in rows], shortest=8),

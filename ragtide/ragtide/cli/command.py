@@ -137,7 +137,7 @@ def command(
                 declared += [parameter] if kind is None else inspect.signature(kind).parameters.values()
                 hints.update({} if kind is None else get_type_hints(kind, include_extras=True))
             vars(run)["__signature__"] = inspect.Signature(declared)
-            run.__annotations__ = {one.name: hints[one.name] for one in declared}
+            run.__annotations__ = {parameter.name: hints[parameter.name] for parameter in declared}
         return run if of is None else of.command(name, cls=CliCommand)(run)
 
     return declare
@@ -156,7 +156,7 @@ def help_page(command: Any, context: Any) -> Group:
         command: command, or group of commands.
         context: context of the command, with its whole path.
     """
-    parameters = [one for one in command.get_params(context) if not getattr(one, "hidden", False)]
+    parameters = [parameter for parameter in command.get_params(context) if not getattr(parameter, "hidden", False)]
     arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     groups: dict[str, list[tuple[str, str]]] = {}

@@ -42,18 +42,18 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     long = max(map(len, names)) > TITLE_CHARS
     a, b = ("A", "B") if long else names
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
-    gaps = [f"{one.difference.estimate:+z.3f}" for one in found]
+    gaps = [f"{row.difference.estimate:+z.3f}" for row in found]
     columns = [
-        Column("metric", [_name(one) for one in found], yields=3, shortest=16),
+        Column("metric", [_name(row) for row in found], yields=3, shortest=16),
         *(
-            Column(title, [f"{one.means[place]:.3f}" for one in found], right=True, yields=4, stacks=True)
+            Column(title, [f"{row.means[place]:.3f}" for row in found], right=True, yields=4, stacks=True)
             for place, title in enumerate((a, b))
         ),
         Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
-        Column("interval", [_interval(one) for one in found]),
-        Column("n", [_counts(one) for one in found], right=True, yields=5, stacks=True),
+        Column("interval", [_interval(row) for row in found]),
+        Column("n", [_counts(row) for row in found], right=True, yields=5, stacks=True),
         *_clusters(found),
-        Column("verdict", [_verdict(one) for one in found]),
+        Column("verdict", [_verdict(row) for row in found]),
     ]
     return Group(*legend, fitted(columns, width))
 
@@ -70,7 +70,7 @@ def _counts(one: Compared) -> str:
 
 def _clusters(found: Sequence[Compared]) -> list[Column]:
     """Return the clusters that each interval rests on, if any row has clusters."""
-    known = [[] if one.exact else [n for n in one.n_clusters if n is not None] for one in found]
+    known = [[] if row.exact else [n for n in row.n_clusters if n is not None] for row in found]
     if not any(known):
         return []
     cells = [" and ".join(f"{n:,}" for n in dict.fromkeys(counts)) for counts in known]
@@ -108,15 +108,15 @@ def report_comparison(
     as_json: bool,
 ) -> None:
     """Print the differences and the gate, and end with the exit code."""
-    compared = [one for one in found if isinstance(one, Compared)]
+    compared = [row for row in found if isinstance(row, Compared)]
     if not as_json:
         _print_compared(compared, names, segments=segments)
-        _print_explained([one for one in found if isinstance(one, ExplainedDifference)], names)
+        _print_explained([row for row in found if isinstance(row, ExplainedDifference)], names)
     if not found and not as_json and missing is None:
         err.print(f"{names[0]} and {names[1]} have no metric in common yet: both need scores by the same labeler.")
     result = None if gate is None else gate.decide(of_comparison(compared, names), as_json=as_json)
     if as_json:
-        listed = [one.as_dict() for one in found]
+        listed = [row.as_dict() for row in found]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
     if missing is not None:
         warn(missing)
@@ -135,7 +135,7 @@ def traffic_split(
 
 
 def _print_compared(found: Sequence[Compared], names: Sequence[str], *, segments: bool) -> None:
-    shown = found if segments else [one for one in found if one.segment is None]
+    shown = found if segments else [row for row in found if row.segment is None]
     if shown:
         out.print(compared_table(shown, names[0], names[1], out.width))
         out.print(_method(shown), style="bright_black", highlight=False)
@@ -168,13 +168,13 @@ async def workspace_side(redis: Redis, settings: Settings, workspace: str, recor
 
 def _method(found: Sequence[Compared]) -> str:
     """Return sentences about the method of the differences."""
-    pairs = max((one.n[0] for one in found if one.method == "paired"), default=0)
+    pairs = max((row.n[0] for row in found if row.method == "paired"), default=0)
     sentences = []
     if pairs:
         sentences.append(f"Paired by interaction id: {pairs:,} pairs.")
-        if any(one.exact for one in found):
+        if any(row.exact for row in found):
             sentences.append("Both workspaces are complete, so their difference is exact.")
-    if any(one.method == "unpaired" for one in found):
+    if any(row.method == "unpaired" for row in found):
         sentences.append(f"{'Other rows are unpaired' if pairs else 'Unpaired'}: the difference of two means.")
     return " ".join(sentences)
 
@@ -219,6 +219,6 @@ def compare_split(
     if gate is not None:
         result = gate.decide(of_comparison(found.compared, pipelines), as_json=as_json)
     if as_json:
-        listed = [one.as_dict() for one in found.compared]
+        listed = [row.as_dict() for row in found.compared]
         print_json(listed if result is None else with_gate({"differences": listed}, result))
     exit_for(result)

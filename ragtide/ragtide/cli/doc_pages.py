@@ -35,7 +35,7 @@ def pages() -> dict[str, Path]:
     """Return every page by its name, such as `settings` or `measured/drift`; pages in folders come last."""
     place = folder()
     found = {path.relative_to(place).with_suffix("").as_posix(): path for path in place.rglob("*.md")}
-    return dict(sorted(found.items(), key=lambda one: ("/" in one[0], one[0])))
+    return dict(sorted(found.items(), key=lambda item: ("/" in item[0], item[0])))
 
 
 def page_name(text: str) -> str:

@@ -47,7 +47,7 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         return Group(_head(board, driven=driven), *_notes(board))
     styles = [STYLES.get(row.status, "") for row in rows]
     main = [row.estimates[metric] for row in rows]
-    means = [_number(one.estimate) for one in main]
+    means = [_number(estimate.estimate) for estimate in main]
     failed = [Text(f"{row.n_failed:,}" if row.n_failed else "", style="red") for row in rows]
     labels = [Text(printable(row.label), style=style) for row, style in zip(rows, styles, strict=True)]
     columns = [
@@ -55,9 +55,11 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
         *_parameters(rows),
         Column("status", [Text(row.status, style=style) for row, style in zip(rows, styles, strict=True)]),
         Column(_last(metric), means, right=True, yields=7, narrower=Column("mean", means, right=True)),
-        Column("interval", [interval_text((one.lower, one.upper), exact=one.exact) for one in main]),
+        Column(
+            "interval", [interval_text((estimate.lower, estimate.upper), exact=estimate.exact) for estimate in main]
+        ),
         _bars(main, styles),
-        Column("n", [f"{one.n:,}" for one in main], right=True),
+        Column("n", [f"{estimate.n:,}" for estimate in main], right=True),
         *([Column("failed", failed, right=True, yields=7, stacks=True)] if any(row.n_failed for row in rows) else []),
         *(Column(_last(other), [_number(_mean(row, other)) for row in rows], right=True, yields=1) for other in others),
         Column("$ / item", [_cost(row) for row in rows], right=True, yields=2),

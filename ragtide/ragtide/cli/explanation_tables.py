@@ -32,7 +32,7 @@ def segments_table(
     rows = [_cells(segment, name) for segment in change.segments[:MOST_ROWS]]
     left = change.segments[MOST_ROWS:]
     if left:
-        parts = (sum(one.mix for one in left), sum(one.within for one in left))
+        parts = (sum(segment.mix for segment in left), sum(segment.within for segment in left))
         rows.append((f"{len(left):,} more", "", "", *(f"{part:+.3f}" for part in parts)))
     before, since = change.mean
     whole = ("all", "", f"{before:.3f} {since:.3f}", f"{change.mix.estimate:+.3f}", f"{change.within.estimate:+.3f}")

@@ -23,7 +23,7 @@ from .options import MAP
 def columns_of(given: Sequence[str] | None) -> dict[str, str]:
     """Return the column of each mapped field."""
     found: dict[str, str] = {}
-    for pair in (pair for one in given or () for pair in one.split(",")):
+    for pair in (pair for text in given or () for pair in text.split(",")):
         field, _, column = (part.strip() for part in pair.partition("="))
         if not field or not column:
             raise typer.BadParameter(

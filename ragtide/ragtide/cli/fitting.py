@@ -142,18 +142,20 @@ class _FittedColumns:
         self._below: list[Column] = []
         self._short: list[Column] = []
         while self._least() > width:
-            yielding = [one for one in self._beside if one.yields and (one not in self._short or one.stacks)]
+            yielding = [
+                column for column in self._beside if column.yields and (column not in self._short or column.stacks)
+            ]
             if not yielding:
                 self._below += self._beside[1:]
                 self._beside = self._beside[:1]
                 self._short = self._beside[:1]
                 break
-            self._yield(min(yielding, key=lambda one: (one.yields, one in self._short)))
+            self._yield(min(yielding, key=lambda column: (column.yields, column in self._short)))
         spare = width - self._least()
         self._widths = []
-        for one in self._beside:
-            least = self._width(one)
-            more = min(max(spare, 0), one.natural - least)
+        for column in self._beside:
+            least = self._width(column)
+            more = min(max(spare, 0), column.natural - least)
             spare -= more
             self._widths.append(least + more)
 
@@ -172,16 +174,16 @@ class _FittedColumns:
         return min(column.natural, column.shortest or 1) if column in self._short else column.natural
 
     def _least(self) -> int:
-        return sum(self._width(one) for one in self._beside) + GAP * (len(self._beside) - 1)
+        return sum(self._width(column) for column in self._beside) + GAP * (len(self._beside) - 1)
 
     def titles(self) -> Text:
         """Return the line of the titles."""
-        return self._joined([Text(one.title, style="bold") for one in self._beside])
+        return self._joined([Text(column.title, style="bold") for column in self._beside])
 
     def line(self, row: int) -> Text:
         """Return the line of a row."""
         above = self._cells_alike(row)
-        cells = [_text(one.cells[row]) for one in self._beside]
+        cells = [_text(column.cells[row]) for column in self._beside]
         return self._joined([cell if name is None else Text() for cell, name in zip(cells, above, strict=True)])
 
     def whole_names(self, row: int) -> list[Text]:
@@ -189,14 +191,17 @@ class _FittedColumns:
         return [Text(cell.plain, style=cell.style, overflow="fold") for cell in self._cells_alike(row) if cell]
 
     def _cells_alike(self, row: int) -> list[Text | None]:
-        found = [(one, width, _text(one.cells[row])) for one, width in zip(self._beside, self._widths, strict=True)]
+        found = [
+            (column, width, _text(column.cells[row])) for column, width in zip(self._beside, self._widths, strict=True)
+        ]
         return [
-            cell if cell.cell_len > width and cell.plain in one.alike(width) else None for one, width, cell in found
+            cell if cell.cell_len > width and cell.plain in column.alike(width) else None
+            for column, width, cell in found
         ]
 
     def stacked_below(self, row: int) -> list[Text]:
         """Return the cells of a row that have no column any more, as one text."""
-        cells = [(one.title, _text(one.cells[row])) for one in self._below]
+        cells = [(column.title, _text(column.cells[row])) for column in self._below]
         parts = [Text.assemble(f"{title} " if title else "", cell) for title, cell in cells if cell.plain.strip()]
         return [Text("   ").join(parts)] if parts else []
 

@@ -89,7 +89,7 @@ def in_reading_order(estimates: Iterable[Estimate]) -> list[Estimate]:
     """
     found = [*estimates]
     registered = {name: place for place, name in enumerate(METRICS)}
-    references = {group_key(one) for one in found if one.estimator != "mean"}
+    references = {group_key(estimate) for estimate in found if estimate.estimator != "mean"}
     estimators = [*ESTIMATOR_NAMES]
 
     def key(estimate: Estimate) -> tuple[object, ...]:
@@ -118,7 +118,12 @@ def groups_of(estimates: Iterable[Estimate]) -> list[EstimateGroup]:
         members.setdefault(group_key(estimate), []).append(estimate)
     titles = _titles(members)
     return [
-        EstimateGroup(key, titles[key], [one for one in found if one.n], [one for one in found if not one.n])
+        EstimateGroup(
+            key,
+            titles[key],
+            [estimate for estimate in found if estimate.n],
+            [estimate for estimate in found if not estimate.n],
+        )
         for key, found in members.items()
     ]
 
@@ -158,7 +163,9 @@ def _model(version: str) -> str:
 def fitness_line(group: EstimateGroup) -> Text | None:
     """Return a phrase about the purposes that the numbers of a whole pipeline are fit for; None if none is labeled."""
     found = (
-        None if group.key.segment else phrase_of(group.key.labeler, {one.metric: one.fit_for for one in group.measured})
+        None
+        if group.key.segment
+        else phrase_of(group.key.labeler, {estimate.metric: estimate.fit_for for estimate in group.measured})
     )
     return None if found is None else Text(found, style="bright_black")
 

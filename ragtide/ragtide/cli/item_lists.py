@@ -88,7 +88,7 @@ async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
 async def items_of_alert(kept: KeptSpecimens, alert: Alert) -> ItemGroup:
     """Return the specimens that an alert names, in its order; say which are not kept."""
     found = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
-    missing = [one for one, specimens in found.items() if not specimens]
+    missing = [name for name, specimens in found.items() if not specimens]
     if missing:
         warn(f"Not kept: {', '.join(map(printable, missing))}")
     specimens = [specimen for specimens in found.values() for specimen in specimens]
@@ -129,19 +129,25 @@ def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Rende
     """Return groups of specimens, or counts of lists, as a table."""
     if not found:
         return Text("No items are kept for this.", style="bright_black")
-    groups = [one for one in found if isinstance(one, ItemGroup)]
+    groups = [group for group in found if isinstance(group, ItemGroup)]
     if not groups:
-        return lists_view([one for one in found if isinstance(one, dict)], width)
+        return lists_view([entry for entry in found if isinstance(entry, dict)], width)
     above, at = {}, 0
     for group in groups:
         above[at] = ([Text()] if at else []) + [heading([group.pipeline, group.name], width)]
         at += len(group.specimens)
     each = [(group, specimen) for group in groups for specimen in group.specimens]
     columns = [
-        Column("id", [one.interaction.interaction_id for _, one in each]),
-        Column("score", [_score(group.score(one)) for group, one in each], right=True),
-        Column("answered", [f"{one.interaction.occurred_at:%m-%d %H:%M}" for _, one in each], yields=2),
-        Column("question", [_short(one.interaction.question) for _, one in each], yields=1, shortest=20, stacks=True),
+        Column("id", [specimen.interaction.interaction_id for _, specimen in each]),
+        Column("score", [_score(group.score(specimen)) for group, specimen in each], right=True),
+        Column("answered", [f"{specimen.interaction.occurred_at:%m-%d %H:%M}" for _, specimen in each], yields=2),
+        Column(
+            "question",
+            [_short(specimen.interaction.question) for _, specimen in each],
+            yields=1,
+            shortest=20,
+            stacks=True,
+        ),
     ]
     return fitted(columns, width, Notes(above))
 

@@ -166,5 +166,5 @@ def fields_of_item(specimen: Specimen, labeler: str | None = None) -> dict[str, 
     """
     labeling = labeling_to_show(specimen, labeler)
     marks = None if labeling is None else {"labeler": labeling.labeler, **asdict(marked(specimen, labeling))}
-    formulas = {one.labeler: filled_formulas(one) for one in specimen.labelings}
+    formulas = {entry.labeler: filled_formulas(entry) for entry in specimen.labelings}
     return {**specimen.model_dump(mode="json"), "marks": marks, "formulas": formulas}

@@ -143,7 +143,7 @@ def judged_of_kept_items(
 
     async def body(redis: Redis, _: RedisHandle) -> GatheredInteractions:
         kept = KeptSpecimens(redis, settings.layout)
-        judged = [one for name in await kept.pipelines() for one in await kept.judged(name)]
+        judged = [specimen for name in await kept.pipelines() for specimen in await kept.judged(name)]
         if traffic is not None:
             for name in await kept.pipelines():
                 for specimen in await kept.sample(name):
@@ -153,11 +153,11 @@ def judged_of_kept_items(
         annotated = (await chosen_of_annotations(kept, annotations)).chosen
         warn(*filter(None, [kept.unreadable.warning()]))
         return of_specimens(
-            [one for one in judged if chosen.takes(one.interaction)],
+            [specimen for specimen in judged if chosen.takes(specimen.interaction)],
             [
-                (one.specimen, one.gold_scores, float(one.reasons[0]["inclusion_probability"]))
-                for one in annotated
-                if chosen.takes(one.specimen.interaction)
+                (item.specimen, item.gold_scores, float(item.reasons[0]["inclusion_probability"]))
+                for item in annotated
+                if chosen.takes(item.specimen.interaction)
             ],
             run=run,
             reference=reference,

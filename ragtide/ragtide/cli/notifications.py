@@ -31,13 +31,15 @@ async def requests_of_firing_alerts(redis: Redis, settings: Settings) -> list[di
                 for group in together(wanted, grouped=destination.known.grouped)
             ]
             requests = [
-                _shown(request) for message in notifications for request in destination.destination.preview(message)
+                _fields_of_request(request)
+                for message in notifications
+                for request in destination.destination.preview(message)
             ]
             found.append({"destination": name, "kind": destination.known.settings.kind, "requests": requests})
     return found
 
 
-def _shown(request: Any) -> dict[str, Any]:
+def _fields_of_request(request: Any) -> dict[str, Any]:
     return {"target": request.target, "headers": request.headers, "body": request.body}
 
 
@@ -57,7 +59,7 @@ async def answers_of_destinations(settings: Settings, names: Sequence[str], *, d
             one: dict[str, Any] = {"destination": name, "kind": destinations[name].known.settings.kind, "ok": True}
             found.append(one)
             if dry_run:
-                one["requests"] = [_shown(request) for request in destination.preview(notification)]
+                one["requests"] = [_fields_of_request(request) for request in destination.preview(notification)]
                 continue
             try:
                 one["answer"] = await destination.deliver(notification) or "accepted"

@@ -73,12 +73,12 @@ def exists_already(path: Path) -> str:
 
 
 def _data_set_summary(found: ChosenSpecimens, path: Path | None) -> str:
-    interactions = [one.specimen.interaction for one in found.chosen]
+    interactions = [choice.specimen.interaction for choice in found.chosen]
     times = sorted(interaction.occurred_at for interaction in interactions)
     names = sorted({interaction.pipeline for interaction in interactions})
     pipelines = f"pipeline {names[0]}" if len(names) == 1 else f"{len(names):,} pipelines"
     count = f"{len(interactions):,} {'row' if len(interactions) == 1 else 'rows'}"
-    kinds = sorted({one.specimen.redacted_by for one in found.chosen}, reverse=True)
+    kinds = sorted({choice.specimen.redacted_by for choice in found.chosen}, reverse=True)
     redacted = " or ".join(f"redacted by {', '.join(names)}" if names else "not redacted" for names in kinds)
     return (
         f"{count} of {pipelines}, answered from {times[0]:%Y-%m-%d %H:%M} to {times[-1]:%Y-%m-%d %H:%M} UTC"

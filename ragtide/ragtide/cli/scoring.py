@@ -145,18 +145,18 @@ def reference_table(found: Sequence[Estimate], dataset: str, width: int) -> Rend
     """
     published = reference_results(dataset)
     rows = [
-        (metric if result is published[0] else "", result.name, one)
+        (metric if result is published[0] else "", result.name, gap)
         for metric in published[0].means
         for result in published
-        for one in compare(found, result)
-        if one.metric == metric
+        for gap in compare(found, result)
+        if gap.metric == metric
     ]
     columns = [
         Column("metric", [metric for metric, _, _ in rows], yields=2, shortest=16),
         Column("system", [name for _, name, _ in rows], yields=1, shortest=12),
-        Column("published %", [f"{one.theirs_percent:.1f}" for _, _, one in rows], right=True),
-        Column("ours %", [f"{one.ours_percent:.1f}" for _, _, one in rows], right=True),
-        Column("points", [f"{one.points:+.1f}" for _, _, one in rows], right=True),
+        Column("published %", [f"{gap.theirs_percent:.1f}" for _, _, gap in rows], right=True),
+        Column("ours %", [f"{gap.ours_percent:.1f}" for _, _, gap in rows], right=True),
+        Column("points", [f"{gap.points:+.1f}" for _, _, gap in rows], right=True),
     ]
     title = Text(f"{dataset}: published means, and ours beside them", style="bold")
     return Group(title, fitted(columns, width))

@@ -63,7 +63,9 @@ class Screen:
             deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
         )
         wanted = self._pipeline
-        found = [one for one in chosen(everything, estimator=RECOMMENDED) if wanted in (None, one.pipeline)]
+        found = [
+            estimate for estimate in chosen(everything, estimator=RECOMMENDED) if wanted in (None, estimate.pipeline)
+        ]
         self.estimates = found if self._segments else whole_pipelines(found)
         self._hidden = len(found) - len(self.estimates)
         known = {estimate.pipeline for estimate in everything}

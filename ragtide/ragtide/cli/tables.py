@@ -71,7 +71,7 @@ def estimates_table(
         recent: whether to compare the most recent values with all values, or a window with the window before.
     """
     groups = groups_of(estimates)
-    rows = [one for group in groups for one in group.measured]
+    rows = [estimate for group in groups for estimate in group.measured]
     if not rows:
         return Group(*_notes(groups, width).above.get(0, ()))
     columns = [
@@ -245,23 +245,23 @@ def estimates_note(estimates: Sequence[Estimate]) -> str:
 def labeling_table(estimates: Sequence[Estimate], width: int) -> RenderableType:
     """Return a table of the time and cost of labeling, with mean and quantiles, grouped by scope and labeler."""
     groups = groups_of(estimates)
-    rows = [one for group in groups for one in (*group.measured, *group.unmeasured)]
+    rows = [estimate for group in groups for estimate in (*group.measured, *group.unmeasured)]
     above, row = {}, 0
     for group in groups:
         above[row] = [heading(group.title, width)]
         row += len(group.measured) + len(group.unmeasured)
-    quantiles = [one.quantiles or {} for one in rows]
+    quantiles = [estimate.quantiles or {} for estimate in rows]
 
     def numbers(name: str, yields: int = 0) -> Column:
         cells = [_digits(found.get(name)) for found in quantiles]
         return Column(name, cells, right=True, yields=yields)
 
     columns = [
-        Column("quantity", [one.metric.removeprefix("labeling.") for one in rows], yields=3, shortest=8),
-        Column("n", [f"{one.n:,}" for one in rows], right=True),
-        Column("mean", [_digits(one.estimate) for one in rows], right=True),
+        Column("quantity", [estimate.metric.removeprefix("labeling.") for estimate in rows], yields=3, shortest=8),
+        Column("n", [f"{estimate.n:,}" for estimate in rows], right=True),
+        Column("mean", [_digits(estimate.estimate) for estimate in rows], right=True),
         numbers("p5", 1), numbers("p50"), numbers("p95"), numbers("p99", 2),
-        Column("max", [_digits(one.maximum) for one in rows], right=True),
+        Column("max", [_digits(estimate.maximum) for estimate in rows], right=True),
     ]  # fmt: skip
     return fitted(columns, width, Notes(above))
 

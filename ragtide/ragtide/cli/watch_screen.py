@@ -115,7 +115,7 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
         table.add_row(
             "›" if name == chosen else " ",
             Text(name, style="bold" if name == chosen else ""),
-            f"{max(one.n for one in found):,}",
+            f"{max(estimate.n for estimate in found):,}",
             _worst(found),
             _change(found),
             Text(str(firing), style="red") if firing else "0",
@@ -162,7 +162,7 @@ def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: i
 
 
 def _alerts(alerts: Iterable[Alert], pipeline: str) -> RenderableType:
-    own = sorted((one for one in alerts if one.pipeline == pipeline), key=lambda alert: alert.fired_at)
+    own = sorted((alert for alert in alerts if alert.pipeline == pipeline), key=lambda alert: alert.fired_at)
     return alerts_view(own[-ALERTS_SHOWN:])
 
 

@@ -143,7 +143,7 @@ def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Est
         if sort is Sort.WORST:
             worst = worst_of(found[name])
             place = len(WORST_FIRST) if worst is None else _place(worst)
-            return place, -sum(_place(one) == place for one in found[name]), name
+            return place, -sum(_place(estimate) == place for estimate in found[name]), name
         if sort is Sort.CHANGE:
             most = most_changed(found[name])
             return 0.0 if most is None else -change_of(most), 0.0, name

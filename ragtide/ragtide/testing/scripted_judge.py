@@ -111,7 +111,7 @@ def _completion(prompt: JudgePrompt, says: Says, text: str) -> dict[str, Any]:
     if says.tool_calls:
         call = {"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
         message |= {"content": None, "tool_calls": [call]}
-    asked = sum(len(str(one["content"])) for one in prompt.body["messages"]) // 4
+    asked = sum(len(str(turn["content"])) for turn in prompt.body["messages"]) // 4
     sent = asked if says.prompt_tokens is None else says.prompt_tokens
     answered = len(text) // 4 if says.completion_tokens is None else says.completion_tokens
     return {

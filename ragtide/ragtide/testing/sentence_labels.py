@@ -73,7 +73,7 @@ class Labels:
         used = {key for keys in support.values() for key in keys}
         return {
             "relevance_explanation": "shared words",
-            "all_relevant_sentence_keys": _chosen(prompt.documents, self.relevant, used),
+            "all_relevant_sentence_keys": _keys_of_sentences(prompt.documents, self.relevant, used),
             "overall_supported_explanation": "shared words",
             "overall_supported": all(support.values()),
             "sentence_support_information": [
@@ -85,7 +85,7 @@ class Labels:
                 }
                 for key, keys in support.items()
             ],
-            "all_utilized_sentence_keys": _chosen(prompt.documents, self.utilized, used),
+            "all_utilized_sentence_keys": _keys_of_sentences(prompt.documents, self.utilized, used),
         }
 
     def _support(self, sentence: str, documents: Mapping[str, frozenset[str]]) -> list[str]:
@@ -117,7 +117,7 @@ def shared_words(text: str) -> frozenset[str]:
     return frozenset(word for word in re.findall(r"\w+", text.lower()) if len(word) > 3)
 
 
-def _chosen(sentences: Mapping[str, str], scripted: Mapping[str, bool], otherwise: set[str]) -> list[str]:
+def _keys_of_sentences(sentences: Mapping[str, str], scripted: Mapping[str, bool], otherwise: set[str]) -> list[str]:
     return [key for key, sentence in sentences.items() if scripted.get(sentence, key in otherwise)]
 
 

@@ -177,10 +177,10 @@ async def _letters(
                 break
             left += len(found[place][0].letter.payload)
             found[place] = found[place][0].without_payload(), found[place][1]
-    return [await _shown(shared, *one, asked=payload, sees_texts=sees_texts) for one in found]
+    return [await _stored_letter(shared, *pair, asked=payload, sees_texts=sees_texts) for pair in found]
 
 
-async def _shown(
+async def _stored_letter(
     shared: Context, stored: StoredDeadLetter, summary: LetterSummary, *, asked: bool, sees_texts: bool
 ) -> StoredLetter:
     dropped = asked and sees_texts and not stored.letter.payload and summary.size > 0

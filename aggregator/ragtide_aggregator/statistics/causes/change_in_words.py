@@ -32,9 +32,11 @@ def _unresolved(change: ExplainedChange) -> str:
 
 def _mix(change: ExplainedChange) -> str:
     way = 1 if change.mix.estimate > 0 else -1
-    found = sorted((segment for segment in change.segments if way * segment.mix > 0), key=lambda one: -abs(one.mix))
-    kept = [one for one in found[:MOST_NAMED] if abs(one.mix) >= abs(found[0].mix) / 2]
-    return " and ".join(_moved(one) for one in kept)
+    found = sorted(
+        (segment for segment in change.segments if way * segment.mix > 0), key=lambda segment: -abs(segment.mix)
+    )
+    kept = [segment for segment in found[:MOST_NAMED] if abs(segment.mix) >= abs(found[0].mix) / 2]
+    return " and ".join(_moved(segment) for segment in kept)
 
 
 def _moved(one: SegmentPart) -> str:
@@ -47,7 +49,7 @@ def _moved(one: SegmentPart) -> str:
 
 def _within(change: ExplainedChange) -> str:
     carriers = [segment for segment in change.segments if segment.is_carrier]
-    named = " and ".join(_changed(one) for one in carriers[:MOST_NAMED])
+    named = " and ".join(_changed(carrier) for carrier in carriers[:MOST_NAMED])
     more = len(carriers) - MOST_NAMED
     named += f" and {more} more" if more > 0 else ""
     if change.spread == "few":

@@ -160,7 +160,9 @@ class _Unit(NamedTuple):
 
 def _at_shares_before(found: Stretches, unit: _Unit, alpha: float, effect: float) -> NumberWithEnds:
     held = standardized_mean(found.since, found.reference.shares, alpha=alpha, design_effect=effect)
-    return NumberWithEnds(*(unit.lowest + unit.width * float(one) for one in (held.estimate, held.lower, held.upper)))
+    return NumberWithEnds(
+        *(unit.lowest + unit.width * float(number) for number in (held.estimate, held.lower, held.upper))
+    )
 
 
 def _segments(
@@ -169,7 +171,7 @@ def _segments(
     before, after, known = found.reference, found.since, found.known
     changes = changes_within(found, alpha=alpha, effects=effects)
     place_of = {int(group): place for place, group in enumerate(compared_groups(found))}
-    shares = [_shares(one, 1 - alpha, effects.segments) for one in (before, after)]
+    shares = [_shares(moments, 1 - alpha, effects.segments) for moments in (before, after)]
     level = before.overall
     scored = np.where(known, before.mean, after.mean)
     mix = after.shares * (scored - level) - before.shares * (before.mean - level)
@@ -194,7 +196,7 @@ def _segments(
                 is_new=not known[group],
             )
         )
-    return tuple(sorted(result, key=lambda one: (-max(abs(one.mix), abs(one.within)), one.name)))
+    return tuple(sorted(result, key=lambda segment: (-max(abs(segment.mix), abs(segment.within)), segment.name)))
 
 
 def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[NumberWithEnds]:
@@ -203,4 +205,4 @@ def _shares(found: SegmentMoments, confidence: float, effect: float) -> list[Num
     n = np.full(shares.shape, found.total)
     has = SegmentMoments(n, shares, n * shares * (1 - shares))
     lower, upper = running_interval(shares, n, effect * has.v, confidence=confidence)
-    return [NumberWithEnds(*one) for one in zip(shares.tolist(), lower.tolist(), upper.tolist(), strict=True)]
+    return [NumberWithEnds(*ends) for ends in zip(shares.tolist(), lower.tolist(), upper.tolist(), strict=True)]

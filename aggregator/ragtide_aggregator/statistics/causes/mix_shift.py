@@ -65,7 +65,7 @@ class DesignEffects(NamedTuple):
     """Of segment values: where all items of a session share theirs, about the size of a session."""
 
     @classmethod
-    def measured(cls, moments: Moments, *, blocks: bool = False) -> "DesignEffects":
+    def of_clusters(cls, moments: Moments, *, blocks: bool = False) -> "DesignEffects":
         """Return the design effects that the clusters of one key show; 1 without clusters.
 
         Args:
@@ -132,7 +132,7 @@ def split_change(found: Stretches, *, alpha: float, effects: DesignEffects = IND
 
     parts = [_part(found, of_mean, of_score, effects) for of_mean, of_score in _PARTS]
     since, reference = (
-        Deviations(*(np.stack(np.broadcast_arrays(*one)) for one in zip(*both, strict=True)))
+        Deviations(*(np.stack(np.broadcast_arrays(*pair)) for pair in zip(*both, strict=True)))
         for both in zip(*(part.deviations for part in parts), strict=True)
     )
     # Together, because the search for the half-width is as fast for many as for one.
@@ -209,6 +209,6 @@ def weighted_changes(
         return Deviations(np.abs(each).max(axis=-1), effects.scores * (each**2 * one_v).sum(axis=-1))
 
     half_width = joint_half_width(deviations(after.n, after.v), deviations(before.n, before.v), alpha=alpha)
-    squared = sum(weights**2 * one.m2 / np.maximum(one.n, 1) ** 2 for one in (before, after))
+    squared = sum(weights**2 * moments.m2 / np.maximum(moments.n, 1) ** 2 for moments in (before, after))
     change = (weights * (after.mean - before.mean)).sum(axis=-1)
     return PartOfChange(change, half_width, np.sqrt(effects.scores * np.asarray(squared).sum(axis=-1)))

@@ -83,8 +83,8 @@ def mix_verdict(
         raise ValueError(f"confidence is {confidence}: give a level between 0 and 1, such as 0.95")
     alpha = (1 - confidence) / 2
     parts = split_change(found, alpha=alpha, effects=effects)
-    needed = [one.half_width + POWER_Z * one.standard_error for one in (parts.mix, parts.within)]
-    needed += [2 * POWER_Z * one.standard_error for one in (parts.total, parts.mix_minus_within)]
+    needed = [part.half_width + POWER_Z * part.standard_error for part in (parts.mix, parts.within)]
+    needed += [2 * POWER_Z * part.standard_error for part in (parts.total, parts.mix_minus_within)]
     resolution = float(max(needed))
     where = _spread(found, parts.within, alpha, effects) if spread and sign(parts.within) else None
     return MixVerdict(parts, _named(parts, min_effect), resolution, where)
@@ -104,7 +104,7 @@ def _named(parts: SplitChange, min_effect: float) -> Verdict:
         return "mix"
     if within and total == -larger == within:
         return "within"
-    small = all(one.lower >= -min_effect and one.upper <= min_effect for one in (parts.mix, parts.within))
+    small = all(part.lower >= -min_effect and part.upper <= min_effect for part in (parts.mix, parts.within))
     return "neither" if small else "unresolved"
 
 

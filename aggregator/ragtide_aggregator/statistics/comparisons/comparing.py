@@ -62,7 +62,7 @@ def difference(
     """
     if not (a.n[0] and b.n[0]):
         raise ValueError("one of the two streams has no values yet: a difference needs both")
-    if separate and all(_single(one, counts=counts) for one in (a, b)):
+    if separate and all(_single(stream, counts=counts) for stream in (a, b)):
         ends = stream_difference(a, b, confidence=confidence)
         return Difference(float(width * (a.mean[0] - b.mean[0])), *(float(width * end[0]) for end in ends))
     level = (1 + confidence) / 2

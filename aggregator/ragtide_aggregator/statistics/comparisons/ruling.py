@@ -45,7 +45,7 @@ def ruled_out(
     leader = leading(mean, seen, running)
     lost = np.flatnonzero(reached[:, leader] & (mean[:, leader] >= 0) & running & ~protected)
     result = []
-    for place in sorted(lost.tolist(), key=lambda one: (mean[one, leader], one), reverse=True):
+    for place in sorted(lost.tolist(), key=lambda row: (mean[row, leader], row), reverse=True):
         heirs = ruled & running
         heirless = out & heirs[:, place] & (heirs.sum(axis=1) == 1)
         if place != leader and not heirless.any():

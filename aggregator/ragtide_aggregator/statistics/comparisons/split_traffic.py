@@ -96,8 +96,8 @@ def is_balanced(to_a: NDArray[np.bool_], features: Floats, share: float) -> bool
     """Return whether the means of features may be the same in both pipelines; features have shape (items, features)."""
     nothing = np.zeros((to_a.size, 0))
     level = 1 - (1 - CERTAIN) / max(features.shape[1], 1)
-    found = [split_difference(to_a, one, nothing, share=share, confidence=level) for one in features.T]
-    return all(one.lower[0] <= 0 <= one.upper[0] for one in found)
+    found = [split_difference(to_a, feature, nothing, share=share, confidence=level) for feature in features.T]
+    return all(interval.lower[0] <= 0 <= interval.upper[0] for interval in found)
 
 
 def _may_be_zero(off: Floats, checks: int = 1) -> bool:

@@ -48,7 +48,7 @@ def stream_difference(a: Moments, b: Moments, *, confidence: float) -> tuple[Flo
     check_confidence(confidence)
     if not (np.all(a.n > 0) and np.all(b.n > 0)):
         raise ValueError("one of the two has no values yet: a difference needs both")
-    errors = (Deviations(1 / one.n, one.v / np.square(one.n, dtype=np.float64)) for one in (a, b))
+    errors = (Deviations(1 / moments.n, moments.v / np.square(moments.n, dtype=np.float64)) for moments in (a, b))
     half_width = joint_half_width(*errors, alpha=1 - confidence, v_opt=V_OPT)
     estimate = a.mean - b.mean
     return np.clip(estimate - half_width, -1.0, 1.0), np.clip(estimate + half_width, -1.0, 1.0)

@@ -333,7 +333,7 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         shrunk = np.maximum(1 - luck / np.where(deviations > 0, deviations, np.inf), 0.0)
         found = shrunk * apart(means, means), apart(lower, upper), apart(upper, lower), shrunk
         some = known.any(axis=1)
-        return Swings(*(np.where(some, np.maximum(one, 0.0), np.nan) for one in found))
+        return Swings(*(np.where(some, np.maximum(swing, 0.0), np.nan) for swing in found))
 
     def wobble(self, rows: Rows) -> Floats:
         """Return the standard deviation of a slot's mean from cycle to cycle beyond the luck of its values, one a row.

@@ -56,7 +56,7 @@ def enough_to_count(
     and about 1 if a single value makes up the sum. It has no unit, so counts and counts scaled to [0, 1] give the same
     number. The same is computed for 1 minus each value.
     """
-    means, ns, spread = (np.asarray(one, dtype=np.float64) for one in (mean, n, variance))
+    means, ns, spread = (np.asarray(value, dtype=np.float64) for value in (mean, n, variance))
 
     def effective(part: Floats) -> Floats:
         square = part * part

@@ -49,7 +49,7 @@ class ClusterSums:
 
     def at(self, places: Rows) -> "ClusterSums":
         """Return the sums at places."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {part.name: getattr(self, part.name) for part in fields(self)}
         return replace(self, **{name: part[places] for name, part in found.items() if part is not None})
 
     @property

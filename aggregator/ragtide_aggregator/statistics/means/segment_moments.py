@@ -39,7 +39,7 @@ class SegmentMoments:
 
         Raises: ValueError unless counts and squares are 0 or more, means in [0, 1], all of one shape, and some n > 0.
         """
-        ns, means, squares = (np.asarray(one, dtype=np.float64) for one in (n, mean, m2))
+        ns, means, squares = (np.asarray(value, dtype=np.float64) for value in (n, mean, m2))
         if not (ns.shape == means.shape == squares.shape and ns.ndim >= 1):
             raise ValueError("n, mean and m2 differ in shape: give one element a segment value in each")
         means = np.where(ns > 0, means, 0.0)
@@ -110,9 +110,9 @@ class SegmentMoments:
         count = n.sum(axis=-1, keepdims=True)
         mean = (n * self.mean).sum(axis=-1, keepdims=True) / np.maximum(count, 1)
         m2 = (np.where(members, self.m2, 0.0) + n * (self.mean - mean) ** 2).sum(axis=-1, keepdims=True)
-        kept = [np.where(members, 0.0, one) for one in (self.n, self.mean, self.m2)]
+        kept = [np.where(members, 0.0, values) for values in (self.n, self.mean, self.m2)]
         return SegmentMoments(
-            *(np.concatenate([one, last], axis=-1) for one, last in zip(kept, (count, mean, m2), strict=True))
+            *(np.concatenate([values, last], axis=-1) for values, last in zip(kept, (count, mean, m2), strict=True))
         )
 
 
@@ -146,8 +146,8 @@ def stretches(reference: SegmentMoments, since: SegmentMoments) -> Stretches:
         )
     shape = np.broadcast_shapes(reference.n.shape, since.n.shape)
     before, after = (
-        SegmentMoments(*(np.broadcast_to(part, shape) for part in (one.n, one.mean, one.m2)))
-        for one in (reference, since)
+        SegmentMoments(*(np.broadcast_to(part, shape) for part in (moments.n, moments.mean, moments.m2)))
+        for moments in (reference, since)
     )
     rare = before.n < RARE_N
     count = np.where(rare, before.n, 0.0).sum(axis=-1)

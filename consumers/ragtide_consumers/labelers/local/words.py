@@ -127,11 +127,11 @@ def _unspaced(language: str) -> Sequence[tuple[re.Pattern[str], Callable[[re.Mat
 def _groups_of(size: int) -> Callable[[re.Match[str]], str]:
     """Return a function that writes each group of so many neighboring letters as a word."""
 
-    def written(found: re.Match[str]) -> str:
+    def pieces(found: re.Match[str]) -> str:
         run = found[0]
         return f" {' '.join([run[at : at + size] for at in range(max(len(run) - size, 0) + 1)])} "
 
-    return written
+    return pieces
 
 
 def tokens(text: str, language: str = "en") -> list[str]:

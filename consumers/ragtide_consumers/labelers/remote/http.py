@@ -158,7 +158,7 @@ class _Post(Call[tuple[T, Any]]):
                 if len(body) > LARGEST_REPLY:
                     raise ReplyTooLarge
             if response.status >= 300:
-                raise _ErrorReply(response.status, response.headers, self._shown(body))
+                raise _ErrorReply(response.status, response.headers, self._beginning(body))
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd, self.usage.pipeline)
         try:
@@ -166,9 +166,9 @@ class _Post(Call[tuple[T, Any]]):
             return self.read(reply), reply
         except _UNREADABLE as error:
             reason = self.access.endpoint.described(error)
-            raise _UnusableReply(f"the reply cannot be used ({reason}): {self._shown(body)}") from None
+            raise _UnusableReply(f"the reply cannot be used ({reason}): {self._beginning(body)}") from None
 
-    def _shown(self, body: bytearray) -> str:
+    def _beginning(self, body: bytearray) -> str:
         return self.access.endpoint.clean(body[:10_000].decode("utf-8", "replace"))[:SHOWN_CHARS]
 
     def failure(self, error: Exception) -> CallFailure:

@@ -89,7 +89,7 @@ def fit(
     from ..output_files import exists_already
     from ..progress import interruptible
 
-    sources = [name for name, one in (("FILE", file), ("--recording", recording), ("--kept", kept)) if one]
+    sources = [name for name, place in (("FILE", file), ("--recording", recording), ("--kept", kept)) if place]
     if len(sources) > 1:
         raise typer.BadParameter(f"{' and '.join(sources)} exclude each other: give one")
     if not sources and run is None:

@@ -72,25 +72,28 @@ def items(
             counts = {name: await kept.lists(name) for name in pipelines}
             if not chosen:
                 return [
-                    {"pipeline": name, "list": one, "items": n}
+                    {"pipeline": name, "list": list_name, "items": n}
                     for name, found in counts.items()
-                    for one, n in found.items()
+                    for list_name, n in found.items()
                 ]
             groups = [
                 ItemGroup(
-                    name, one, *metric_of_list(one), [found.specimen for found in await kept.listed(name, one, limit)]
+                    name,
+                    list_name,
+                    *metric_of_list(list_name),
+                    [found.specimen for found in await kept.listed(name, list_name, limit)],
                 )
                 for name, lists in counts.items()
-                for one in lists
-                if is_wanted_list(one, worst=worst, rule=rule, metric=metric, labeler=labeler)
+                for list_name in lists
+                if is_wanted_list(list_name, worst=worst, rule=rule, metric=metric, labeler=labeler)
             ]
         warn(*filter(None, [kept.unreadable.warning()]))
         return [group for group in groups if group.specimens]
 
     found = with_redis(settings, body)
     if as_json:
-        for one in found:
-            for line in lines_of_items(one) if isinstance(one, ItemGroup) else [one]:
+        for entry in found:
+            for line in lines_of_items(entry) if isinstance(entry, ItemGroup) else [entry]:
                 print_json(line)
     else:
         out.print(items_view(found, out.width))
@@ -141,13 +144,13 @@ def item(
         )
         raise typer.Exit(1)
     if len(found) > 1:
-        names = ", ".join(sorted(printable(one.interaction.pipeline) for one in found))
+        names = ", ".join(sorted(printable(candidate.interaction.pipeline) for candidate in found))
         warn(f"Several pipelines have this id: name one with --pipeline ({names})")
         raise typer.Exit(1)
     (specimen,) = found
     labeling = labeling_to_show(specimen, labeler)
     if labeling is None:
-        names = ", ".join(one.labeler for one in specimen.labelings)
+        names = ", ".join(entry.labeler for entry in specimen.labelings)
         raise typer.BadParameter(f"the item was labeled by {names}", param_hint="--labeler")
     if as_json:
         print_json(fields_of_item(specimen, labeler))

@@ -78,13 +78,13 @@ def explain(
     from ..groups import short_name
     from ..metric_explanations import explanation, fields_of_metric, full_name, given_by, metrics_table
 
-    own = {one.definition.name: one.definition for one in custom_metrics(given(context).settings())}
-    optional = {name: one.definition for name, one in optional_metrics().items()}
+    own = {custom.definition.name: custom.definition for custom in custom_metrics(given(context).settings())}
+    optional = {name: plugin.definition for name, plugin in optional_metrics().items()}
     listed = {**METRICS, **optional, **own}
     known = {**listed, **definitions_of_errors(METRICS)}
     if metric is None:
         if as_json:
-            print_json([fields_of_metric(one, own, optional) for one in listed.values()])
+            print_json([fields_of_metric(definition, own, optional) for definition in listed.values()])
         else:
             out.print(metrics_table(listed, out.width))
             out.print("ragtide explain METRIC explains one of them.", style="bright_black")
@@ -193,13 +193,13 @@ def trace(
         return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
 
     found, dropped = with_redis(settings, body)
-    for one in found:
+    for station in found:
         if as_json:
-            print_json({**asdict(one), "at": None if one.at is None else one.at.isoformat()})
+            print_json({**asdict(station), "at": None if station.at is None else station.at.isoformat()})
         else:
-            time = "" if one.at is None else f"{one.at:%Y-%m-%d %H:%M:%S} UTC  "
-            where = f"partition {one.partition}" + (f", {printable(one.pipeline)}" if one.pipeline else "")
-            out.print(Text(f"{time}{printable(one.text)} ({where})"))
+            time = "" if station.at is None else f"{station.at:%Y-%m-%d %H:%M:%S} UTC  "
+            where = f"partition {station.partition}" + (f", {printable(station.pipeline)}" if station.pipeline else "")
+            out.print(Text(f"{time}{printable(station.text)} ({where})"))
     if not found:
         warn(
             f"{printable(identity)} is not known. It was never published here; or it was dropped before "
@@ -234,7 +234,7 @@ def list_dead_letters(
     from ..listings import SHOWN, letters_table
     from ..with_redis import settings_with, with_redis
 
-    known = [one.value for one in Reason]
+    known = [member.value for member in Reason]
     if reason is not None and reason not in known:
         raise typer.BadParameter(unknown("reason", reason, known), param_hint="--reason")
     settings = settings_with(context, workspace)

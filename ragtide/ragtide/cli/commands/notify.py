@@ -32,8 +32,8 @@ def run_notifier(
     if not dry_run:
         run_until_signal(settings, Role.NOTIFY)
         return
-    for one in with_redis(settings, lambda redis, _: requests_of_firing_alerts(redis, settings)):
-        print_destination(one)
+    for destination in with_redis(settings, lambda redis, _: requests_of_firing_alerts(redis, settings)):
+        print_destination(destination)
 
 
 @command(
@@ -74,9 +74,9 @@ def try_destinations(
     if as_json:
         print_json(found)
     else:
-        for one in found:
-            print_destination(one)
-    if not all(one["ok"] for one in found):
+        for destination in found:
+            print_destination(destination)
+    if not all(destination["ok"] for destination in found):
         raise typer.Exit(1)
 
 
@@ -105,12 +105,12 @@ def ack(
         deployment = Deployment(redis, settings)
         firing = [alert.alert_id for alert in await deployment.alerts() if alert.status != "resolved"]
         warn(*deployment.warnings())
-        for one in ids:
-            if one not in firing:
-                raise typer.BadParameter(unknown("firing alert", one, firing, listed_by="ragtide alerts --firing"))
-        for one in ids:
-            given_by = await acknowledge(redis, settings.prefix, one, by or user_name())
-            err.print(f"{one} is acknowledged by {given_by.by}", markup=False, highlight=False)
+        for alert_id in ids:
+            if alert_id not in firing:
+                raise typer.BadParameter(unknown("firing alert", alert_id, firing, listed_by="ragtide alerts --firing"))
+        for alert_id in ids:
+            given_by = await acknowledge(redis, settings.prefix, alert_id, by or user_name())
+            err.print(f"{alert_id} is acknowledged by {given_by.by}", markup=False, highlight=False)
 
     with_redis(settings, body)
 
@@ -134,18 +134,18 @@ def show_silences(context: typer.Context, as_json: JsonOption = False) -> None:
 
     settings = given(context).settings()
     found = with_redis(settings, lambda redis, _: read_silences(redis, settings.prefix))
-    found = [one for one in found if one.until > utc_now()]
+    found = [entry for entry in found if entry.until > utc_now()]
     if as_json:
-        print_json([one.model_dump(mode="json") for one in found])
+        print_json([entry.model_dump(mode="json") for entry in found])
     elif not found:
         err.print("No silences: ragtide silence add sets one.")
     else:
         columns = [
-            Column("id", [one.id for one in found]),
-            Column("until", [f"{one.until:%Y-%m-%d %H:%M}" for one in found]),
-            Column("alerts", [matched_alerts(one) for one in found]),
-            Column("by", [one.by for one in found]),
-            Column("reason", [one.reason for one in found], yields=1, stacks=True),
+            Column("id", [entry.id for entry in found]),
+            Column("until", [f"{entry.until:%Y-%m-%d %H:%M}" for entry in found]),
+            Column("alerts", [matched_alerts(entry) for entry in found]),
+            Column("by", [entry.by for entry in found]),
+            Column("reason", [entry.reason for entry in found], yields=1, stacks=True),
         ]
         out.print(fitted(columns, out.width))
 
@@ -216,9 +216,12 @@ def remove_silences(
 
     settings = given(context).settings()
     missing = []
-    for one in ids:
-        removed = with_redis(settings, lambda redis, _, one=one: remove_silence(redis, settings.prefix, one))  # type: ignore[misc]
+    for silence_id in ids:
+        removed = with_redis(
+            settings,
+            lambda redis, _, silence_id=silence_id: remove_silence(redis, settings.prefix, silence_id),  # type: ignore[misc]
+        )
         if not removed:
-            missing.append(one)
+            missing.append(silence_id)
     if missing:
         raise typer.BadParameter(f"there is no silence {', '.join(missing)}: ragtide silence lists them")

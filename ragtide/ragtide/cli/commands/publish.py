@@ -256,15 +256,15 @@ def ingest_explain(
 
     found = traces_of_files(context, files, trace)
     if as_json:
-        print_json([fields_of_trace(one) for one in found])
+        print_json([fields_of_trace(explained) for explained in found])
         return
-    for one in found:
-        out.print(Text(trace_heading(one), style="bold"))
-        out.print(trace_spans_table(one.spans, out.width))
-        for number, mapped in enumerate(one.interactions, 1):
+    for explained in found:
+        out.print(Text(trace_heading(explained), style="bold"))
+        out.print(trace_spans_table(explained.spans, out.width))
+        for number, mapped in enumerate(explained.interactions, 1):
             out.print(*interaction_lines(number, mapped), sep="\n")
-        if one.reason:
-            out.print(Text(f"no interaction: {one.reason}", style="yellow"))
+        if explained.reason:
+            out.print(Text(f"no interaction: {explained.reason}", style="yellow"))
         out.print()
     out.print(traces_summary(found), highlight=False)
 
@@ -283,12 +283,12 @@ def ingest_publish(
     from ..file_rows import Problems
     from ..trace_views import traces_of_files
 
-    found = [mapped for one in traces_of_files(context, files, trace) for mapped in one.interactions]
+    found = [mapped for explained in traces_of_files(context, files, trace) for mapped in explained.interactions]
     good = [mapped.interaction for mapped in found if mapped.interaction is not None]
     counts = Counter(published=0, duplicates=0, dropped=0, refused=len(found) - len(good))
     with InteractionProducer(settings=given(context).settings(), sample=1.0) as producer:
-        for one in producer.publish_many(good):
-            counts["dropped" if one.dropped else "published" if one.added else "duplicates"] += 1
+        for publication in producer.publish_many(good):
+            counts["dropped" if publication.dropped else "published" if publication.added else "duplicates"] += 1
     problems = Problems(err, "traces")
     for mapped in found:
         if mapped.interaction is None:

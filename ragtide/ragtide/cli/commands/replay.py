@@ -259,7 +259,7 @@ def template(
 
     if name is None:
         out.print(
-            fitted([Column("template", TEMPLATES), Column("rules", [about(one) for one in TEMPLATES])], out.width)
+            fitted([Column("template", TEMPLATES), Column("rules", [about(kind) for kind in TEMPLATES])], out.width)
         )
         return
     if name not in TEMPLATES:

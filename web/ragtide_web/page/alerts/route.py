@@ -101,7 +101,7 @@ async def get_alerts(
     return render(request, viewer, AlertsContent(alert_list(alerts, state=state, page=page), state))
 
 
-async def _shown(
+async def _alert_page(
     request: Request, shared: Context, viewer: Viewer, alert_id: str, *, status: int = 200, problem: str = ""
 ) -> Response:
     try:
@@ -232,7 +232,7 @@ async def get_dataset(shared: Shared, viewer: Reader, alert_id: str) -> Response
 @router.get("/a/{alert_id:path}")
 async def get_alert(request: Request, shared: Shared, viewer: Reader, alert_id: str) -> Response:
     """Show one alert."""
-    return await _shown(request, shared, viewer, alert_id)
+    return await _alert_page(request, shared, viewer, alert_id)
 
 
 @router.post("/a/{alert_id:path}/acknowledge", dependencies=[Depends(same_site)])
@@ -267,7 +267,7 @@ async def _ordered(request: Request, shared: Context, viewer: Viewer, alert_id: 
     except HttpProblem as problem:
         if problem.status != 422:
             raise
-        return await _shown(request, shared, viewer, alert_id, status=422, problem=problem.detail)
+        return await _alert_page(request, shared, viewer, alert_id, status=422, problem=problem.detail)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     return RedirectResponse(f"/a/{quote(alert_id)}?done={quote(say(done))}", 303, headers=HEADERS)

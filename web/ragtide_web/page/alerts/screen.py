@@ -49,13 +49,13 @@ def alert_list(alerts: Sequence[Alert], *, state: str = "", page: int = 1) -> Al
         state: `firing` or `resolved`; all unless given.
         page: from 1; a page beyond the last is the last.
     """
-    firing = [one for one in alerts if one.status != "resolved"]
-    resolved = [one for one in alerts if one.status == "resolved"]
+    firing = [alert for alert in alerts if alert.status != "resolved"]
+    resolved = [alert for alert in alerts if alert.status == "resolved"]
     chosen = {"firing": firing, "resolved": resolved}.get(state)
     wanted = [
-        one
+        alert
         for part in ((firing, resolved) if chosen is None else (chosen,))
-        for one in sorted(part, key=lambda alert: alert.fired_at, reverse=True)
+        for alert in sorted(part, key=lambda alert: alert.fired_at, reverse=True)
     ]
     pages = max(1, -(-len(wanted) // PAGE))
     page = min(max(page, 1), pages)

@@ -88,7 +88,7 @@ def letter_list(indexed: IndexedLetters, viewer: Viewer, *, reason: str = "", pa
         page: number of the page, from 1; the last page if there are fewer.
     """
     visible = [letter for letter in indexed.letters if may_see(viewer, letter)]
-    chosen = [one for one in visible if reason in ("", one.reason)]
+    chosen = [letter for letter in visible if reason in ("", letter.reason)]
     pages = max(1, -(-len(chosen) // PAGE_LETTERS))
     shown = min(max(page, 1), pages)
     whole = not viewer.patterns
@@ -115,9 +115,9 @@ def reason_groups(letters: Iterable[LetterSummary]) -> list[ReasonGroup]:
             reason,
             MEANINGS[reason],
             len(of),
-            max(one.failed_at for one in of),
-            sum(one.can_be_retried for one in of),
-            max(of, key=lambda one: one.place).letter_id,
+            max(letter.failed_at for letter in of),
+            sum(letter.can_be_retried for letter in of),
+            max(of, key=lambda letter: letter.place).letter_id,
         )
         for reason, of in by_reason.items()
     ]

@@ -165,9 +165,9 @@ async def read_runs(redis: Redis, settings: Settings, workspaces: Sequence[Works
         for experiment, newest, driven in zip(experiments, replies[::2], replies[1::2], strict=True)
     }
     rows = []
-    for one in sorted(workspaces, key=lambda workspace: workspace.created_at, reverse=True):
-        newest, driven = known.get(one.run, ([], False))
-        rows.append(run_row(one, newest, driven=driven))
+    for workspace in sorted(workspaces, key=lambda workspace: workspace.created_at, reverse=True):
+        newest, driven = known.get(workspace.run, ([], False))
+        rows.append(run_row(workspace, newest, driven=driven))
     return rows
 
 

@@ -185,15 +185,17 @@ def _executed(*, driven: bool) -> str:
 
 def projected_end(state: ExperimentState, now: datetime) -> datetime | None:
     """Return when all calls of the running configs are made at the pace of the newest calls; None without a pace."""
-    times = nlargest(CALLS, (one.execution.at for one in state.results.executed() if one.execution is not None))
+    times = nlargest(
+        CALLS, (result.execution.at for result in state.results.executed() if result.execution is not None)
+    )
     if len(times) < 2 or now - times[0] > timedelta(seconds=STILL_S):
         return None
     each = (times[0] - times[-1]) / (len(times) - 1)
     made = {
-        one.config.name: sum(
-            result.execution is not None for result in state.results.by_config[one.config.name].values()
+        status.config.name: sum(
+            result.execution is not None for result in state.results.by_config[status.config.name].values()
         )
-        for one in state.running
+        for status in state.running
     }
     left = sum(max(state.plan.population_size - count, 0) for count in made.values())
     try:

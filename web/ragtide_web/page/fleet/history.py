@@ -88,9 +88,9 @@ class Sparklines:
         async with self._reading:
             now = self._clock()
             keys = {(pipeline, metric, segment) for pipeline, metric, _ in chosen}
-            self._known = {key: one for key, one in self._known.items() if one[0] > now or key in keys}
-            found = await asyncio.gather(*(self._one(*one, segment, limit) for one in chosen))
-        return {pipeline: one for (pipeline, _, _), one in zip(chosen, found, strict=True) if one is not None}
+            self._known = {key: entry for key, entry in self._known.items() if entry[0] > now or key in keys}
+            found = await asyncio.gather(*(self._one(*names, segment, limit) for names in chosen))
+        return {pipeline: line for (pipeline, _, _), line in zip(chosen, found, strict=True) if line is not None}
 
     async def _one(
         self, pipeline: str, metric: str, labeler: str, segment: str | None, limit: asyncio.Semaphore
@@ -133,8 +133,8 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
     lowest, highest = found.key.value_range
     chart = BandChart(found.points, end - DAY, end, found.step, lowest, highest)
     late = [point for point in found.points if point.end > end - HOUR]
-    minutes = (end - min((one.start for one in late), default=end - HOUR)) / timedelta(minutes=1)
-    return Sparkline(metric, chart, sum(one.n for one in late) / max(minutes, 1.0))
+    minutes = (end - min((point.start for point in late), default=end - HOUR)) / timedelta(minutes=1)
+    return Sparkline(metric, chart, sum(point.n for point in late) / max(minutes, 1.0))
 
 
 class Deploy(NamedTuple):
@@ -292,10 +292,10 @@ class Trends:
     async def _run(self, due: Sequence[TrendKey], used: Collection[TrendKey]) -> None:
         limit = asyncio.Semaphore(TRENDS_AT_ONCE)
         now = self._clock()
-        self._known = {key: one for key, one in self._known.items() if one[0] > now or key in used}
+        self._known = {key: entry for key, entry in self._known.items() if entry[0] > now or key in used}
         days = Days.before(utc_now(), self._coarse)
         try:
-            await asyncio.gather(*(self._one(one, days, limit) for one in due))
+            await asyncio.gather(*(self._one(key, days, limit) for key in due))
         except Exception as error:  # noqa: BLE001 - a fleet without trends is better than no fleet
             log.warning("the trends of the fleet were not read", error=f"{type(error).__name__}: {error}")
         finally:

@@ -140,7 +140,7 @@ def fleet(
         if known is None or newness(mean) > newness(known):
             by_pipeline[mean.pipeline][mean.metric] = mean
     known_metrics = sorted(
-        {name for of in by_pipeline.values() for name, one in of.items() if one.estimate is not None}, key=importance
+        {name for of in by_pipeline.values() for name, mean in of.items() if mean.estimate is not None}, key=importance
     )
     shown = [name for name in metrics[:COLUMNS_MAX] if name in known_metrics] or important(known_metrics)
     rows = [

@@ -117,10 +117,10 @@ class LabelContent(PageContent):
 @router.get("/label")
 async def get_label(request: Request, shared: Shared, viewer: Reader, chosen: Chosen) -> Response:
     """Show the next item of the viewer's queue."""
-    return await _shown(request, shared, viewer, chosen)
+    return await _label_page(request, shared, viewer, chosen)
 
 
-async def _shown(
+async def _label_page(
     request: Request,
     shared: Context,
     viewer: Viewer,
@@ -189,7 +189,7 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
         missing = [] if skipped else _missing(asked, fields)
         if missing:
             problem = f"{len(missing)} of {len(asked)} questions have no answer: {', '.join(missing[:10])}"
-            return await _shown(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
+            return await _label_page(request, shared, viewer, chosen, status=422, problem=problem, answers=fields)
         outcome = await _stored(shared, viewer, stored, item, {} if skipped else _answers(asked, fields))
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None

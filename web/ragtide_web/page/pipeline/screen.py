@@ -130,7 +130,7 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
     mine = [alert for alert in known.alerts if alert.metric == cell.metric and alert.segment is None]
     # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its newest version.
     found = [history for history in histories if history.key.labeler == cell.labeler and history.points]
-    chosen = max(found, key=lambda one: one.points[-1].start, default=None)
+    chosen = max(found, key=lambda history: history.points[-1].start, default=None)
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
     chart = BandChart(
@@ -141,7 +141,9 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         lowest=limits[0],
         highest=limits[1],
         target=_target(known.rules, cell.metric),
-        baseline=next((one.baseline for one in mine if one.baseline_source in ("learned", "given", "window")), None),
+        baseline=next(
+            (alert.baseline for alert in mine if alert.baseline_source in ("learned", "given", "window")), None
+        ),
         marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
     )
     return MetricPanel(

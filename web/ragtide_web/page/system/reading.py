@@ -105,7 +105,7 @@ def _status_of(
         datetime.fromtimestamp(max(times) / 1000, UTC) if times else None,
         sum(len(group.members) for group in groups if group.due_ms is not None),
         len(tried),
-        max(tried, key=lambda one: one.tries).answer if tried else "",
+        max(tried, key=lambda group: group.tries).answer if tried else "",
         failing,
         sum(state.summary.n_withheld for state in states if state.summary is not None),
     )
@@ -274,7 +274,7 @@ async def _workers(redis: Redis, partitions: Sequence[Streams]) -> list[SeenWork
             found[name] = SeenWorker(
                 name, min(known.idle_s, idle_s), known.pending + consumer["pending"], known.partitions + 1
             )
-    return sorted(found.values(), key=lambda one: (one.idle_s >= 60, one.name))
+    return sorted(found.values(), key=lambda worker: (worker.idle_s >= 60, worker.name))
 
 
 async def _aggregators(redis: Redis, settings: Settings) -> list[RunningAggregator]:
