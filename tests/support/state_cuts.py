@@ -33,6 +33,10 @@ class Stretch(NamedTuple):
     begins_s: float | None = None
 
 
+WRONG_BALANCE: Final = 0.75
+"""A balance above its range, for which an event is refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """What drawn events are like; the numbers are shares of the events unless they say otherwise."""
@@ -93,7 +97,10 @@ def steps_of(traffic: Traffic, seed: int) -> list[Step]:
             if rng.random() < traffic.later:
                 graded = events[-1 - int(rng.integers(0, min(len(events), 30)))]
                 gold = {ADHERENCE: float(rng.random() < 0.7), RELEVANCE: float(rng.random())}
-                steps.append(Later(graded, gold, float(rng.choice([1.0, 0.5, 0.25]))))
+                probability = float(rng.choice([1.0, 0.5, 0.25]))
+                # Feedback joins only events that were taken.
+                if graded.scores.get(BALANCE) != WRONG_BALANCE:
+                    steps.append(Later(graded, gold, probability))
     return steps
 
 
@@ -142,7 +149,7 @@ def _event(
             WORDS: MetricDeclaration(lower=0, upper=float(rng.choice([900, 1000])), meaning="Words.")
         }
     if rng.random() < traffic.wrong:
-        scores[BALANCE] = 0.75
+        scores[BALANCE] = WRONG_BALANCE
     if rng.random() < traffic.sampled:
         changes["sampling_probability"] = float(rng.choice([0.1, 0.25, 1e-6]))
     if rng.random() < traffic.sessions:

@@ -58,9 +58,9 @@ class ClusterRows(StatePart):
         return rows
 
     def has(self, row: int) -> bool:
-        """Return whether values of a row count in clusters."""
+        """Return whether values of a row count in clusters; those of a metric without a range do not."""
         key = self._rows.keys[row]
-        return (key.pipeline, key.run) in self.scopes
+        return bool(self._rows.in_range[row]) and (key.pipeline, key.run) in self.scopes
 
     def close(
         self, batch: EventBatch, watched: Rows, costs: Floats | None
