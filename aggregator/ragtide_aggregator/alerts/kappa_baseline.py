@@ -198,9 +198,14 @@ class KappaBaseline(RuleBaseline):
         """Whether couples are to be given to `learn`, one by one."""
         return not self.is_known
 
+    @property
+    def taken(self) -> int:
+        """Number of items that couples have, without the one that waits."""
+        return self.n - (self._waiting is not None)
+
     def items(self, pairs: JoinedPairs) -> GradedItems:
         """Return the items of pairs, at least one, that count; an odd last one waits from now on."""
-        before = self.n - (self._waiting is not None)
+        before = self.taken
         items = GradedItems(
             pairs,
             self._are_good,

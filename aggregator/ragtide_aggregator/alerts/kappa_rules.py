@@ -107,8 +107,7 @@ class KappaRules:
         """Return the states that changed since the last call, by the names of their fields."""
         changed, self._changed = sorted(self._changed), set()
         states = {field: self._state(self._fields[field]) for field in changed}
-        # The item that waits has a number, and no detector has taken it.
-        return {field: state.to_bytes(_baseline(state).n - 1) for field, state in states.items()}
+        return {field: state.to_bytes(_baseline(state).taken) for field, state in states.items()}
 
 
 def _baseline(state: RuleState) -> KappaBaseline:
