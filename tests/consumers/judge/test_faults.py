@@ -283,7 +283,7 @@ async def test_an_endpoint_that_takes_less_is_asked_for_less(server: ScriptedJud
 
 
 async def test_calls_refused_together_give_up_one_thing_only(server: ScriptedJudge) -> None:
-    server.latency_s = 0.05
+    server.latency_s = 2.0  # until all four have been asked
     server.script += [Status(400, "response_format json_schema is unknown")] * 4
     async with judge(server) as labeler:
         await asyncio.gather(*(labeler.label(another(number)) for number in range(4)))
