@@ -27,7 +27,7 @@ class ScriptedJudge(ScriptedServer):
         script: replies to the first requests, in order.
         always: reply to every request after the script, or a function that returns it for a `JudgePrompt`; None for
             the usual answer.
-        latency_s: seconds before every reply.
+        latency_s: seconds before every reply, except those above the capacity.
         capacity: requests at once above which further requests get the status 429.
 
     Raises:

@@ -24,7 +24,7 @@ class ScriptedServer:
         script: replies to the first requests, in order.
         always: reply to every request after the script, or a function that returns it for a request; None for the
             usual reply.
-        latency_s: seconds before every reply.
+        latency_s: seconds before every reply, except those above the capacity.
         capacity: requests at once above which further requests get the status 429.
     """
 
@@ -157,8 +157,9 @@ class ScriptedServer:
         """Send the next reply, and return whether the connection stays open."""
         reply = self._next(request)
         if self.capacity is not None and self.in_flight > self.capacity:
-            reply = Status(429, "too many requests at once")
+            return await self._refuse(writer, Status(429, "too many requests at once"))
         if isinstance(reply, Status):
+            await asyncio.sleep(self.latency_s)
             return await self._refuse(writer, reply)
         if isinstance(reply, Raw):
             return await self._send_raw(writer, reply)
