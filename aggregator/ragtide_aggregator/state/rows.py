@@ -133,7 +133,7 @@ class StatePart:
         return gone
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        """Set the part to a field; return False if the settings ask for it no more."""
+        """Set the part to a field; return False if the settings no longer select it."""
         raise NotImplementedError
 
     def complete(self) -> None:

@@ -177,7 +177,7 @@ def silence_alerts(
     settings, now = given(context).settings(), utc_now()
     try:
         length = timedelta(milliseconds=duration_ms(duration))
-        one = Silence(
+        added = Silence(
             id=new_silence_id(),
             pipeline=pipeline,
             rule=rule,
@@ -194,14 +194,14 @@ def silence_alerts(
         raise typer.BadParameter(f"{duration!r} is no length: write 30m, 2h or 1d", param_hint="--for") from None
 
     async def body(redis: Redis, _: RedisHandle) -> None:
-        await add_silence(redis, settings.prefix, one)
+        await add_silence(redis, settings.prefix, added)
 
     try:
         with_redis(settings, body)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    out.print(one.id, highlight=False)
-    err.print(f"silent until {one.until:%Y-%m-%d %H:%M} UTC: {matched_alerts(one)}", markup=False, highlight=False)
+    out.print(added.id, highlight=False)
+    err.print(f"silent until {added.until:%Y-%m-%d %H:%M} UTC: {matched_alerts(added)}", markup=False, highlight=False)
 
 
 @command("ragtide silence remove 0a1b2c3d", of=silence, name="remove")
