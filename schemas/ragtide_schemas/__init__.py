@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .errors import Dropped as Dropped, InvalidEntryError as InvalidEntryError, Reason as Reason
     from .estimate import Estimate as Estimate
     from .feedback import Feedback as Feedback
+    from .headline import Headline as Headline
     from .interaction import (
         EarlierTurn as EarlierTurn,
         RagInteraction as RagInteraction,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         SentenceProbabilities as SentenceProbabilities,
         UnsupportedSpan as UnsupportedSpan,
     )
+    from .level_watch import LevelWatch as LevelWatch, Move as Move
     from .metric_definitions import METRICS as METRICS, RAGTIDE_METRICS as RAGTIDE_METRICS
     from .metric_event import JudgedScores as JudgedScores, MetricEvent as MetricEvent
     from .metrics import Bands as Bands, Direction as Direction, Kind as Kind, MetricDefinition as MetricDefinition
@@ -56,8 +58,10 @@ __getattr__ = late(
         ".errors": "Dropped InvalidEntryError Reason",
         ".estimate": "Estimate",
         ".feedback": "Feedback",
+        ".headline": "Headline",
         ".interaction": "EarlierTurn RagInteraction RetrievedDocument",
         ".labels": "ClaimLabels Entailment Labels SentenceLabels SentenceProbabilities UnsupportedSpan",
+        ".level_watch": "LevelWatch Move",
         ".metric_definitions": "METRICS RAGTIDE_METRICS",
         ".metric_event": "JudgedScores MetricEvent",
         ".metrics": "Bands Direction Kind MetricDefinition",

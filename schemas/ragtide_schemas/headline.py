@@ -1,0 +1,119 @@
+"""The headline of a metric: the one number that every screen shows for it, with its range and its state."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from .base import Count, Name, SegmentValue, UtcTime, WindowTime, WireModel
+from .declared import range_of
+from .level_watch import Move
+from .metrics import Direction, MetricName
+
+HeadlineState = Literal["firing", "suspicious", "moved", "learning", "too few", "silent", "steady", "unwatched"]
+"""How a metric stands: `firing`, an alert about it fires; `suspicious`, the evidence of a rule is near its line;
+`moved`, its level changed within the range, and no alert fires; `learning`, its normal level is not known yet;
+`too few`, its interval is too wide; `silent`, it has had no value for a day; `steady`, its level was watched and has
+not moved; `unwatched`, no detector watches its level."""
+
+HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = (
+    "firing",
+    "suspicious",
+    "moved",
+    "too few",
+    "learning",
+    "silent",
+    "steady",
+    "unwatched",
+)
+"""All states, the worst first."""
+
+
+class MeanOfAll(WireModel):
+    """A mean over all time, as the context of a headline."""
+
+    n: Count
+    """Number of values."""
+    estimate: float | None
+    """The mean."""
+    lower: float | None
+    """Lower end of its interval; None for a metric without a range."""
+    upper: float | None
+    """Upper end of its interval."""
+
+
+class Headline(WireModel):
+    """The headline of one metric of a pipeline, or of one segment value of it.
+
+    One function decides labeler, estimator and range, so every screen, gate and gauge shows the same number.
+    """
+
+    pipeline: Name
+    """The pipeline."""
+    segment: SegmentValue | None = None
+    """One segment value such as `lang=de`; None for the whole pipeline."""
+    metric: MetricName
+    """Qualified metric name."""
+    metric_version: Name | None = None
+    """Version of the metric's formula; None for ragtide's own metrics."""
+    lowest: float | None = None
+    """Lowest possible value of the metric; None for a number without a range."""
+    highest: float | None = None
+    """Highest possible value of the metric."""
+    direction: Direction | None = None
+    """Direction in which the metric gets better; None if unknown."""
+    profile: Name
+    """Variant of the formulas."""
+    labeler: Name
+    """Name of the labeler."""
+    labeler_version: Name
+    """Version of the labeler."""
+    estimator: Literal["mean", "weighted", "prediction_powered"] = "mean"
+    """`prediction_powered` where a judge scores a sample of what another labeler scores; otherwise `mean`."""
+    proxy: Name | None = None
+    """For `prediction_powered`: the labeler that scored all interactions."""
+    other_labelers: tuple[Name, ...] = ()
+    """Other labelers that score this metric here, each with a number of its own."""
+    range: Literal["1h", "24h", "7d", "60d", "since", "since change", "since version", "all"]
+    """The counted interactions: of the last hours or days; `since` a given time, since the last change of the level or
+    the first interaction of the newest version; or `all`."""
+    start: WindowTime | None = None
+    """Start of the first pane of the range; None for `all`."""
+    end: WindowTime | None = None
+    """End of a range that ends before now, exclusive; None for a range that reaches until now."""
+    version: Name | None = None
+    """For `since version`: the version."""
+    n: Count
+    """Number of values in the range."""
+    n_waiting: Count = 0
+    """Number of values in open sessions, on which the interval does not rest yet."""
+    estimate: float | None
+    """The number; None without values."""
+    lower: float | None
+    """Lower end of its interval, valid at every look; None for a metric without a range."""
+    upper: float | None
+    """Upper end of its interval."""
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    """Confidence level of the interval."""
+    band: str | None = None
+    """Quality band, if the whole interval lies in one band, the labeler is fit for thresholds, and no alert fires."""
+    state: HeadlineState
+    """How the metric stands."""
+    since: UtcTime | None = None
+    """Time since which the level is as it is: the beginning of its last change, or its first value."""
+    move: Move | None = None
+    """The last change of the level; None if none was found."""
+    needed: Count | None = None
+    """For `too few` and `learning`: about how many more values are needed."""
+    rules: tuple[Name, ...] = ()
+    """Names of the alert rules that watch the metric here."""
+    all_time: MeanOfAll | None = None
+    """The number of the same labeler and estimator over all time."""
+    updated_at: UtcTime | None = None
+    """Time of the latest interaction with this metric."""
+
+    @property
+    def value_range(self) -> tuple[float, float]:
+        """Lowest and highest possible value of the metric."""
+        if self.lowest is not None and self.highest is not None:
+            return self.lowest, self.highest
+        return range_of(self.metric.removeprefix("rmse."), None)
