@@ -138,6 +138,16 @@ class Alert(VersionedModel):
     values, by their shares of the interactions so far."""
     baseline_source: Literal["given", "learned", "window", "target", "seasonal"] | None = None
     """Source of the baseline; a baseline that was not given is the lenient end of its interval."""
+    normal: float | None = None
+    """The normal mean, spread, RMSE or kappa itself: as it was learned, or as the rule gives it; `baseline` is the
+    lenient end of what was learned. None for a target."""
+    normal_n: Size | None = None
+    """Number of values from which `normal` was learned; None if it is given."""
+    normal_of: Annotated[str, Field(max_length=1000)] | None = None
+    """What `normal` holds for, in words, such as `Mondays 14:00 to 16:00 UTC`; None for all values."""
+    limit: float | None = None
+    """The limit from which the rule counts: a mean beyond it is evidence of a change. It is `baseline`, moved by the
+    `min_effect` of the rule."""
     quantity: Literal["mean", "spread", "rmse", "kappa"] = "mean"
     """The statistic that changed; the spread is the standard deviation about the baseline's mean, kappa is Cohen's."""
     detector: Literal["e_detector"] = "e_detector"
@@ -151,6 +161,8 @@ class Alert(VersionedModel):
     """Lower end of the fixed-n interval of `observed`: no guarantee, because the data chose the change point."""
     observed_upper: float | None = None
     """Upper end of this interval."""
+    fired_observed: float | None = None
+    """Of an alert that has recovered: `observed` when it fired."""
     log_evidence: float | None = None
     """Natural logarithm of the e-detector at the decision."""
     run_length: float | None = None
@@ -162,6 +174,9 @@ class Alert(VersionedModel):
     design_effect: Annotated[float, Field(ge=0)] | None = None
     """How many times larger the dependence of neighbouring interactions of the pipeline makes the variance of the mean;
     None while it is not measured."""
+    dependence: Literal["ignored", "long"] | None = None
+    """Why the guarantee is not certain: the rule takes each interaction by itself, although neighbouring ones depend on
+    each other (`ignored`), or the dependence may reach further than the measured blocks (`long`)."""
     n: Size | None = None
     """Number of values in the scope so far."""
     worst_interaction_ids: tuple[Name, ...] = ()
@@ -169,8 +184,12 @@ class Alert(VersionedModel):
     are kept while the alert fires."""
     diagnosis: tuple[str, ...] = ()
     """Diagnoses of the recent scores of the scope, in sentences with evidence and advice."""
+    cause_sought: bool = False
+    """Whether the cause is being searched for; the alert comes once more, as explained, when it is known."""
+    notes: Annotated[tuple[str, ...], Field(max_length=10)] = ()
+    """What else the rule has to say, in sentences: the meaning of the metric, an assumption, a caution."""
     message: str
-    """The alert in one or two sentences."""
+    """The alert in a few sentences."""
 
     def __repr__(self) -> str:
         """Return status, rule, scope and the message, in bounded length."""

@@ -41,7 +41,7 @@ MOST_INTERACTIONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class AlertText:
+class NotificationText:
     """A message about alerts, in plain text without markup."""
 
     title: str
@@ -64,10 +64,10 @@ class AlertText:
         return "\n".join(lines)
 
 
-def message_text(notification: Notification) -> AlertText:
+def message_text(notification: Notification) -> NotificationText:
     """Return the message for people about a notification."""
     if notification.status == "test":
-        return AlertText("Test message of ragtide", ("This is a test: no alert fires.",), link=notification.url)
+        return NotificationText("Test message of ragtide", ("This is a test: no alert fires.",), link=notification.url)
     if notification.status == "summary":
         return _summary(notification)
     if len(notification.alerts) == 1:
@@ -203,7 +203,7 @@ def _share(share: SegmentShare) -> str:
     return f"{text}; its mean went from {_number(share.mean_before)} to {_number(share.mean_since)}."
 
 
-def _single(notification: Notification, alert: Alert) -> AlertText:
+def _single(notification: Notification, alert: Alert) -> NotificationText:
     prefix = {"explained": "Cause known: ", "resolved": "Resolved: "}.get(notification.status, "")
     if notification.status == "firing" and notification.repeat:
         prefix = "Still firing: "
@@ -226,10 +226,10 @@ def _single(notification: Notification, alert: Alert) -> AlertText:
             f"This was sent {notification.repeat:,} {'time' if notification.repeat == 1 else 'times'} before."
         )
     sentences += _others(notification)
-    return AlertText(_cut(prefix + title, LONGEST_TITLE), tuple(sentences), facts_of(alert), notification.url)
+    return NotificationText(_cut(prefix + title, LONGEST_TITLE), tuple(sentences), facts_of(alert), notification.url)
 
 
-def _group(notification: Notification) -> AlertText:
+def _group(notification: Notification) -> NotificationText:
     alerts = notification.alerts
     firing = [alert for alert in alerts if alert.status != "resolved"]
     where = _pipelines(alerts)
@@ -254,15 +254,15 @@ def _group(notification: Notification) -> AlertText:
         sentences += concentration(causes[0].cause)[:1]
     sentences += _sure_and_next(firing)
     sentences += _others(notification)
-    return AlertText(_cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url)
+    return NotificationText(_cut(title, LONGEST_TITLE), tuple(sentences), link=notification.url)
 
 
-def _summary(notification: Notification) -> AlertText:
+def _summary(notification: Notification) -> NotificationText:
     n = notification.n_withheld
     where = f" about {_pipelines(notification.alerts)}" if notification.alerts else ""
     title = f"{n:,} {'message' if n == 1 else 'messages'}{where} withheld"
     first = "Too many messages came within a short time. This summary replaces them."
-    return AlertText(_cut(title, LONGEST_TITLE), (first, *_listed(notification.alerts)), link=notification.url)
+    return NotificationText(_cut(title, LONGEST_TITLE), (first, *_listed(notification.alerts)), link=notification.url)
 
 
 def _pipelines(alerts: Sequence[Alert]) -> str:

@@ -80,6 +80,7 @@ NAME: Final = Codec(pa.string(), repeats=True)
 TIME: Final = Codec(_TIME)
 FLOAT: Final = Codec(pa.float64())
 INT: Final = Codec(pa.int64())
+BOOL: Final = Codec(pa.bool_())
 TEXTS: Final = Codec(pa.list_(pa.string()))
 NAMES: Final = Codec(pa.map_(pa.string(), pa.string()), lambda value: list(value.items()), dict)
 NUMBERS: Final = Codec(pa.map_(pa.string(), pa.float64()), lambda value: list(value.items()), dict)
@@ -183,19 +184,27 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "began_at": TIME,
         "baseline": FLOAT,
         "baseline_source": NAME,
+        "normal": FLOAT,
+        "normal_n": INT,
+        "normal_of": TEXT,
+        "limit": FLOAT,
         "quantity": NAME,
         "detector": NAME,
         "observed": FLOAT,
         "observed_n": INT,
         "observed_lower": FLOAT,
         "observed_upper": FLOAT,
+        "fired_observed": FLOAT,
         "log_evidence": FLOAT,
         "run_length": FLOAT,
         "false_discovery_rate": FLOAT,
         "design_effect": FLOAT,
+        "dependence": NAME,
         "n": INT,
         "worst_interaction_ids": TEXTS,
         "diagnosis": TEXTS,
+        "cause_sought": BOOL,
+        "notes": TEXTS,
         "message": TEXT,
         "schema_version": INT,
     },

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 
-from ..messages import AlertText, message_text
+from ..messages import NotificationText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import MASK
@@ -122,7 +122,7 @@ def harmless(text: str) -> str:
     return text.replace("@", f"@{WORD_JOINER}").replace("<", f"<{WORD_JOINER}")
 
 
-def _body(text: AlertText) -> str:
+def _body(text: NotificationText) -> str:
     above = harmless(replace(text, link=None).plain)
     return f"{above}\n\n{text.link}" if text.link else above
 

@@ -24,7 +24,7 @@ from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import utc_now
 from ragtide_schemas.printable import printable
 
-from ..messages import AlertText, message_text
+from ..messages import NotificationText, message_text
 from ..notification import Notification
 from .addresses import PrivateAddressError, check_public
 from .http import SHOWN_CHARS, mask, secrets_of
@@ -177,7 +177,7 @@ def _address(text: str) -> Address:
     return found
 
 
-def html_of(text: AlertText) -> str:
+def html_of(text: NotificationText) -> str:
     """Return a message as HTML without scripts, images and styles from elsewhere."""
     rows = "".join(
         f"<tr><td><b>{html.escape(name)}</b></td><td>{html.escape(value)}</td></tr>" for name, value in text.facts

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ragtide_schemas import utc_now
 
-from ..messages import LONGEST_TITLE, AlertText, message_text
+from ..messages import LONGEST_TITLE, NotificationText, message_text
 from ..notification import Notification
 from .http import HttpAnswer, HttpDestination, HttpRequest, bearer
 from .protocol import Refused, TryLater
@@ -134,7 +134,7 @@ def message_of(notification: Notification) -> dict[str, Any]:
     }
 
 
-def blocks_of(text: AlertText) -> list[dict[str, Any]]:
+def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
     """Return a message as blocks of Slack's Block Kit, within its limits."""
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(text.title, LONGEST_TITLE)}]
     if text.sentences:

@@ -6,7 +6,7 @@ All texts are in `RichTextBlock` elements, in which Teams reads no Markdown, so 
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from ..messages import AlertText, message_text
+from ..messages import NotificationText, message_text
 from ..notification import Notification
 from .http import HttpDestination, HttpRequest
 
@@ -30,7 +30,7 @@ class Teams(HttpDestination):
         return [HttpRequest(url, {"type": "message", "attachments": [card]})]
 
 
-def card_of(text: AlertText, *, resolved: bool) -> dict[str, Any]:
+def card_of(text: NotificationText, *, resolved: bool) -> dict[str, Any]:
     """Return a message as an Adaptive Card.
 
     Args:

@@ -1,0 +1,511 @@
+"""One alert in words: title, sentences and facts, from the alert alone and from what the caller knows besides. Pure.
+
+Every screen and every notification shows these words, so that no two of them contradict each other. The texts are
+English, in plain text without markup. Names come from outside: each is shortened and escaped.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from .alert import Alert, ChangeCause, SegmentShare
+from .diagnosis import DIAGNOSED_N
+from .printable import printable
+
+LONGEST_TITLE: Final = 150
+"""Most characters of a title: as many as Slack's header has."""
+
+LONGEST_SENTENCE: Final = 600
+"""Most characters of a sentence."""
+
+LONGEST_NAME: Final = 80
+"""Most characters of a name from outside, such as a segment value."""
+
+LONGEST_QUESTION: Final = 200
+"""Most characters of a question."""
+
+MOST_WORST: Final = 3
+"""Most worst answers that are named."""
+
+MOST_DIAGNOSES: Final = 3
+"""Most diagnoses that are named."""
+
+WITHOUT_STATISTICS: Final = frozenset({"budget", "stall", "capped"})
+"""Kinds of alerts whose message is written by their source."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstAnswer:
+    """An answer since the change that moved the mean most."""
+
+    interaction_id: str
+    question: str | None = None
+    """Its question, redacted as it was kept; None where texts are not shown, or are no longer kept."""
+    score: float | None = None
+    """Its score of the alert's metric, in the unit of the metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentLevel:
+    """How the statistic of an alert is now, as the screens show it."""
+
+    value: float
+    lower: float
+    upper: float
+    n: int
+    """Number of answers."""
+    over: str
+    """Range of time in words, such as `the last 24 hours`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertText:
+    """Every fact about one alert in words; the numbers are those of `alert`."""
+
+    alert: Alert
+    """The record that the words are made from."""
+    title: str
+    """What fell or rose, where, from what to what, in one line of at most `LONGEST_TITLE` characters, without a date:
+    `trace.adherence of shop, lang=de fell from 0.745 to 0.242`."""
+    scope: str
+    """Pipeline and segment value, such as `shop, lang=de`; `all pipelines` for the whole deployment."""
+    state: Literal["firing", "resolved"]
+    """Whether it fires. An explained alert still fires."""
+    status: str
+    """Since when, in the order of time: began, fired, resolved; how long; acknowledged and silenced."""
+    change: str | None
+    """What is seen: the statistic since the change, its interval, and its number of answers, by name. Of an alert that
+    has recovered: how it is now, and how it was. None for an alert without statistics."""
+    normal: str | None
+    """What is normal, and the limit from which the rule counts; or the target. None for an alert without statistics."""
+    from_value: float | None
+    """The level before: what was learned or given as normal, or the target. In the statistic's unit."""
+    to_value: float | None
+    """The level during the change: what was observed when the alert fired. In the statistic's unit."""
+    now_value: float | None
+    """The level after the change, of an alert that has recovered, or as the caller knows it; None if it is unknown."""
+    now: str | None
+    """How it is now, as the caller knows it; None if it does not."""
+    began_at: datetime
+    """Beginning of the change, never after `fired_at`."""
+    fired_at: datetime
+    resolved_at: datetime | None
+    """End of the alert, never before `fired_at`."""
+    duration: timedelta | None
+    """Since the beginning of the change, until its end or the present time; None if that is not known."""
+    where: str | None
+    """Segment values in which the change is concentrated; None if that is not known."""
+    cause: tuple[str, ...]
+    """Likely cause, other traffic or other answers, the verdict first; that it is searched for; empty without one."""
+    sure: str | None
+    """How sure the alert is: the one sentence about false alarms, with its caution about dependence. None for an alert
+    without statistics."""
+    diagnosis: tuple[str, ...]
+    """Diagnoses with evidence and advice; empty if there are none."""
+    worst: tuple[WorstAnswer, ...]
+    """Answers to read first, the worst first, at most `MOST_WORST`."""
+    first: str | None
+    """What to do first; None for a resolved alert, and where the message says it."""
+    notes: tuple[str, ...]
+    """What else the rule has to say, such as the meaning of its metric."""
+    acknowledged: str | None
+    """User who acknowledged it."""
+    silenced_until: datetime | None
+    """End of the silence that withholds its notifications; None without a silence."""
+    link: str | None
+    """Address of the page of the alert."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All facts below the title, in the order of reading; each is one line."""
+        whole = line(self.alert.message)
+        found = [None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)]
+        found += [self.change, self.normal, self.now, self.status, self.where, *self.cause, self.sure, *self.notes]
+        found += [f"Diagnosis: {sentence}" for sentence in self.diagnosis]
+        found += [self.first, *(f"Worst answer: {words_of(answer)}" for answer in self.worst)]
+        return tuple(sentence for sentence in found if sentence)
+
+    @property
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Short facts with their names, for a table."""
+        alert = self.alert
+        found = [("Pipeline", "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline))]
+        if alert.segment:
+            found.append(("Segment", short_name(alert.segment)))
+        found += [("Metric", short_name(alert.metric)), ("Rule", f"{short_name(alert.rule)} ({alert.severity})")]
+        if self.change is not None:
+            found.append(("Now" if self.state == "resolved" else "Since the change", _level(alert)))
+            name = "Target" if alert.baseline_source == "target" else "Normal"
+            found.append((name, f"{number(self.from_value)}{_learned(alert)}"))
+            if _limit(alert) is not None:
+                found.append((f"Counts {_beyond(alert)}", number(_limit(alert))))
+            if alert.n is not None:
+                found.append(
+                    (f"Answers of {short_name(alert.segment)}" if alert.segment else "Answers in all", f"{alert.n:,}")
+                )
+        if alert.began_at is not None:
+            found.append(("Began", f"about {time(self.began_at)}"))
+        found.append(("Fired", time(self.fired_at)))
+        if self.resolved_at is not None:
+            found.append(("Resolved", time(self.resolved_at)))
+        if self.acknowledged:
+            found.append(("Acknowledged", f"by {short_name(self.acknowledged)}"))
+        if self.silenced_until is not None:
+            found.append(("Silenced", f"until {time(self.silenced_until)}"))
+        if alert.labeler:
+            found.append(("Labeler", short_name(alert.labeler)))
+        if alert.run:
+            found.append(("Run", short_name(alert.run)))
+        return tuple(found)
+
+
+def alert_text(
+    alert: Alert,
+    *,
+    now: datetime | None = None,
+    current: CurrentLevel | None = None,
+    worst: Sequence[WorstAnswer] | None = None,
+    acknowledged: str | None = None,
+    silenced_until: datetime | None = None,
+    link: str | None = None,
+) -> AlertText:
+    """Return an alert in words.
+
+    Args:
+        alert: in its latest state.
+        now: present time, for the duration of an alert that fires; None leaves its duration out.
+        current: how the statistic is now, if the caller knows.
+        worst: its answers to read first; None takes those that the alert names, without questions.
+        acknowledged: user who acknowledged it.
+        silenced_until: end of the silence that withholds its notifications.
+        link: address of the page of the alert.
+    """
+    began_at = _began(alert)
+    resolved_at = None if alert.resolved_at is None else _resolved(alert.resolved_at, alert)
+    end = resolved_at or now
+    duration = None if end is None else max(end - began_at, timedelta())
+    answers = tuple(WorstAnswer(name) for name in alert.worst_interaction_ids) if worst is None else tuple(worst)
+    fires = alert.status != "resolved"
+    has_statistics = alert.kind not in WITHOUT_STATISTICS
+    recovered = alert.fired_observed is not None
+    from_value = alert.baseline if alert.normal is None else alert.normal
+    return AlertText(
+        alert=alert,
+        title=_title(alert),
+        scope=scope_of(alert),
+        state="firing" if fires else "resolved",
+        status=_status(alert, duration, acknowledged, silenced_until),
+        change=_change(alert) if has_statistics else None,
+        normal=_normal(alert) if has_statistics else None,
+        from_value=from_value if has_statistics else None,
+        to_value=(alert.fired_observed if recovered else alert.observed) if has_statistics else None,
+        now_value=current.value if current is not None else alert.observed if recovered else None,
+        now=None if current is None else _now(current),
+        began_at=began_at,
+        fired_at=alert.fired_at,
+        resolved_at=resolved_at,
+        duration=duration,
+        where=_where(alert.cause) if fires and alert.cause is not None else None,
+        cause=_cause(alert) if fires else (),
+        sure=_sure(alert) if fires else None,
+        diagnosis=_diagnosis(alert) if fires else (),
+        worst=answers[:MOST_WORST] if fires else (),
+        first=_first(alert, answers) if fires else None,
+        notes=_notes(alert) if fires else (),
+        acknowledged=acknowledged,
+        silenced_until=silenced_until,
+        link=link,
+    )
+
+
+def message_of(alert: Alert) -> str:
+    """Return the message of an alert with statistics: its facts in a few sentences, without those that change later."""
+    text = alert_text(alert)
+    began = None if alert.status == "resolved" else f"The change began about {time(text.began_at)}."
+    found = (f"{text.title}.", text.change, text.normal, began, text.where, *text.cause, text.sure, *text.notes)
+    return " ".join(sentence for sentence in found if sentence)
+
+
+def scope_of(alert: Alert) -> str:
+    """Return pipeline and segment value of an alert, shortened."""
+    pipeline = "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline)
+    return f"{pipeline}, {short_name(alert.segment)}" if alert.segment else pipeline
+
+
+def words_of(answer: WorstAnswer) -> str:
+    """Return the question of an answer with its score and its id; without a question, score and id."""
+    score = "" if answer.score is None else f"{number(answer.score)}, "
+    name = short_name(answer.interaction_id)
+    return f"{score}{name}" if answer.question is None else f"{question_of(answer)} ({score}{name})"
+
+
+def question_of(answer: WorstAnswer) -> str:
+    """Return the question of an answer in one line, shortened; empty without one."""
+    return cut(
+        without_links(printable(" ".join((answer.question or "")[: 4 * LONGEST_QUESTION].split()))), LONGEST_QUESTION
+    )
+
+
+def short_name(name: str) -> str:
+    """Return a name from outside, shortened, without control characters and links."""
+    return cut(without_links(printable(name[: 2 * LONGEST_NAME])), LONGEST_NAME)
+
+
+def without_links(text: str) -> str:
+    """Return a text in which no program of a reader finds an address to make a link of.
+
+    >>> without_links("see https://evil.example or www.evil.example")
+    'see https[:]//evil.example or www[.]evil.example'
+    """
+    return re.sub(r"(?i)\bwww\.", lambda found: f"{found[0][:3]}[.]", text.replace("://", "[:]//"))
+
+
+def number(value: float | None) -> str:
+    """Return a number in the unit of a metric, in at most four digits.
+
+    >>> [number(value) for value in (0.7453, 0.0004, 12345.6, None)]
+    ['0.745', '0.0004', '12,346', 'not known']
+    """
+    if value is None:
+        return "not known"
+    if value and abs(value) < 0.001:
+        return f"{value:.2g}"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def time(at: datetime) -> str:
+    """Return a time in UTC, to the minute."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def length(duration: timedelta) -> str:
+    """Return a duration in words.
+
+    >>> [length(timedelta(seconds=seconds)) for seconds in (0, 59, 60, 5_400, 172_800)]
+    ['0 s', '59 s', '1 min', '1 h 30 min', '2 d']
+    """
+    seconds = int(duration.total_seconds())
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def line(text: str) -> str:
+    """Return a sentence from outside in one line, bounded, without control characters and links."""
+    return without_links(printable(text[: 4 * LONGEST_SENTENCE]))
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _began(alert: Alert) -> datetime:
+    return min(alert.began_at or alert.fired_at, alert.fired_at)
+
+
+def _resolved(at: datetime, alert: Alert) -> datetime:
+    return max(at, alert.fired_at)
+
+
+def _title(alert: Alert) -> str:
+    if alert.kind in WITHOUT_STATISTICS or (alert.status == "resolved" and alert.fired_observed is None):
+        return cut(f"{scope_of(alert)}: {line(alert.message)}", LONGEST_TITLE)
+    subject, observed = _subject(alert), number(alert.observed)
+    if alert.status == "resolved":
+        return cut(f"{subject} is back at {observed}, after {number(alert.fired_observed)}", LONGEST_TITLE)
+    if alert.baseline_source == "target":
+        side = "below" if alert.direction == "fall" else "above"
+        return cut(f"{subject} is {side} its target {number(alert.baseline)}: {observed}", LONGEST_TITLE)
+    verb = "fell" if alert.direction == "fall" else "rose"
+    before = alert.baseline if alert.normal is None else alert.normal
+    return cut(f"{subject} {verb} from {number(before)} to {observed}", LONGEST_TITLE)
+
+
+def _subject(alert: Alert) -> str:
+    if alert.quantity == "kappa":
+        labeler = f"{short_name(alert.labeler)} with people" if alert.labeler else "labeler and people"
+        return f"agreement of {labeler} on {short_name(alert.metric)} of {scope_of(alert)}"
+    quantity = {"mean": "", "spread": "spread of ", "rmse": "RMSE of "}[alert.quantity]
+    return f"{quantity}{short_name(alert.metric)} of {scope_of(alert)}"
+
+
+_STATISTICS: Final = {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE", "kappa": "Cohen's kappa"}
+
+
+def _statistic(alert: Alert) -> str:
+    return ("" if alert.quantity == "kappa" else "The ") + _STATISTICS[alert.quantity]
+
+
+def _answers(alert: Alert, n: int) -> str:
+    noun = "gold score" if alert.quantity == "kappa" else "answer"
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _level(alert: Alert) -> str:
+    ends = ""
+    if alert.observed_lower is not None and alert.observed_upper is not None:
+        ends = f" ({number(alert.observed_lower)} to {number(alert.observed_upper)})"
+    return f"{number(alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}"
+
+
+def _change(alert: Alert) -> str | None:
+    if alert.status != "resolved":
+        return f"{_statistic(alert)} is {_level(alert)} since the change."
+    if alert.fired_observed is None:
+        return None
+    before = f"It was {number(alert.fired_observed)} when the alert fired."
+    return f"{_statistic(alert)} is {_level(alert)} since it came back. {before}"
+
+
+def _normal(alert: Alert) -> str:
+    if alert.baseline_source == "target":
+        moved = _limit(alert)
+        counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {number(moved)}"
+        return f"The target is {number(alert.baseline)}{counts}."
+    of = f" for {line(alert.normal_of)}" if alert.normal_of else ""
+    limit = _limit(alert)
+    counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {number(limit)}"
+    value = alert.baseline if alert.normal is None else alert.normal
+    return f"Normal{of} is {number(value)}{_learned(alert)}{counts}."
+
+
+def _learned(alert: Alert) -> str:
+    """Return where a normal value comes from, after a comma; nothing for a target."""
+    if alert.baseline_source == "target":
+        return ""
+    if alert.baseline_source == "given":
+        return ", given by the rule"
+    n = "" if not alert.normal_n else f" from {_answers(alert, alert.normal_n)}"
+    return f", as in the time before{n}" if alert.baseline_source == "window" else f", learned{n}"
+
+
+def _limit(alert: Alert) -> float | None:
+    """Return the limit from which the rule counts; None where it is the normal value itself."""
+    limit = alert.baseline if alert.limit is None else alert.limit
+    before = alert.baseline if alert.normal is None else alert.normal
+    return None if limit is None or number(limit) == number(before) else limit
+
+
+def _beyond(alert: Alert) -> str:
+    return "below" if alert.direction == "fall" else "above"
+
+
+def _now(current: CurrentLevel) -> str:
+    ends = f"({number(current.lower)} to {number(current.upper)})"
+    plural = "" if current.n == 1 else "s"
+    return f"Now it is {number(current.value)} {ends}, over {current.over}, {current.n:,} answer{plural}."
+
+
+def _status(
+    alert: Alert,
+    duration: timedelta | None,
+    acknowledged: str | None,
+    silenced_until: datetime | None,
+) -> str:
+    parts = [] if alert.began_at is None else [f"began about {time(_began(alert))}"]
+    parts.append(f"fired {time(alert.fired_at)}")
+    if alert.resolved_at is not None:
+        parts.append(f"resolved {time(_resolved(alert.resolved_at, alert))}")
+    text = ", ".join(parts)
+    if duration is not None:
+        text += f" ({length(duration)}{'' if alert.resolved_at is not None else ' so far'})"
+    if acknowledged:
+        text += f"; acknowledged by {short_name(acknowledged)}"
+    if silenced_until is not None:
+        text += f"; silenced until {time(silenced_until)}"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _where(cause: ChangeCause) -> str | None:
+    if cause.carriers and cause.verdict in {"within", "both"}:
+        named = ", ".join(short_name(carrier) for carrier in cause.carriers[:3])
+        more = f" and {len(cause.carriers) - 3} more" if len(cause.carriers) > 3 else ""
+        return f"It is concentrated in {named}{more}."
+    return f"All values of {short_name(cause.segment)} changed." if cause.spread == "all" else None
+
+
+_VERDICTS: Final = {
+    "mix": "The traffic changed, and not the answers to the same kind of traffic",
+    "within": "The answers changed for the same kind of traffic",
+    "both": "Both the traffic and the answers changed",
+    "neither": "Neither other traffic nor other answers explain the change",
+    "unresolved": "It is not known yet whether the traffic or the answers changed",
+}
+
+
+def _cause(alert: Alert) -> tuple[str, ...]:
+    cause = alert.cause
+    if cause is None:
+        waits = "Traffic or system: not known yet. The alert comes once more, as explained, when it is."
+        return (waits,) if alert.cause_sought else ()
+    parts = (
+        f"Other traffic explains {cause.mix:+.3f} ({cause.mix_lower:+.3f} to {cause.mix_upper:+.3f}) and other answers "
+        f"{cause.within:+.3f} ({cause.within_lower:+.3f} to {cause.within_upper:+.3f}), {100 * cause.confidence:.3g}% "
+        f"sure, from {cause.n_before:,} answers before the alert and {cause.n_since:,} since."
+    )
+    shares = tuple(_share(share) for share in cause.shares)
+    verdict = f"{_VERDICTS[cause.verdict]} (by {short_name(cause.segment)})"
+    return (cut(f"{verdict}: {line(cause.text)}.", LONGEST_SENTENCE), *shares, parts)
+
+
+def _share(share: SegmentShare) -> str:
+    text = (
+        f"{short_name(share.value)} is {100 * share.since:.3g}% of the traffic since the alert "
+        f"({100 * share.since_lower:.3g}% to {100 * share.since_upper:.3g}%), and was {100 * share.before:.3g}% before "
+        f"({100 * share.before_lower:.3g}% to {100 * share.before_upper:.3g}%)"
+    )
+    if share.mean_before is None or share.mean_since is None:
+        return f"{text}."
+    return f"{text}; its mean went from {number(share.mean_before)} to {number(share.mean_since)}."
+
+
+def _sure(alert: Alert) -> str | None:
+    if alert.false_discovery_rate is not None:
+        promise = f"At most {100 * alert.false_discovery_rate:.3g}% of all alarms are false, on average"
+    elif alert.run_length is not None:
+        promise = f"At most one false alarm in {_answers(alert, round(alert.run_length))}, on average"
+    else:
+        return None
+    effect = "" if alert.design_effect is None else f" (design effect {alert.design_effect:.1f})"
+    if alert.dependence == "ignored":
+        return (
+            f"{promise}, if answers were independent; but neighbouring answers depend on each other{effect}, so expect "
+            "more: set clusters.by to session_id, user_id or blocks."
+        )
+    if alert.dependence == "long":
+        return (
+            f"{promise}, if the measured blocks are long enough for the dependence{effect}, which is not certain: set "
+            "clusters.by to session_id or user_id if sessions are known."
+        )
+    return f"{promise}."
+
+
+def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:
+    if alert.kind in WITHOUT_STATISTICS:
+        return None
+    if alert.cause is not None and alert.cause.verdict == "mix":
+        return "First find where the new traffic comes from: the answers to the same kind of traffic are as before."
+    if answers:
+        return "First read the worst answers since the change."
+    return "First look at what changed shortly before: versions, prompts, indexes, traffic."
+
+
+def _notes(alert: Alert) -> tuple[str, ...]:
+    found = tuple(cut(line(note), LONGEST_SENTENCE) for note in alert.notes)
+    if alert.kind in WITHOUT_STATISTICS or alert.diagnosis or (alert.observed_n or 0) >= DIAGNOSED_N:
+        return found
+    return (*found, f"There is too little data for advice: it takes {DIAGNOSED_N} answers since the change.")
+
+
+def _diagnosis(alert: Alert) -> tuple[str, ...]:
+    return tuple(cut(line(sentence), LONGEST_SENTENCE) for sentence in alert.diagnosis[:MOST_DIAGNOSES])
