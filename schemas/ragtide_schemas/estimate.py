@@ -90,8 +90,12 @@ class Estimate(VersionedModel):
     """For a window: number of values that were scored during it, of interactions of any time."""
     n_effective: Annotated[float, Field(ge=0)] | None = None
     """Number of independent interactions with the same precision. For `weighted` and `prediction_powered`: number of
-    uniformly drawn reference scores. For `mean`: n / design_effect, at most n; None while the effect is not known. With
-    different sampling probabilities: number of values drawn with one probability."""
+    uniformly drawn reference scores. For `mean`: number of values on which the interval rests / design_effect, at most
+    n; None while the effect is not known, and 0 while all values wait in open clusters. With different sampling
+    probabilities: number of values drawn with one probability."""
+    n_waiting: Count = 0
+    """Number of values in open sessions or other clusters, which no interval counts yet; 0 for a window, and for
+    `weighted` and `prediction_powered`."""
     design_effect: Annotated[float, Field(ge=0)] | None = None
     """How many times larger the dependence of interactions makes the variance, measured by clusters or, for `mean`, by
     neighbours; None while it is not known."""

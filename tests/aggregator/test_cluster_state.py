@@ -12,6 +12,8 @@ from tests.support.metric_events import event
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.assumptions import dependent_pipelines
 from ragtide_aggregator.estimates.estimates import estimates
+from ragtide_aggregator.estimates.means import metric_means
+from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts
 from ragtide_aggregator.maintenance.repair import dropped_field, may_be_dropped
@@ -99,7 +101,8 @@ def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> Non
     for found in estimates(state, strategy="auto", confidence=0.95):
         if found.metric == ADHERENCE:
             assert (found.n, found.estimate, found.lower, found.upper) == (39, 1.0, 0.0, 1.0)
-            assert found.n_clusters == 0
+            assert (found.n_clusters, found.n_effective) == (0, 0.0)
+            assert found.n_waiting == (39 if found.window == "all" else 0)
     whole = AggregatorState.merged(
         [state, applied([], clusters=options, panes=panes)], StateOptions(clusters=options, panes=panes)
     )
@@ -107,6 +110,19 @@ def test_before_the_first_cluster_is_closed_the_whole_range_is_possible() -> Non
     state.apply(event(39, {ADHERENCE: 1.0}, session_id="s-0"))
     # Forty equal answers of one cluster say as much as one answer.
     assert (of(state).lower, of(state).upper) == ends([[1.0] * 40])
+    assert of(state).n_waiting == 0
+
+
+def test_the_effective_number_is_that_of_the_answers_on_which_the_interval_rests() -> None:
+    luck = np.random.default_rng(1).random(300) < 0.85
+    closed = in_sessions([[float(one)] * 4 for one in luck])
+    waiting = [event(1_200 + number, {ADHERENCE: 1.0}, session_id=f"open-{number}") for number in range(500)]
+    state = applied([*closed, *waiting], clusters=ClusterOptions("auto", size=4, quiet_ms=10**7))
+    found = of(state)
+    assert (found.n, found.n_clusters, found.n_waiting) == (1_700, 300, 500)
+    assert found.n_effective == pytest.approx(1_200 / (found.design_effect or 0))
+    (mean,) = [mean for mean in metric_means(state, IntervalMethod("auto", 0.95)) if mean.metric == ADHERENCE]
+    assert mean.n_waiting == 500
 
 
 def test_sessions_that_depend_on_each_other_have_wider_intervals_than_single_answers() -> None:

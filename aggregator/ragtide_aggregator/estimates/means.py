@@ -40,6 +40,8 @@ class MetricMean(NamedTuple):
     value_range: tuple[float, float]
     band: str | None
     updated_at: datetime | None
+    n_waiting: int = 0
+    """Number of values in open sessions or other clusters, which no interval counts yet."""
 
     @classmethod
     def of(cls, estimate: Estimate) -> "MetricMean":
@@ -55,6 +57,7 @@ class MetricMean(NamedTuple):
             estimate.value_range,
             estimate.band,
             estimate.updated_at,
+            estimate.n_waiting,
         )
 
 
@@ -105,8 +108,9 @@ def metric_mean(
             band = None if definition is None else definition.band(value)
     updated_at = from_milliseconds(numbers.updated_ms)
     return MetricMean(
-        key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at
-    )
+        key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at,
+        numbers.n_waiting,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=10_000)
@@ -175,6 +179,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
         absent=absent,
         design_effect=numbers.design_effect,
         n_effective=numbers.n_effective,
+        n_waiting=numbers.n_waiting,
         standard_deviation=None if spread is None else width * spread,
         minimum=unscaled(numbers.minimum) if numbers.n else None,
         maximum=unscaled(numbers.maximum) if numbers.n else None,

@@ -72,6 +72,8 @@ class KeyNumbers(NamedTuple):
     n_traffic: float | None
     """Number of values that the traffic would have without sampling; None if nothing was sampled."""
     n_effective: float | None
+    n_waiting: int
+    """Number of values in open clusters, which no interval counts yet; 0 in a window."""
 
     @property
     def standard_deviation(self) -> float | None:
@@ -148,7 +150,8 @@ class View:
         effects, weighted = self._design_effects(rows, moments), moments.weighted
         mixed = np.zeros(rows.shape, dtype=bool)
         traffic = np.full(rows.shape, np.nan)
-        n_effective = np.where(effects > 0, moments.n / np.fmax(effects, 1.0), np.nan)
+        counted, waiting = self._counted(moments)
+        n_effective = np.where(effects > 0, counted / np.fmax(effects, 1.0), np.nan)
         if weighted is not None:
             mixed, traffic = weighted.mixed, np.where(weighted.sampled, weighted.traffic, np.nan)
             counts = self.state.rows.holds_counts[rows]
@@ -158,6 +161,7 @@ class View:
             # The design effect of neighbours is not in the variance.
             shown = np.where(single, found.n_effective / np.fmax(effects, 1.0), found.n_effective)
             n_effective = np.where(mixed, shown, n_effective)
+        n_effective = np.where(counted == 0, np.where(moments.n > 0, 0.0, np.nan), n_effective)
         for column in (effects, traffic, n_effective):
             column[~np.isfinite(column)] = np.nan
         yield [None if np.isnan(effect) else effect for effect in effects.tolist()]
@@ -165,6 +169,16 @@ class View:
         yield mixed.tolist()
         yield [None if np.isnan(number) else number for number in traffic.tolist()]
         yield [None if np.isnan(number) else number for number in n_effective.tolist()]
+        yield waiting.tolist()
+
+    def _counted(self, moments: Moments) -> tuple[Rows, Rows]:
+        """Return the number of values that intervals rest on, and of values in open clusters."""
+        clusters = moments.clusters
+        if clusters is None:
+            return moments.n, np.zeros_like(moments.n)
+        # A cluster counts in the window of its last value, so a window may count values from before it.
+        waiting = np.where(clusters.in_use & (self.span is None), moments.n - clusters.n, 0)
+        return np.where(clusters.in_use, clusters.n, moments.n), waiting
 
     def _design_effects(self, rows: Rows, moments: Moments) -> Floats:
         """Return the design effects of clusters and, of whole pipelines without clusters, of blocks; nan if unknown."""

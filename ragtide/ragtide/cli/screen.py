@@ -11,6 +11,8 @@ from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
+from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
@@ -106,13 +108,34 @@ def _counts(backlogs: Sequence[Backlog]) -> Text:
     return text
 
 
-def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool) -> None:
-    """Print estimates as a table with diagnoses, and the number of estimates that are not shown."""
+def waiting_lines(shown: Sequence[Estimate], clusters: ClusterSettings) -> list[str]:
+    """Return a line for each pipeline with answers in open sessions, on which no interval rests yet."""
+    waiting: defaultdict[str, int] = defaultdict(int)
+    for estimate in shown:
+        waiting[estimate.pipeline] = max(waiting[estimate.pipeline], estimate.n_waiting)
+    return [
+        f"{f'{pipeline}: ' if len(waiting) > 1 else ''}{waiting_sentence(n, clusters)}"
+        for pipeline, n in sorted(waiting.items())
+        if n
+    ]
+
+
+def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, clusters: ClusterSettings) -> None:
+    """Print estimates as a table with diagnoses, and the number of estimates that are not shown.
+
+    Args:
+        shown: estimates.
+        found: number of estimates that were found.
+        labeling: whether they are of time and cost of labeling.
+        clusters: settings by which the answers of a session count.
+    """
     if shown and labeling:
         out.print(labeling_table(shown, out.width))
     elif shown:
         out.print(estimates_note(shown), style="bright_black", markup=False, highlight=False)
         out.print(estimates_table(shown, out.width))
+        for line in waiting_lines(shown, clusters):
+            out.print(line, style="bright_black", markup=False, highlight=False)
         for where, diagnosis in diagnoses(shown):
             out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
     if hidden := found - len(shown):

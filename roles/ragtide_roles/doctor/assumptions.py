@@ -13,7 +13,9 @@ from ragtide_aggregator.estimates.assumptions import (
     waiting_pipelines,
 )
 from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.open_sessions import waiting_sentence
 
 from .finding import Finding, count_of
 
@@ -70,18 +72,16 @@ def dependence_findings(states: Sequence[AggregatorState], settings: Settings) -
         )
         for pipeline in continued[:MOST_SHOWN]
     ]
-    return findings + [_open_clusters(pipeline, settings.clusters.quiet_s) for pipeline in open_clusters[:MOST_SHOWN]]
+    return findings + [_open_clusters(pipeline, settings.clusters) for pipeline in open_clusters[:MOST_SHOWN]]
 
 
-def _open_clusters(pipeline: WaitingPipeline, quiet_s: float) -> Finding:
+def _open_clusters(pipeline: WaitingPipeline, clusters: ClusterSettings) -> Finding:
     many = pipeline.waiting > MANY_WAIT * pipeline.interactions
-    advice = "lower clusters.quiet_s to little more than the pauses in your sessions, so that alerts come sooner"
+    advice = "lower clusters.quiet_s to little more than the pauses in your sessions, so that answers count sooner"
     return Finding(
         "warning" if many else "ok",
         f"open clusters of {pipeline.pipeline}",
-        f"{pipeline.waiting:,} of {pipeline.interactions:,} interactions wait in open sessions or other clusters; "
-        "intervals and alert rules count them when their cluster closes, at the latest "
-        f"{quiet_s:g} s after its last interaction",
+        waiting_sentence(pipeline.waiting, clusters),
         f"{advice} (ragtide docs clusters)" if many else "",
     )
 

@@ -8,6 +8,8 @@ from typing import Any
 from tests.support.cases import for_each
 
 from ragtide_offline.corruptions.interactions import CORRUPTIONS
+from ragtide_runtime.settings.alerting import ClusterSettings
+from ragtide_runtime.settings.open_sessions import waiting_texts
 from ragtide_schemas.fitness import SIGHTS
 from ragtide_web.page.fleet.screen import STATES
 from ragtide_web.page.rendering import environment
@@ -49,6 +51,11 @@ def test_every_text_of_a_template_has_a_translation(template: str) -> None:
 
 def test_every_state_has_a_translation() -> None:
     assert [state for state in (*STATES, "resolved") if state not in words("ru").catalogue] == []
+
+
+def test_what_is_said_of_open_sessions_has_a_translation() -> None:
+    every = {text for by in ("auto", "blocks") for text in waiting_texts(ClusterSettings(by=by))}
+    assert every <= words("ru").catalogue.keys()
 
 
 def test_a_translation_has_the_places_of_its_text() -> None:

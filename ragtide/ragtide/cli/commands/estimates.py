@@ -113,7 +113,10 @@ def estimates(
     unmet = None if found else unmet_option(everything, pipeline=pipeline, run=run, segment=segment, metric=metric)
     if found and not as_json:
         print_estimates(
-            found if segments or segment is not None else whole_pipelines(found), len(found), labeling=labeling
+            found if segments or segment is not None else whole_pipelines(found),
+            len(found),
+            labeling=labeling,
+            clusters=settings.clusters,
         )
     elif unmet is None and not found and not as_json:
         err.print("No estimates yet: publish interactions, and run a worker and an aggregator (ragtide up).")

@@ -219,6 +219,7 @@ def check_rules(
     from ragtide_aggregator.events.batch import BLOCKS
     from ragtide_offline.replay.plan import rules_of
     from ragtide_roles.rule_checks import rule_findings
+    from ragtide_runtime.settings.open_sessions import closing_sentence
     from ragtide_schemas.printable import printable
 
     found, settings = rules_of(file), given(context).settings()
@@ -235,8 +236,7 @@ def check_rules(
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
         if settings.clusters.by not in ("none", BLOCKS):
             out.print(
-                f"A session counts in rules when it has {settings.clusters.size:,} interactions, or none for "
-                f"{settings.clusters.quiet_s:g} s: no alert comes sooner (clusters.size, clusters.quiet_s).",
+                closing_sentence(settings.clusters),
                 style="bright_black",
                 highlight=False,
                 soft_wrap=True,

@@ -14,6 +14,7 @@ from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
 from ragtide_offline.score.summary import diagnoses
+from ragtide_runtime.settings.open_sessions import closing_places, waiting_texts
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import Alert, Estimate, utc_now
 
@@ -92,6 +93,12 @@ class PipelineContent(PageContent):
     versus: str
     """The pipeline to compare with; empty for none."""
     compared: Sequence[Compared]
+    waiting: int
+    """Number of answers in open sessions."""
+    waiting_texts: tuple[str, str]
+    """How many answers wait, and when they count."""
+    closing_places: Mapping[str, str]
+    """What stands at the places of the second."""
     ranges: Sequence[str] = tuple(RANGES)
     values_max: int = VALUES_MAX
 
@@ -161,6 +168,9 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         others=sorted({mean.pipeline for mean in known} - {pipeline}),
         versus=versus,
         compared=await _compared(shared, viewer, pipeline, versus),
+        waiting=max((estimate.n_waiting for estimate in whole if estimate.segment is None), default=0),
+        waiting_texts=waiting_texts(shared.settings.clusters),
+        closing_places=closing_places(shared.settings.clusters),
     )
 
 

@@ -1,0 +1,45 @@
+"""What is said about answers in open sessions, on every screen. A screen in another language translates the texts."""
+
+from typing import Final
+
+from .alerting import ClusterSettings
+
+WAITING: Final = "%(waiting)s answers wait in open sessions."
+"""How many answers no interval counts yet."""
+
+CLOSING: Final = (
+    "A session counts in intervals and alert rules when it has %(size)s answers, or %(quiet)s s after its last one "
+    "(clusters.size, clusters.quiet_s)."
+)
+"""When a session counts."""
+
+WAITING_IN_BLOCK: Final = "%(waiting)s answers wait in an open block."
+FILLING: Final = "A block counts in intervals and alert rules when it is full (clusters.block)."
+
+
+def waiting_texts(clusters: ClusterSettings) -> tuple[str, str]:
+    """Return the texts of how many answers wait and when they count, without numbers."""
+    return (WAITING_IN_BLOCK, FILLING) if clusters.by == "blocks" else (WAITING, CLOSING)
+
+
+def closing_places(clusters: ClusterSettings) -> dict[str, str]:
+    """Return what stands at the places of the text of when answers count."""
+    return {"size": f"{clusters.size:,}", "quiet": f"{clusters.quiet_s:,g}"}
+
+
+def closing_sentence(clusters: ClusterSettings) -> str:
+    """Return when the answers of a session count with these settings.
+
+    >>> closing_sentence(ClusterSettings(size=10, quiet_s=60)).partition(" (")[0]
+    'A session counts in intervals and alert rules when it has 10 answers, or 60 s after its last one'
+    """
+    return waiting_texts(clusters)[1] % closing_places(clusters)
+
+
+def waiting_sentence(waiting: int, clusters: ClusterSettings) -> str:
+    """Return how many answers wait in open sessions, and when they count.
+
+    >>> waiting_sentence(1884, ClusterSettings()).partition(". ")[0]
+    '1,884 answers wait in open sessions'
+    """
+    return f"{waiting_texts(clusters)[0] % {'waiting': f'{waiting:,}'}} {closing_sentence(clusters)}"
