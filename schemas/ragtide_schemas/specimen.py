@@ -52,7 +52,8 @@ class Specimen(VersionedModel):
     labelings: Annotated[tuple[SpecimenLabeling, ...], Field(min_length=1)]
     """The labels of the labeler, and then those of the reference of a cascade, such as the judge."""
     lists: tuple[str, ...] = ()
-    """Lists for which its worker proposed it: `sample`, `judged`, `worst:METRIC:LABELER`, or `beyond:RULE`."""
+    """Lists for which its worker proposed it: `newest`, `sample`, `judged`, `worst:METRIC:LABELER`, or
+    `beyond:RULE`."""
     sample_probability: Probability | None = None
     """Probability with which an interaction of the traffic is in the sample; None outside of the sample."""
     labeled_at: UtcTime

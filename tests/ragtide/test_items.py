@@ -120,6 +120,18 @@ def test_the_sample_and_the_counts(redis_url: str, capsys: pytest.CaptureFixture
     assert run_command(capsys, "item", "i-0", "--pipeline", "help").code == 0
 
 
+def test_the_newest_are_kept_whatever_their_score(redis_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(redis_url, *(interaction(number) for number in range(4)), sample=0.0, newest_n=3)
+    found = lines(run_command(capsys, "items", "--newest", "--metric", "adherence", "--labeler", "local", "--json"))
+    assert len({one["interaction_id"] for one in found}) == 3
+    assert {(one["list"], one["metric"]) for one in found} == {("newest", "trace.adherence")}
+    scores = [one["specimen"]["labelings"][0]["scores"]["trace.adherence"] for one in found]
+    assert [one["score"] for one in found] == scores
+    table = run_command(capsys, "items", "--newest").stdout
+    assert "newest" in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
 def test_the_items_of_an_alert_come_in_its_order(
     redis_url: str, redis: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,7 +178,7 @@ def test_items_that_are_gone_leave_the_lists_when_they_are_read(
     ("arguments", "words"),
     [
         (("items", "--worst", "--sample"), "--worst and --sample exclude each other"),
-        (("items", "--metric", "trace.adherence"), "add --worst"),
+        (("items", "--metric", "trace.adherence"), "add one of these"),
     ],
 )
 def test_options_that_contradict_are_refused(

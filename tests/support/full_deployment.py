@@ -17,7 +17,7 @@ from tests.web.page.test_system import NOTIFY, order
 from ragtide_consumers.notify.destination_state import DestinationState
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
-from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_SAMPLE, Streams
+from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, SPECIMEN_NEWEST, SPECIMEN_SAMPLE, Streams
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_schemas import Reason, utc_now
 from ragtide_schemas.alert_rule import AlertRule
@@ -38,6 +38,7 @@ _RANGE: Final = urlencode({"start": utc_now() - timedelta(hours=3), "end": utc_n
 SCREENS: Final = (
     "/", "/?segment=lang%3Dde", "/p/shop", "/p/shop?range=1h&vs=bank", f"/p/shop?{_RANGE}",
     "/a", "/a?state=firing", "/a/A-1", "/a/A-2",
+    "/t", "/t?pipeline=shop&below=0.9&segment=lang%3Dde",
     "/i", "/i?pipeline=shop&list=sample", "/i/shop/i-1", "/x", "/x/may", "/x/may?config=0", "/judge", "/dead",
     "/dead?reason=invalid", "/label", "/system", "/system/orders",
 )  # fmt: skip
@@ -66,6 +67,7 @@ async def fill_everything(redis: Any, redis_url: str) -> None:
     for one in kept:
         await keep(redis, one)
         await keep(redis, one, name=SPECIMEN_SAMPLE)
+        await keep(redis, one, name=SPECIMEN_NEWEST)
     for person in ("ann", "bob"):
         opinion = Annotation(
             pipeline="shop",

@@ -28,6 +28,7 @@ from .page.pipeline.route import router as pipeline
 from .page.rendering import HEADERS, ProblemContent, render
 from .page.screen_files import router as frame
 from .page.system.route import router as system
+from .page.traffic.route import router as traffic
 from .page.viewers import SESSION_COOKIE, LoginNeededError, cookie_of
 from .problems import HttpProblem, answer, drain
 from .proxy import BehindProxy, prefix_of
@@ -46,6 +47,7 @@ SCREENS: Final = (
     fleet,
     pipeline,
     alerts,
+    traffic,
     items,
     opinions,
     experiments,

@@ -3,13 +3,21 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
 from math import inf
 from typing import Final, cast
 
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.entries import Unreadable
-from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, Streams, interaction_digest, pipeline_digest
+from ragtide_runtime.redis.keys import (
+    SPECIMEN_JUDGED,
+    SPECIMEN_NEWEST,
+    SPECIMEN_SAMPLE,
+    Streams,
+    interaction_digest,
+    pipeline_digest,
+)
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_script
 from ragtide_schemas import InvalidEntryError, Specimen
@@ -75,6 +83,30 @@ class KeptSpecimens:
         found = await asyncio.gather(*(self._of_list(streams, pipeline, name, most) for streams in self._partitions))
         together = [entry for part in found for entry in part]
         return sorted(together, key=lambda entry: -entry.rank)[:most]
+
+    async def newest(self, pipelines: Sequence[str], most: int) -> list[Specimen]:
+        """Return the newest specimens of several pipelines, with any score, the latest first.
+
+        Args:
+            pipelines: names of the pipelines.
+            most: number of specimens of all pipelines together.
+        """
+        found = await asyncio.gather(
+            *(self._newest_of(streams, name, most) for streams in self._partitions for name in pipelines)
+        )
+        places = sorted(chain.from_iterable(found), key=lambda place: (-place[0], place[2]))[:most]
+        by_partition = sorted(places, key=lambda place: place[1].partition)
+        read: dict[str, Specimen | None] = {}
+        for _, group in groupby(by_partition, key=lambda place: place[1].partition):
+            entries = list(group)
+            digests = [digest for _, _, digest in entries]
+            read |= dict(zip(digests, await self._stored(entries[0][1], digests), strict=True))
+        return [specimen for _, _, digest in places if (specimen := read[digest]) is not None]
+
+    async def _newest_of(self, streams: Streams, pipeline: str, most: int) -> list[tuple[float, Streams, str]]:
+        key = streams.specimens_of(pipeline, SPECIMEN_NEWEST)
+        members = await self._redis.zrange(key, 0, most - 1, desc=True, withscores=True)
+        return [(rank, streams, digest.decode()) for digest, rank in cast("list[tuple[bytes, float]]", members)]
 
     async def sample(self, pipeline: str) -> list[Specimen]:
         """Return the specimens of the uniform sample since the time from which all of them are kept, the latest first.

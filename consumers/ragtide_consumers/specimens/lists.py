@@ -14,15 +14,24 @@ from time import monotonic
 from typing import Final
 
 from ragtide_runtime.draws import draw_number
-from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, beyond_list, worst_list
+from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_NEWEST, SPECIMEN_SAMPLE, beyond_list, worst_list
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import AlertRule, Direction, MetricEvent, Movement, alarm_line, definition_of
 
 SOURCES_MOST: Final = 2_000
 """Pairs of a pipeline and a labeler whose worst interactions a worker remembers; the longest unused is forgotten."""
 
-BEYOND_PER_MINUTE: Final = 10
-"""Most proposals a minute of one worker for one rule and pipeline."""
+BEYOND_BURST: Final = 10
+"""Most proposals at once of one worker for one rule and pipeline."""
+
+BEYOND_EVERY_S: Final = 6.0
+"""Seconds after which one more may follow."""
+
+NEWEST_EVERY_S: Final = 1.0
+"""Seconds after which one more of the newest interactions of a pipeline may follow, beyond `newest_n` at once."""
+
+NEWEST_PER_S: Final = 10
+"""Most of these in a second of one worker with many pipelines: each costs it about a millisecond."""
 
 _PURPOSE: Final = b"ragtide specimen"
 """Makes this draw independent of the draws for a producer's sample and for a judge."""
@@ -82,30 +91,37 @@ class WorstLately:
         return True
 
 
-class PerMinute:
-    """At most a number of proposals in each minute.
+class Allowance:
+    """A number of proposals at once, and then one more after each stretch of time.
 
     Args:
-        most: number of proposals.
+        burst: number of proposals at once.
 
-    >>> two = PerMinute(2)
-    >>> [two.proposes(now) for now in (0.0, 1.0, 2.0, 60.0)]
-    [True, True, False, True]
+    >>> two = Allowance(2)
+    >>> [two.proposes(now, 6.0) for now in (0.0, 1.0, 2.0, 6.0, 7.0)]
+    [True, True, False, True, False]
     """
 
-    __slots__ = ("_count", "_most", "_since")
+    __slots__ = ("_at", "_burst", "_left")
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._since = -inf
-        self._count = 0
+    def __init__(self, burst: int) -> None:
+        self._burst = burst
+        self._left = float(burst)
+        self._at = 0.0
 
-    def proposes(self, now: float) -> bool:
-        """Return whether one more fits into the minute; then it counts."""
-        if now - self._since >= 60.0:
-            self._since, self._count = now, 0
-        self._count += 1
-        return self._count <= self._most
+    def proposes(self, now: float, every_s: float) -> bool:
+        """Return whether a proposal is allowed; then it counts.
+
+        Args:
+            now: seconds that only grow.
+            every_s: seconds after which one more is allowed.
+        """
+        self._left = min(self._left + (now - self._at) / every_s, self._burst)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +171,8 @@ class SpecimenLists:
         self.take_rules(rules)
         self._clock = clock
         self._sources: OrderedDict[tuple[str, str], _Source] = OrderedDict()
-        self._beyond: OrderedDict[tuple[str, str], PerMinute] = OrderedDict()
+        self._beyond: OrderedDict[tuple[str, ...], Allowance] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, ...], Allowance] = OrderedDict()
 
     def take_rules(self, rules: Sequence[AlertRule]) -> None:
         """Take other alert rules."""
@@ -167,9 +184,11 @@ class SpecimenLists:
         return share > 0 and draw_number(f"{event.pipeline}\0{event.interaction_id}", purpose=_PURPOSE) < share
 
     def places(self, event: MetricEvent) -> list[ListPlace]:
-        """Return the places for which the interaction of an event qualifies; most interactions have none."""
+        """Return the places for which the interaction of an event qualifies; in much traffic most have none."""
         now = self._clock()
         places = [ListPlace(SPECIMEN_SAMPLE, self._settings.sample_n)] if self.sampled(event) else []
+        if self._settings.newest_n and self._is_newest(event.pipeline, now):
+            places.append(ListPlace(SPECIMEN_NEWEST, self._settings.newest_n))
         places += self._worst(event, event.labeler, event.scores, now)
         if event.judged is not None:
             if event.judged.uniform and event.judged.scores and self._settings.judged_n:
@@ -219,17 +238,23 @@ class SpecimenLists:
             if not fnmatchcase(event.pipeline, rule.pipeline):
                 continue
             beyond = any(rule.metric in scores and _is_beyond(rule, event, scores[rule.metric]) for scores in tables)
-            if beyond and self._per_minute(event.pipeline, rule.name).proposes(now):
+            allowance = _allowance(self._beyond, (event.pipeline, rule.name), BEYOND_BURST) if beyond else None
+            if allowance is not None and allowance.proposes(now, BEYOND_EVERY_S):
                 yield ListPlace(beyond_list(rule.name), self._settings.beyond_n)
 
-    def _per_minute(self, pipeline: str, rule: str) -> PerMinute:
-        key = pipeline, rule
-        found = self._beyond.get(key)
-        if found is None:
-            found = self._beyond[key] = PerMinute(BEYOND_PER_MINUTE)
-            if len(self._beyond) > SOURCES_MOST:
-                self._beyond.popitem(last=False)
-        return found
+    def _is_newest(self, pipeline: str, now: float) -> bool:
+        allowance = _allowance(self._newest, (pipeline,), self._settings.newest_n)
+        return allowance.proposes(now, max(NEWEST_EVERY_S, len(self._newest) / NEWEST_PER_S))
+
+
+def _allowance(allowances: OrderedDict[tuple[str, ...], Allowance], key: tuple[str, ...], burst: int) -> Allowance:
+    """Return the allowance of a key, which is new if the key is, or was forgotten."""
+    found = allowances.get(key)
+    if found is None:
+        found = allowances[key] = Allowance(burst)
+        if len(allowances) > SOURCES_MOST:
+            allowances.popitem(last=False)
+    return found
 
 
 def _has_line(rule: AlertRule) -> bool:

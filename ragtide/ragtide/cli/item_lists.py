@@ -12,10 +12,10 @@ from rich.text import Text
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.annotation.annotations import StoredAnnotations
-from ragtide_runtime.redis.keys import SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
+from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, SPECIMEN_SAMPLE, beyond_list, parts_of_worst, worst_list
 from ragtide_runtime.redis.url import RedisHandle
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert, Specimen
+from ragtide_schemas import METRICS, Alert, Specimen
 from ragtide_schemas.printable import printable
 
 from .console import err, warn
@@ -48,11 +48,12 @@ class ItemGroup:
 
 
 def views_of_items(
-    worst: bool, sample: bool, alert: str | None, rule: str | None, forget: str | None
+    *, worst: bool, newest: bool, sample: bool, alert: str | None, rule: str | None, forget: str | None
 ) -> dict[str, bool]:
     """Return the options that choose a view, and whether each is given."""
     return {
         "--worst": worst,
+        "--newest": newest,
         "--sample": sample,
         "--alert": alert is not None,
         "--rule": rule is not None,
@@ -60,8 +61,12 @@ def views_of_items(
     }
 
 
-def is_wanted_list(name: str, *, worst: bool, rule: str | None, metric: str | None, labeler: str | None) -> bool:
+def is_wanted_list(
+    name: str, *, worst: bool, newest: bool, rule: str | None, metric: str | None, labeler: str | None
+) -> bool:
     """Return whether a list of items is chosen."""
+    if newest:
+        return name == SPECIMEN_NEWEST
     if not worst:
         return name == (SPECIMEN_SAMPLE if rule is None else beyond_list(rule))
     found, by = metric_of_list(name)
@@ -73,6 +78,23 @@ def is_wanted_list(name: str, *, worst: bool, rule: str | None, metric: str | No
 def metric_of_list(name: str) -> tuple[str | None, str | None]:
     """Return metric and labeler of a list of the worst; None for another list."""
     return parts_of_worst(name) or (None, None)
+
+
+def group_of_list(
+    pipeline: str, name: str, specimens: Sequence[Specimen], *, metric: str | None, labeler: str | None
+) -> ItemGroup:
+    """Return the specimens of a list, with the metric whose scores it shows.
+
+    The newest have the scores of the wanted metric, or of the first one with bands.
+    """
+    of_list, by = metric_of_list(name)
+    if name != SPECIMEN_NEWEST:
+        return ItemGroup(pipeline, name, of_list, by, specimens)
+    names = {score for specimen in specimens for labeling in specimen.labelings for score in labeling.scores}
+    wanted = [score for score in METRICS if score in names and metric in (score, score.rpartition(".")[2])]
+    banded = [score for score in METRICS if score in names and METRICS[score].bands is not None]
+    shown = next(iter(wanted), metric) if metric is not None else next(iter(banded), None)
+    return ItemGroup(pipeline, name, shown, labeler, specimens)
 
 
 async def alert_of_id(redis: Redis, settings: Settings, alert_id: str) -> Alert:
@@ -134,7 +156,10 @@ def items_view(found: Sequence[ItemGroup | dict[str, Any]], width: int) -> Rende
         return lists_view([entry for entry in found if isinstance(entry, dict)], width)
     above, at = {}, 0
     for group in groups:
-        above[at] = ([Text()] if at else []) + [heading([group.pipeline, group.name], width)]
+        parts = [group.pipeline, group.name]
+        if group.name == SPECIMEN_NEWEST and group.metric is not None:
+            parts.append(group.metric)
+        above[at] = ([Text()] if at else []) + [heading(parts, width)]
         at += len(group.specimens)
     each = [(group, specimen) for group in groups for specimen in group.specimens]
     columns = [

@@ -239,6 +239,9 @@ SPECIMEN_TOTAL: Final = ""
 SPECIMEN_SAMPLE: Final = "sample"
 """Name of the list of specimens that is a uniform sample."""
 
+SPECIMEN_NEWEST: Final = "newest"
+"""Name of the list of the newest specimens; of much traffic a few a second."""
+
 SPECIMEN_JUDGED: Final = "judged"
 """Name of the list of specimens that chance drew for the second labeler of a cascade, all with the same probability."""
 
@@ -428,6 +431,16 @@ def parts_of_worst(name: str) -> tuple[str, str] | None:
 def beyond_list(rule: str) -> str:
     """Return the name of the list of the latest specimens beyond the line of a rule."""
     return f"beyond:{rule}"
+
+
+def rule_of_beyond(name: str) -> str | None:
+    """Return the rule of a list of specimens beyond its line; None for another list.
+
+    >>> rule_of_beyond("beyond:grounded"), rule_of_beyond("sample")
+    ('grounded', None)
+    """
+    kind, separator, rule = name.partition(":")
+    return rule if separator and kind == "beyond" else None
 
 
 def executed_field(config: str, item: int) -> str:

@@ -55,6 +55,9 @@ class SpecimenSettings(BaseModel):
     """Share of the interactions that is kept as a uniform sample, chosen by a hash of the id."""
     sample_n: Annotated[int, Field(ge=1, le=100_000)] = 200
     """Most specimens of the sample of a pipeline; the latest stay."""
+    newest_n: Annotated[int, Field(ge=0, le=1_000)] = 100
+    """Number of the newest specimens of a pipeline, with any score; of much traffic a worker keeps one a second.
+    0 keeps none."""
     judged_n: Annotated[int, Field(ge=0, le=100_000)] = 200
     """Most specimens of a pipeline from the random sample of a cascade's judge; the latest stay. 0 keeps none."""
     worst_n: Annotated[int, Field(ge=1, le=50)] = 10

@@ -8,7 +8,15 @@ from tests.support.metric_events import event
 
 from ragtide import AlertRule
 from ragtide_consumers.labelers.cascade import position
-from ragtide_consumers.specimens.lists import BEYOND_PER_MINUTE, ListPlace, SpecimenLists, WorstLately
+from ragtide_consumers.specimens.lists import (
+    BEYOND_BURST,
+    BEYOND_EVERY_S,
+    NEWEST_EVERY_S,
+    NEWEST_PER_S,
+    ListPlace,
+    SpecimenLists,
+    WorstLately,
+)
 from ragtide_runtime.settings.retention import SpecimenSettings
 from ragtide_schemas import JudgedScores
 
@@ -23,7 +31,9 @@ class Clock:
 
 
 def lists(*rules: AlertRule, clock: Clock | None = None, **settings: Any) -> SpecimenLists:
-    return SpecimenLists(SpecimenSettings(**{"sample": 0.0, "worst_n": 1, **settings}), rules, clock or Clock())
+    return SpecimenLists(
+        SpecimenSettings(**{"sample": 0.0, "newest_n": 0, "worst_n": 1, **settings}), rules, clock or Clock()
+    )
 
 
 def names(found: list[ListPlace]) -> list[str]:
@@ -121,10 +131,40 @@ def test_an_interaction_beyond_the_line_of_a_rule_qualifies(rule: AlertRule, val
     assert ("beyond:low" in names(found)) is beyond
 
 
-def test_a_rule_that_most_traffic_is_beyond_proposes_few_a_minute() -> None:
+def test_a_rule_that_most_traffic_is_beyond_proposes_a_few_at_once_and_then_one_each_few_seconds() -> None:
     clock = Clock()
     one = lists(threshold(), clock=clock)
     events = [event(number, {"trace.adherence": 0.1}) for number in range(100)]
-    assert sum("beyond:low" in names(one.places(each)) for each in events) == BEYOND_PER_MINUTE
-    clock.now = 60.0
-    assert "beyond:low" in names(one.places(events[0]))
+    assert sum("beyond:low" in names(one.places(each)) for each in events) == BEYOND_BURST
+    clock.now = BEYOND_EVERY_S
+    assert [("beyond:low" in names(one.places(each))) for each in events[:2]] == [True, False]
+
+
+def test_the_newest_are_all_answers_of_little_traffic_and_of_much_traffic_one_a_second() -> None:
+    clock = Clock()
+    one = lists(newest_n=5, clock=clock)
+
+    def kept(pipeline: str = "shop") -> bool:
+        best = {"trace.adherence": 1.0}  # whatever the score
+        return "newest" in names(one.places(event(int(clock.now * 1000), best, pipeline=pipeline)))
+
+    assert [kept() for _ in range(7)] == [True] * 5 + [False] * 2
+    assert kept("other"), "each pipeline has its own"
+    for _ in range(20):
+        clock.now += NEWEST_EVERY_S
+        assert [kept(), kept()] == [True, False]
+    clock.now += 100 * NEWEST_EVERY_S
+    assert sum(kept() for _ in range(10)) == 5
+    assert lists(newest_n=0).places(event(0, {"trace.adherence": 1.0})) == []
+
+
+def test_the_newest_of_many_pipelines_cost_a_worker_no_more_than_a_few_a_second() -> None:
+    clock = Clock()
+    one = lists(newest_n=1, clock=clock)
+    kept = 0
+    for second in range(100):
+        clock.now = float(second)
+        for pipeline in range(50):
+            places = one.places(event(second, {"trace.adherence": 1.0}, pipeline=f"p-{pipeline}"))
+            kept += "newest" in names(places)
+    assert kept <= 50 + 100 * NEWEST_PER_S

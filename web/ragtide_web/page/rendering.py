@@ -15,12 +15,13 @@ from markupsafe import Markup
 
 from ragtide_offline.report.pages import number, seconds, usd
 from ragtide_runtime import __version__
+from ragtide_runtime.redis.keys import parts_of_worst, rule_of_beyond
 from ragtide_schemas import utc_now
 from ragtide_schemas.fitness import SIGHTS, Purpose, failures_of, fitness_of
 from ragtide_schemas.printable import printable
 
 from ..proxy import prefix_of
-from .item_address import pipeline_address
+from .item_address import item_address, pipeline_address
 from .screen_files import template_loader
 from .viewers import Viewer, cookie_of
 from .words import LANGUAGES, words
@@ -128,6 +129,10 @@ def environment(language: str, fit_for: tuple[tuple[str, tuple[Purpose, ...]], .
         "fitness": lambda labeler, metric: fitness_of(labeler, [metric], stated),
         "sees": partial(_sees, words(language).gettext),
         "pipeline_address": pipeline_address,
+        "item_address": item_address,
+        "parts_of_worst": parts_of_worst,
+        "rule_of_beyond": rule_of_beyond,
+        "in_short": in_short,
         "when": when,
         "ago": ago,
         "lasting": lasting,
@@ -158,6 +163,20 @@ def title_of(metric: str) -> str:
     group, _, name = metric.rpartition(".")
     title = name.replace("_", " ")
     return title[:1].upper() + title[1:] + ("" if group in ("", "trace") else f" · {group}")
+
+
+QUESTION_CHARS: Final = 140
+"""Most characters of a question where it names an item."""
+
+
+def in_short(text: str) -> str:
+    """Return the beginning of a text in one line.
+
+    >>> in_short(" May I  cancel?")
+    'May I cancel?'
+    """
+    line = " ".join(text[: QUESTION_CHARS * 2].split())
+    return line if len(line) <= QUESTION_CHARS else f"{line[: QUESTION_CHARS - 1]}…"
 
 
 def when(value: datetime | None) -> Markup:

@@ -22,6 +22,7 @@ FOLDERS: Final = (
     "fleet",
     "pipeline",
     "alerts",
+    "traffic",
     "items",
     "experiments",
     "label",

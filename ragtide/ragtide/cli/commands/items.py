@@ -13,6 +13,7 @@ from ..options import JsonOption, PipelineOption, WorkspaceOption, given
 
 @command(
     "ragtide items --worst --metric trace.adherence",
+    "ragtide items --newest --pipeline shop --limit 100",
     "ragtide items --sample --pipeline shop --json",
     "ragtide items --forget i-17",
     exits="1 if there is no such alert, or no such item to delete",
@@ -20,18 +21,23 @@ from ..options import JsonOption, PipelineOption, WorkspaceOption, given
 def items(
     context: typer.Context,
     worst: Annotated[bool, typer.Option("--worst", help="The worst items of each metric.")] = False,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="The newest items, whatever their scores; of much traffic one a second.")
+    ] = False,
     sample: Annotated[bool, typer.Option("--sample", help="The uniform sample, the latest first.")] = False,
     alert: Annotated[str | None, typer.Option(metavar="ID", help="The items that an alert names.")] = None,
     rule: Annotated[str | None, typer.Option(metavar="NAME", help="Items beyond the line of an alert rule.")] = None,
-    metric: Annotated[str | None, typer.Option(help="With --worst: only this metric, such as trace.adherence.")] = None,
-    labeler: Annotated[str | None, typer.Option(help="With --worst: only scores of this labeler.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="With --worst or --newest: this metric, such as trace.adherence.")
+    ] = None,
+    labeler: Annotated[str | None, typer.Option(help="With --worst or --newest: scores of this labeler.")] = None,
     pipeline: PipelineOption = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most items of each list.")] = 10,
     forget: Annotated[str | None, typer.Option(metavar="ID", help="Delete the item with this id.")] = None,
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List kept items: the worst, a sample, or those of an alert.
+    """List kept items: the worst, the newest, a sample, or those of an alert.
 
     Without an option it counts them. With --json each item is one line.
     """
@@ -44,20 +50,21 @@ def items(
         ItemGroup,
         alert_of_id,
         forget_item,
+        group_of_list,
         is_wanted_list,
         items_of_alert,
         items_view,
         lines_of_items,
-        metric_of_list,
         views_of_items,
     )
     from ..with_redis import settings_with, with_redis
 
-    chosen = [name for name, given in views_of_items(worst, sample, alert, rule, forget).items() if given]
+    views = views_of_items(worst=worst, newest=newest, sample=sample, alert=alert, rule=rule, forget=forget)
+    chosen = [name for name, given in views.items() if given]
     if len(chosen) > 1:
         raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other: give one of them")
-    if (metric or labeler) and not worst:
-        raise typer.BadParameter("--metric and --labeler choose among the worst: add --worst")
+    if (metric or labeler) and not (worst or newest):
+        raise typer.BadParameter("--metric and --labeler choose the scores of --worst or --newest: add one of these")
     settings = settings_with(context, workspace)
     if forget is not None:
         forget_item(settings, forget, pipeline)
@@ -77,15 +84,16 @@ def items(
                     for list_name, n in found.items()
                 ]
             groups = [
-                ItemGroup(
+                group_of_list(
                     name,
                     list_name,
-                    *metric_of_list(list_name),
                     [found.specimen for found in await kept.listed(name, list_name, limit)],
+                    metric=metric,
+                    labeler=labeler,
                 )
                 for name, lists in counts.items()
                 for list_name in lists
-                if is_wanted_list(list_name, worst=worst, rule=rule, metric=metric, labeler=labeler)
+                if is_wanted_list(list_name, worst=worst, newest=newest, rule=rule, metric=metric, labeler=labeler)
             ]
         warn(*filter(None, [kept.unreadable.warning()]))
         return [group for group in groups if group.specimens]

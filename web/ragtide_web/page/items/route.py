@@ -12,7 +12,7 @@ from ragtide_offline.annotation.annotated import reasons_of
 from ragtide_offline.annotation.annotations import HIGHEST, LOWEST, REASON_CHARS, Annotation, StoredAnnotations
 from ragtide_offline.datasets.choosing import ChosenSpecimen, score_of
 from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_runtime.redis.keys import SPECIMEN_JUDGED, SPECIMEN_SAMPLE, parts_of_worst
+from ragtide_runtime.redis.keys import SPECIMEN_NEWEST, parts_of_worst, worst_list
 from ragtide_schemas import Alert, RagInteraction, Specimen
 
 from ...context import Context, Shared
@@ -28,13 +28,10 @@ MOST: Final = 100
 """Most items of a list on the page; `ragtide items --limit` lists more."""
 
 WORST: Final = "worst"
-NEWEST: Final = "newest"
 
 router = APIRouter(include_in_schema=False)
 PAGE_N: Final = 25
 """Items of a page of a list."""
-QUESTION_CHARS: Final = 200
-"""Most characters of a question in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +75,15 @@ class ItemList:
     most: bool = False
     """Whether the list may have more items."""
 
-    def around(self, interaction_id: str) -> tuple[int, str | None, str | None] | None:
-        """Return the place of an item from 1, and the ids before and after it; None if it is not on the list."""
+    def around(self, interaction_id: str) -> tuple[int, RagInteraction | None, RagInteraction | None] | None:
+        """Return the place of an item from 1, and the ones before and after it; None if it is not on the list."""
         ids = [item.specimen.interaction.interaction_id for item in self.items]
         if interaction_id not in ids:
             return None
         at = ids.index(interaction_id)
-        return at + 1, ids[at - 1] if at else None, ids[at + 1] if at + 1 < len(ids) else None
+        before, after = self.items[at - 1 : at] if at else [], self.items[at + 1 : at + 2]
+        neighbours = [next((item.specimen.interaction for item in side), None) for side in (before, after)]
+        return at + 1, neighbours[0], neighbours[1]
 
 
 async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, alert: Alert | None = None) -> ItemList:
@@ -98,10 +97,7 @@ async def read_list(kept: KeptSpecimens, pipeline: str, choice: ItemChoice, aler
     """
     if choice.alert:
         return ItemList([], gone=0) if alert is None else await _of_alert(kept, alert)
-    names = list(await kept.lists(pipeline))
-    if choice.name == NEWEST:
-        return await _newest(kept, pipeline, names)
-    name = list_name(names, choice)
+    name = list_name(list(await kept.lists(pipeline)), choice)
     if name is None:
         return ItemList([])
     found = await kept.listed(pipeline, name, MOST)
@@ -126,17 +122,6 @@ async def _of_alert(kept: KeptSpecimens, alert: Alert) -> ItemList:
     found = [specimen for each in ids for specimen in await kept.find(each, alert.pipeline)]
     items = [ListedItem(specimen, score_of(specimen, alert.metric, alert.labeler)) for specimen in found]
     return ItemList(items, alert.metric, alert.labeler or "", len(ids) - len(found))
-
-
-async def _newest(kept: KeptSpecimens, pipeline: str, names: Sequence[str]) -> ItemList:
-    """Return the items that were kept last. The lists of the worst do not know when, so their items are not here."""
-    ranked = {}
-    for name in names:
-        if name in (SPECIMEN_SAMPLE, SPECIMEN_JUDGED) or name.startswith("beyond:"):
-            for item in await kept.listed(pipeline, name, MOST):
-                ranked[item.specimen.interaction.interaction_id] = item
-    found = sorted(ranked.values(), key=lambda item: -item.rank)[:MOST]
-    return ItemList([ListedItem(item.specimen, None) for item in found], gone=kept.gone, most=len(found) == MOST)
 
 
 class ItemQuery(NamedTuple):
@@ -179,15 +164,15 @@ class ItemsContent(PageContent):
     more_pipelines: bool
     """Whether more pipelines have items."""
     pipeline: str
-    """Pipeline of the list; empty while none is chosen."""
+    """Pipeline of the list; empty for the newest items of all."""
     choice: ItemChoice
     query: Mapping[str, str]
     """Fields of an address that choose the list."""
     alert: Alert | None
     """The alert that the choice names."""
     found: ItemList
-    shown: Sequence[tuple[ListedItem, str, str]]
-    """Items of this page, with their address and the beginning of the question."""
+    shown: Sequence[ListedItem]
+    """Items of this page."""
     page: int
     pages: int
     enabled: bool
@@ -197,7 +182,6 @@ class ItemsContent(PageContent):
     unreadable: str | None
     """A sentence about items that cannot be read; None without any."""
     most: int = MOST
-    newest: str = NEWEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +209,13 @@ class ItemContent(PageContent):
     """Its place there, from 1; None if it is not on the list."""
     total: int
     """Items of the list."""
+    list_name: str
+    """Stored name of the list, or that of the choice."""
     before: str | None
     """Address of the item before it; None without one."""
+    before_question: str
     after: str | None
+    after_question: str
     here: str | None
     whole: str | None
     """Address of the same screen with all texts whole."""
@@ -284,10 +272,16 @@ async def _list(
     alert = await _alert(shared, viewer, asked.choice.alert)
     names = [name for name in await kept.pipelines() if viewer.may_use(name)]
     chosen = alert.pipeline if alert is not None else pipeline or (names[0] if len(names) == 1 else "")
-    choice = asked.choice if asked.choice.query else ItemChoice(WORST)
+    choice = asked.choice if asked.choice.query else ItemChoice(SPECIMEN_NEWEST)
     found = ItemList([])
-    if chosen and viewer.may_use(chosen):
+    if not chosen:
+        newest = await kept.newest(names, MOST)
+        choice, found = ItemChoice(SPECIMEN_NEWEST), ItemList([ListedItem(specimen, None) for specimen in newest])
+    elif viewer.may_use(chosen):
         found = await read_list(kept, chosen, choice, alert)
+        if not found.items and not asked.choice.query:  # no newest items are kept
+            choice = ItemChoice(WORST)
+            found = await read_list(kept, chosen, choice)
     if asked.download:
         return _rows(viewer, [item.specimen for item in found.items], choice)
     start = (page - 1) * PAGE_N
@@ -299,14 +293,7 @@ async def _list(
         query=choice.query,
         alert=alert,
         found=found,
-        shown=[
-            (
-                item,
-                item_address(chosen, item.specimen.interaction.interaction_id, choice.query),
-                " ".join(item.specimen.interaction.question[: QUESTION_CHARS * 2].split())[:QUESTION_CHARS],
-            )
-            for item in found.items[start : start + PAGE_N]
-        ],
+        shown=found.items[start : start + PAGE_N],
         page=page,
         pages=max(1, -(-len(found.items) // PAGE_N)),
         enabled=shared.settings.specimens.enabled,
@@ -357,16 +344,16 @@ async def _content(
     opinions: Sequence[Annotation],
 ) -> ItemContent:
     interaction, choice = specimen.interaction, asked.choice
-    around, total = None, 0
+    around, total, name = None, 0, choice.name
     if choice.query:
         alert = await _alert(shared, viewer, choice.alert)
         listed = await read_list(kept, interaction.pipeline, choice, alert)
         around, total = listed.around(interaction.interaction_id), len(listed.items)
+        name = worst_list(listed.metric, listed.labeler) if listed.metric else name
+    before, after = (None, None) if around is None else around[1:]
 
-    def address(interaction_id: str | None, **query: str) -> str | None:
-        if interaction_id is None:
-            return None
-        return item_address(interaction.pipeline, interaction_id, {**choice.query, **query})
+    def address(of: RagInteraction | None, **query: str) -> str | None:
+        return None if of is None else item_address(of.pipeline, of.interaction_id, {**choice.query, **query})
 
     template = shared.settings.web.trace_url
     return ItemContent(
@@ -376,14 +363,15 @@ async def _content(
         choice=choice,
         place=None if around is None else around[0],
         total=total,
-        before=None if around is None else address(around[1]),
-        after=None if around is None else address(around[2]),
-        here=address(interaction.interaction_id, marks=asked.labeler or ""),
-        whole=address(interaction.interaction_id, all="1", marks=asked.labeler or ""),
-        download=address(interaction.interaction_id, download="1"),
-        by_labeler={
-            given.labeler: address(interaction.interaction_id, marks=given.labeler) for given in specimen.labelings
-        },
+        list_name=name,
+        before=address(before),
+        before_question="" if before is None else before.question,
+        after=address(after),
+        after_question="" if after is None else after.question,
+        here=address(interaction, marks=asked.labeler or ""),
+        whole=address(interaction, all="1", marks=asked.labeler or ""),
+        download=address(interaction, download="1"),
+        by_labeler={given.labeler: address(interaction, marks=given.labeler) for given in specimen.labelings},
         trace_url=template.replace("{trace_id}", specimen.trace_id) if template and specimen.trace_id else None,
         opinions=opinions,
         mine=next((opinion for opinion in opinions if opinion.annotator == viewer.name), None),

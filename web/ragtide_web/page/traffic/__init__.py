@@ -1,0 +1,1 @@
+"""The traffic: the newest scored answers."""
