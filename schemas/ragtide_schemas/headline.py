@@ -19,9 +19,9 @@ HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = (
     "firing",
     "suspicious",
     "moved",
+    "silent",
     "too few",
     "learning",
-    "silent",
     "steady",
     "unwatched",
 )

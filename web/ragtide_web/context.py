@@ -27,7 +27,7 @@ from .page.background import BackgroundRead
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.history import Deploys, Sparklines, Trends
+from .page.fleet.history import Sparklines, Trends
 from .page.live.changes import LiveHub
 from .telemetry import HttpTelemetry
 
@@ -49,7 +49,6 @@ class Context:
     letters: LetterIndex
     sparklines: Sparklines
     trends: Trends
-    deploys: Deploys
     hiding: TextHiding
     checks: BackgroundRead[list[Finding]]
     """The checks of `ragtide doctor`."""

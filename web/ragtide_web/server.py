@@ -42,7 +42,7 @@ from .page.background import BackgroundRead, ReadingThread
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.history import Deploys, Sparklines, Trends
+from .page.fleet.history import Sparklines, Trends
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.live.changes import LiveHub
 from .telemetry import ROLE, HttpTelemetry
@@ -141,7 +141,6 @@ async def serve_http(
             letters=LetterIndex(redis, settings.layout.all()),
             sparklines=Sparklines(deployment),
             trends=trends,
-            deploys=Deploys(deployment, settings),
             hiding=hiding,
             checks=checks,
             paired=paired,

@@ -13,7 +13,7 @@ from ..statistics.means.strategies import AUTO, OF_MOMENTS
 from ..statistics.means.strategies import STRATEGIES as ALL
 from ..statistics.tables.windows import ALL_TIME
 from .gold_errors import errors_of
-from .means import absences, mean, share_rows, usage
+from .means import MetricMean, absences, mean, metric_mean, share_rows, usage
 from .record import record
 from .view import IntervalMethod, ScaledMean, View, read_view, windows_of
 
@@ -91,6 +91,35 @@ def estimates(
             e.estimator,
         ),
     )  # fmt: skip
+
+
+def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | None = None) -> list[MetricMean]:
+    """Return the means of all live pipelines, ordered by pipeline, metric and labeler.
+
+    Among them are root mean squared errors, and prediction-powered means by judges.
+
+    Args:
+        state: of a partition, or of several merged.
+        method: of the intervals.
+        segment: segment value, for the means of its interactions; None for whole pipelines.
+    """
+    keys, view = state.keys, View(state)
+    wanted = [row for row, key in enumerate(keys) if key.run is None and key.segment == segment]
+    rows = [row for row in wanted if not keys[row].metric.startswith(HIDDEN)]
+    found = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
+    if rows:
+        read = view.read(rows)
+        found += [
+            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
+            for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
+        ]
+    found += [
+        MetricMean.of(estimate)
+        for row in rows
+        for estimate in _of_proxy(state, row, method)
+        if estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER
+    ]
+    return sorted(found, key=lambda mean: (*mean[:3], mean.estimator))
 
 
 def chosen(

@@ -6,17 +6,18 @@ four times as many fields.
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from ragtide_schemas import Estimate, Kind, MetricDefinition, from_milliseconds
+from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
 from ragtide_schemas.printable import printable
 
-from ..events.keys import HIDDEN, UNBOUNDED, EstimateKey, share_name
+from ..events.keys import UNBOUNDED, EstimateKey, share_name
 from ..state.state import AggregatorState
-from .gold_errors import errors_of
 from .record import record
 from .view import IntervalMethod, KeyNumbers, MeasuredView, ScaledMean, View
+
+Estimator = Literal["mean", "weighted", "prediction_powered"]
 
 ShareRow = tuple[float, int]
 """An edge of a metric's distribution, and the row that counts the scores at or below it."""
@@ -25,7 +26,7 @@ ShareRow = tuple[float, int]
 class MetricMean(NamedTuple):
     """The mean of a metric over all interactions of a pipeline, or of one segment value of it, by one labeler.
 
-    All numbers are in the metric's unit.
+    All numbers are in the metric's unit. Where a judge scored a sample, its prediction-powered mean is one, too.
     """
 
     pipeline: str
@@ -42,9 +43,19 @@ class MetricMean(NamedTuple):
     updated_at: datetime | None
     n_waiting: int = 0
     """Number of values in open sessions or other clusters, which no interval counts yet."""
+    segment: str | None = None
+    metric_version: str | None = None
+    profile: str = ""
+    labeler_version: str = ""
+    direction: Direction | None = None
+    estimator: Estimator = "mean"
+    proxy: str | None = None
+    """For a prediction-powered mean: the labeler that scored all interactions."""
+    key: EstimateKey | None = None
+    """Key of its values, by which the history has them; None for an error against gold scores."""
 
     @classmethod
-    def of(cls, estimate: Estimate) -> "MetricMean":
+    def of(cls, estimate: Estimate, key: EstimateKey | None = None) -> "MetricMean":
         """Return the mean of an estimate."""
         return cls(
             estimate.pipeline,
@@ -58,28 +69,21 @@ class MetricMean(NamedTuple):
             estimate.band,
             estimate.updated_at,
             estimate.n_waiting,
+            estimate.segment,
+            estimate.metric_version,
+            estimate.profile,
+            estimate.labeler_version,
+            estimate.direction,
+            estimate.estimator,
+            estimate.proxy,
+            key,
         )
 
-
-def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | None = None) -> list[MetricMean]:
-    """Return the means of all live pipelines, with root mean squared errors, ordered by pipeline, metric and labeler.
-
-    Args:
-        state: of a partition, or of several merged.
-        method: of the intervals.
-        segment: segment value, for the means of its interactions; None for whole pipelines.
-    """
-    keys, view = state.keys, View(state)
-    wanted = [row for row, key in enumerate(keys) if key.run is None and key.segment == segment]
-    rows = [row for row in wanted if not keys[row].metric.startswith(HIDDEN)]
-    found = [MetricMean.of(estimate) for estimate in errors_of(view, wanted, method)]
-    if rows:
-        read = view.read(rows)
-        found += [
-            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
-            for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
-        ]
-    return sorted(found, key=lambda mean: mean[:3])
+    @property
+    def has_interval(self) -> bool:
+        """Whether the interval is narrower than the metric's whole range."""
+        lowest, highest = self.value_range
+        return (self.lower is not None and self.lower > lowest) or (self.upper is not None and self.upper < highest)
 
 
 def metric_mean(
@@ -110,6 +114,8 @@ def metric_mean(
     return MetricMean(
         key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at,
         numbers.n_waiting,
+        key.segment, None if key.measure is None else key.measure.version, key.profile, key.labeler_version,
+        None if definition is None else definition.direction, key=key,
     )  # fmt: skip
 
 

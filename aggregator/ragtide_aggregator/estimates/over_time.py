@@ -15,7 +15,7 @@ from ..events.keys import UNBOUNDED, EstimateKey
 from ..state.options import HistoryOptions
 from ..state.pane_rows import PaneRows
 from ..statistics.means.moments import with_weights
-from .view import IntervalMethod, scaled_means, with_waiting
+from .view import IntervalMethod, ScaledMean, scaled_means, with_waiting
 
 _MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)
 """Numbers of coarse panes in a point, and then multiples of the last."""
@@ -35,6 +35,8 @@ class TimeRange(NamedTuple):
     """Exclusive."""
     points_max: int
     """At least 1. One point covers exactly the panes that hold a part of the range."""
+    coarse: bool = False
+    """Whether a point is at least one coarse pane long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
         options: lengths of panes.
         coarse: whether a point is at least one coarse pane long.
     """
-    start_ms, end_ms, points_max = span
+    start_ms, end_ms, points_max, _ = span
 
     def fits(step_ms: int) -> bool:
         return (end_ms - 1) // step_ms - start_ms // step_ms < points_max
@@ -159,44 +161,30 @@ def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointG
     return PointGrid(0, step_ms, pane_ms, span.start_ms // step_ms, (span.end_ms - 1) // step_ms)
 
 
-def over_time(
-    key: EstimateKey,
-    lists: Sequence[SeriesPanes],
-    span: TimeRange,
-    *,
-    options: HistoryOptions,
-    method: IntervalMethod,
-) -> History:
-    """Return the history of a key in a range.
+class _Panes(NamedTuple):
+    """The panes of one key, by the point that holds them."""
 
-    Args:
-        key: of the series.
-        lists: its panes in each partition.
-        span: the range, and the most points.
-        options: which panes are kept.
-        method: of the intervals.
+    key: EstimateKey
+    grid: PointGrid
+    clustered: bool
+    by_point: dict[int, list[tuple[int, bytes]]]
+    opened: set[int]
+    """Points that later values may still count in."""
 
-    Raises:
-        DamagedFieldError: a pane cannot be read.
-    """
-    grid = grid_of(span, options, coarse=False)
+
+def _panes_of(key: EstimateKey, lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> _Panes:
+    grid = grid_of(span, options, coarse=span.coarse)
     if grid.pane_ms < options.coarse_ms and not all(series.holds_from(grid.start_ms, options) for series in lists):
         grid = grid_of(span, options, coarse=True)
-    rows = PaneRows()
-    loaded: list[tuple[int, int, bytes]] = []
-    clustered = any(series.clustered for series in lists)
-    groups: dict[int, list[tuple[int, int]]] = {}
-    opened: set[int] = set()
+    found = _Panes(key, grid, any(series.clustered for series in lists), {}, set())
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
         for pane, data in panes:
             point = grid.point_of(pane * length_ms)
-            if not grid.first <= point <= grid.last:
-                continue
-            groups.setdefault(point, []).append((len(loaded), pane))
-            loaded.append((len(loaded), pane, data))
-            if still_open:
-                opened.add(point)
+            if grid.first <= point <= grid.last:
+                found.by_point.setdefault(point, []).append((pane, data))
+                if still_open:
+                    found.opened.add(point)
 
     for series in lists:
         if grid.pane_ms < options.coarse_ms:
@@ -206,29 +194,68 @@ def over_time(
             # An open coarse pane holds the fine panes of it that are closed.
             take(series.opened[COARSE], options.coarse_ms, still_open=True)
         take(series.opened[FINE], options.fine_ms, still_open=True)
-    order = sorted(groups)
-    if not order:
-        return History(key, timedelta(milliseconds=grid.step_ms), ())
-    with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
-        rows.load_panes(loaded, clustered=clustered)
-    pooled = rows.pooled([groups[point] for point in order])
-    every = np.ones(len(order), dtype=bool)
-    moments = with_waiting(pooled.moments, every & clustered)
-    moments = with_weights(moments, pooled.sampled)
-    unbounded = key.metric in UNBOUNDED
-    lowest, highest = (0.0, 1.0) if unbounded else key.value_range
-    means = scaled_means(moments, method, counts=every & key.holds_counts, population=np.full(len(order), np.nan))
-    points = tuple(
-        HistoryPoint(
-            start=from_milliseconds(grid.origin_ms + point * grid.step_ms),
-            end=from_milliseconds(grid.origin_ms + (point + 1) * grid.step_ms),
-            n=n,
-            mean=lowest + (highest - lowest) * mean.estimate,
-            lower=None if unbounded else lowest + (highest - lowest) * mean.lower,
-            upper=None if unbounded else lowest + (highest - lowest) * mean.upper,
-            open=point in opened,
-        )
-        for point, n, mean in zip(order, pooled.moments.n.tolist(), means, strict=True)
-        if mean.estimate is not None
+    return found
+
+
+def histories(
+    keys: Sequence[tuple[EstimateKey, Sequence[SeriesPanes]]],
+    span: TimeRange,
+    *,
+    options: HistoryOptions,
+    method: IntervalMethod,
+) -> list[History]:
+    """Return the histories of keys in a range, computed together.
+
+    Args:
+        keys: each with its panes in each partition.
+        span: the range, and the most points.
+        options: which panes are kept.
+        method: of the intervals.
+
+    Raises:
+        DamagedFieldError: a pane cannot be read.
+    """
+    every = [_panes_of(key, lists, span, options) for key, lists in keys]
+    rows, count = PaneRows(), 0
+    groups: list[list[tuple[int, int]]] = []
+    owners: list[tuple[int, int]] = []
+    for number, panes in enumerate(every):
+        loaded: list[tuple[int, int, bytes]] = []
+        for point in sorted(panes.by_point):
+            of_point = [(count + len(loaded) + place, *pane) for place, pane in enumerate(panes.by_point[point])]
+            loaded += of_point
+            groups.append([(row, pane) for row, pane, _ in of_point])
+            owners.append((number, point))
+        count += len(loaded)
+        with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
+            rows.load_panes(loaded, clustered=panes.clustered)
+    points: list[list[HistoryPoint]] = [[] for _ in every]
+    if groups:
+        pooled = rows.pooled(groups)
+        clustered = np.array([every[number].clustered for number, _ in owners], dtype=bool)
+        counts = np.array([every[number].key.holds_counts for number, _ in owners], dtype=bool)
+        moments = with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
+        means = scaled_means(moments, method, counts=counts, population=np.full(len(owners), np.nan))
+        for (number, point), n, mean in zip(owners, pooled.moments.n.tolist(), means, strict=True):
+            if mean.estimate is not None:
+                points[number].append(_point(every[number], point, n, mean))
+    return [
+        History(panes.key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key))
+        for panes, of_key in zip(every, points, strict=True)
+    ]
+
+
+def _point(panes: _Panes, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
+    grid, unbounded = panes.grid, panes.key.metric in UNBOUNDED
+    lowest, highest = (0.0, 1.0) if unbounded else panes.key.value_range
+    width = highest - lowest
+    assert mean.estimate is not None  # noqa: S101 - for the type checker
+    return HistoryPoint(
+        start=from_milliseconds(grid.origin_ms + point * grid.step_ms),
+        end=from_milliseconds(grid.origin_ms + (point + 1) * grid.step_ms),
+        n=n,
+        mean=lowest + width * mean.estimate,
+        lower=None if unbounded else lowest + width * mean.lower,
+        upper=None if unbounded else lowest + width * mean.upper,
+        open=point in panes.opened,
     )
-    return History(key, timedelta(milliseconds=grid.step_ms), points)

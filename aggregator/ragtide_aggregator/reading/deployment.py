@@ -1,7 +1,7 @@
 """The read model of a deployment: the object from which every command and page reads."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -17,10 +17,11 @@ from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
-from ragtide_schemas import Alert, Estimate, Workspace
+from ragtide_schemas import Alert, Estimate, Headline, Workspace, utc_now
 
 from ..checkpoint.options import reader_options
-from ..estimates.estimates import check_live, estimates
+from ..estimates.estimates import check_live, estimates, metric_means
+from ..estimates.headline import HeadlineRange, headline_range
 from ..estimates.means import MetricMean
 from ..estimates.over_time import History
 from ..estimates.view import IntervalMethod
@@ -29,11 +30,13 @@ from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO
 from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
+from .headlines import Headlines
 from .history import HistoryReader
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates
 from .suspicions import Suspicion, Suspicions
+from .versions import Deploy, Versions
 
 
 class Deployment:
@@ -60,6 +63,7 @@ class Deployment:
         self._of_segments = SegmentMeans(self._overview_of)
         self._suspicions = Suspicions(redis, self._partitions, replace(self._options, rules=settings.alerts))
         self._history = HistoryReader(redis, self._options.history)
+        self._versions = Versions(self._history, self._partitions, settings)
         self._alerts = AlertLog(redis, self._partitions)
         self.unreadable_dead_letters = Unreadable("dead letter")
         """Dead letters that were skipped by the last `dead_letters`."""
@@ -156,6 +160,62 @@ class Deployment:
             return await self._overview.means()
         return await self._of_segments.read(segment)
 
+    async def headlines(
+        self,
+        chosen: HeadlineRange | str = "default",
+        *,
+        pipeline: str | None = None,
+        segment: str | None = None,
+        segments: bool = False,
+        labeler: str | None = None,
+    ) -> list[Headline]:
+        """Return the headline of each metric of live pipelines: the one number that every screen shows for it.
+
+        Args:
+            chosen: range, or its name: `1h`, `24h`, `7d`, `60d`, `all`, or `default`, the last 24 hours or the time
+                since the last change or version, if that is shorter and has enough values.
+            pipeline: only of this pipeline; all unless given.
+            segment: segment value such as `lang=de`, for the headlines of its interactions; None for whole pipelines.
+            segments: whether to return the headlines of all segment values of a pipeline, too.
+            labeler: name of a labeler, for its numbers; None for the recommended number of each metric.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+            DamagedFieldError: a pane of the history cannot be read.
+            TooManySegmentsError: too many other segment values were read within the last minute.
+            ValueError: unknown range.
+        """
+        span = headline_range(chosen, utc_now()) if isinstance(chosen, str) else chosen
+        means = await self._all_means(pipeline) if segments else await self.means(segment)
+        reader = Headlines(self.settings, self._partitions, self._history, self._versions)
+        return await reader.read(
+            [mean for mean in means if pipeline in (None, mean.pipeline)],
+            span,
+            alerts=await self.alerts(),
+            suspicions=[] if segment is not None else await self.suspicions(),
+            watches=[],
+            labeler=labeler,
+        )
+
+    async def _all_means(self, pipeline: str | None) -> list[MetricMean]:
+        """Return the means of whole pipelines and of all segment values."""
+        method = IntervalMethod(AUTO, self.settings.confidence)
+        states = await self.states(pipeline)
+
+        def compute() -> list[MetricMean]:
+            return [
+                mean
+                for state in states
+                for segment in {key.segment: None for key in state.keys if key.run is None}
+                for mean in metric_means(state, method, segment)
+            ]
+
+        return await asyncio.to_thread(compute)
+
+    async def deploys(self) -> Mapping[str, Deploy]:
+        """Return the newest version of each pipeline that had another one before, if the history has `version`."""
+        return await self._versions.read()
+
     async def suspicions(self) -> list[Suspicion]:
         """Return how far the evidence of each rule on a whole live pipeline has come, the strongest first.
 
@@ -241,17 +301,6 @@ class Deployment:
             points_max=points_max,
             method=IntervalMethod(strategy, self.settings.confidence if confidence is None else confidence),
         )
-
-    async def first_values(self, segment: str) -> dict[str, dict[str, datetime]]:
-        """Return when the history of each value of a segment begins, by pipeline and value, exact to a pane.
-
-        Args:
-            segment: name of a segment in `history.segments`, such as `version`; of others there is nothing.
-
-        Raises:
-            DamagedFieldError: a checkpoint names a key that cannot be read.
-        """
-        return await self._history.first_values(self._partitions, segment)
 
     async def alerts(self) -> list[Alert]:
         """Return the alerts in their latest state, in the order in which they fired."""

@@ -9,7 +9,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, cast
@@ -17,11 +18,11 @@ from typing import Any, Final, cast
 from redis.asyncio import Redis
 
 from ragtide_runtime.redis.keys import CheckpointField, Streams
-from ragtide_schemas import from_milliseconds, to_milliseconds
+from ragtide_schemas import from_milliseconds, to_milliseconds, utc_now
 
 from ..checkpoint.loading import FIELDS_AT_ONCE
 from ..errors import reading
-from ..estimates.over_time import COARSE, FINE, History, SeriesPanes, TimeRange, grid_of, over_time
+from ..estimates.over_time import COARSE, FINE, History, HistoryPoint, SeriesPanes, TimeRange, grid_of, histories
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
 from ..state.history import pane_of, series_name
@@ -33,6 +34,15 @@ MOST_TRIES: Final = 100
 FIRSTS_AT_ONCE: Final = 200
 """Keys whose first panes are read in one round trip."""
 
+KEYS_AT_ONCE: Final = 500
+"""Keys whose panes are read in one transaction."""
+
+COARSE_FROM: Final = 12
+"""Number of coarse panes from which on the mean of a range is read from coarse panes."""
+
+PANES_KEPT: Final = 200_000
+"""Closed panes that a reader keeps, those read last: about 30 MB."""
+
 LISTED_S: Final = 10.0
 """Seconds for which the list of the keys of a pipeline that have a history is used again."""
 
@@ -43,6 +53,19 @@ class _Listing:
 
     at_s: float
     keys: list[EstimateKey] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClosedList:
+    """The closed panes of a series from a pane on, and the listing of its open panes when they were read."""
+
+    listed: bytes | None
+    first: int
+    panes: list[tuple[int, bytes]]
+
+    def holds(self, listed: bytes | None, first: int) -> bool:
+        """Return whether it has all closed panes from a pane on: none closes while the open panes stay the same."""
+        return self.listed == listed and self.first <= first
 
 
 class HistoryReader:
@@ -57,6 +80,9 @@ class HistoryReader:
         self._redis = redis
         self._options = options
         self._listed: dict[tuple[Streams, str | None], _Listing] = {}
+        # By name of the series and length of the panes, those read last at the end.
+        self._closed: OrderedDict[tuple[Streams, str, int], _ClosedList] = OrderedDict()
+        self._n_closed = 0
 
     async def series(self, partitions: Sequence[Streams], pipeline: str | None = None) -> list[EstimateKey]:
         """Return the keys that have a history, of a pipeline or of all, in order."""
@@ -158,16 +184,64 @@ class HistoryReader:
         options = self._options
         if options is None:
             return []
-        by_key: dict[EstimateKey, list[Streams]] = {}
-        for streams in partitions:
-            for key in await self._matching(streams, wanted):
-                by_key.setdefault(key, []).append(streams)
         span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max)
-        found = []
-        for key in sorted(by_key, key=lambda estimate_key: estimate_key.encode()):
-            lists = await asyncio.gather(*(self._read_panes(streams, key, options, span) for streams in by_key[key]))
-            found.append(await asyncio.to_thread(over_time, key, lists, span, options=options, method=method))
-        return found
+        wanted_keys = {streams: await self._matching(streams, wanted) for streams in partitions}
+        return await self._histories(wanted_keys, span, options, method)
+
+    async def numbers(
+        self,
+        partitions: Sequence[Streams],
+        keys: Collection[EstimateKey],
+        start: datetime,
+        end: datetime,
+        *,
+        method: IntervalMethod,
+    ) -> dict[EstimateKey, HistoryPoint]:
+        """Return the mean of each key in a range: one point over the panes that hold a part of it.
+
+        A long range is read from coarse panes. A key without a history, or without a value in the range, is left out.
+
+        Args:
+            partitions: that hold the pipelines of the keys.
+            keys: of the means.
+            start: of the range.
+            end: of the range, exclusive.
+            method: of the intervals.
+
+        Raises:
+            DamagedFieldError: a pane cannot be read.
+        """
+        options = self._options
+        if options is None or not keys:
+            return {}
+        start_ms, end_ms = to_milliseconds(start), to_milliseconds(end)
+        span = TimeRange(start_ms, end_ms, 1, coarse=end_ms - start_ms >= COARSE_FROM * options.coarse_ms)
+        kept = {streams: [key for key in await self._all(streams) if key in keys] for streams in partitions}
+        found = await self._histories(kept, span, options, method)
+        return {history.key: history.points[0] for history in found if history.points}
+
+    async def _all(self, streams: Streams) -> list[EstimateKey]:
+        listing = self._listed.get((streams, None))
+        if listing is not None and time.monotonic() - listing.at_s < LISTED_S:
+            return listing.keys
+        return await self._list(streams, None)
+
+    async def _histories(
+        self,
+        wanted: Mapping[Streams, Sequence[EstimateKey]],
+        span: TimeRange,
+        options: HistoryOptions,
+        method: IntervalMethod,
+    ) -> list[History]:
+        parts = await asyncio.gather(
+            *(self._read_panes(streams, keys, options, span) for streams, keys in wanted.items())
+        )
+        by_key: dict[EstimateKey, list[SeriesPanes]] = {}
+        for part in parts:
+            for key, panes in part.items():
+                by_key.setdefault(key, []).append(panes)
+        ordered = sorted(by_key.items(), key=lambda item: item[0].encode())
+        return await asyncio.to_thread(histories, ordered, span, options=options, method=method)
 
     async def _matching(self, streams: Streams, wanted: Mapping[str, Any]) -> list[EstimateKey]:
         pipeline = wanted["pipeline"]
@@ -179,33 +253,92 @@ class HistoryReader:
         return _choose(await self._list(streams, pipeline), wanted)
 
     async def _read_panes(
-        self, streams: Streams, key: EstimateKey, options: HistoryOptions, span: TimeRange
-    ) -> SeriesPanes:
-        name = key.encode()
+        self, streams: Streams, keys: Sequence[EstimateKey], options: HistoryOptions, span: TimeRange
+    ) -> dict[EstimateKey, SeriesPanes]:
+        """Return the panes of keys, some keys in one transaction."""
+        found: dict[EstimateKey, SeriesPanes] = {}
+        for first in range(0, len(keys), KEYS_AT_ONCE):
+            some = keys[first : first + KEYS_AT_ONCE]
+            fields = [CheckpointField.HISTORY_SERIES + key.encode() for key in some]
+            replies = cast("list[bytes | None]", await self._redis.hmget(streams.checkpoint, fields))
+            listed = dict(zip(some, replies, strict=True))
+            for _ in range(MOST_TRIES):
+                read = await self._read_together(streams, listed, options, span)
+                found |= {key: panes for key, (_now, panes) in read.items()}
+                # Panes closed or opened in between: a new open pane would be missing.
+                listed = {key: now for key, (now, _panes) in read.items() if now != listed[key]}
+                if not listed:
+                    break
+        return found
+
+    async def _read_together(
+        self,
+        streams: Streams,
+        listed: Mapping[EstimateKey, bytes | None],
+        options: HistoryOptions,
+        span: TimeRange,
+    ) -> dict[EstimateKey, tuple[bytes | None, SeriesPanes]]:
+        """Return the panes of keys in one transaction, and their listings as of it, given the listings before."""
+        encoded = {key: key.encode() for key in listed}
+        names = {key: _names(listed[key], encoded[key], options) for key in listed}
         # Closed fine panes are in their coarse panes, too.
-        fine_wanted = grid_of(span, options, coarse=False).pane_ms < options.coarse_ms
+        fine_wanted = grid_of(span, options, coarse=span.coarse).pane_ms < options.coarse_ms
         lengths = (options.fine_ms, options.coarse_ms) if fine_wanted else (options.coarse_ms,)
-        scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
-        series = CheckpointField.HISTORY_SERIES + name
-        listed = cast("bytes | None", await self._redis.hget(streams.checkpoint, series))
-        for _ in range(MOST_TRIES):
-            names = _names(listed, name, options)
-            async with self._redis.pipeline(transaction=True) as pipe:
-                fields = [series, CheckpointField.CLUSTER_SCOPE + scope, *(field for *_, field in names)]
-                pipe.hmget(streams.checkpoint, fields)
-                for length in lengths:
-                    pipe.lrange(streams.history(series_name(name, length)), 0, -1)
-                (now, clustered, *panes), *closed = await pipe.execute()
-            if now == listed:
-                break
-            # Panes closed or opened in between: a new open pane would be missing.
-            listed = now
-        opened: tuple[list[tuple[int, bytes]], ...] = ([], [])
-        for (place, pane, _), data in zip(names, panes, strict=True):
-            if data is not None:
-                opened[place].append((pane, data))
-        *fine, coarse = ([pane_of(record) for record in records] for records in closed)
-        return SeriesPanes(clustered is not None, (fine[0] if fine else [], coarse), (opened[FINE], opened[COARSE]))
+        fields: list[str] = []
+        for key in listed:
+            scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
+            fields += [CheckpointField.HISTORY_SERIES + encoded[key], CheckpointField.CLUSTER_SCOPE + scope]
+            fields += [name for *_, name in names[key]]
+        closed = {
+            (key, length): self._closed.get((streams, encoded[key], length)) for key in listed for length in lengths
+        }
+        due = [
+            (key, length)
+            for (key, length), known in closed.items()
+            if known is None or not known.holds(listed[key], span.start_ms // length)
+        ]
+        async with self._redis.pipeline(transaction=True) as pipe:
+            pipe.hmget(streams.checkpoint, fields)
+            for key, length in due:
+                pipe.lrange(streams.history(series_name(encoded[key], length)), -_most_panes(span, length), -1)
+            values, *lists = await pipe.execute()
+        for (key, length), records in zip(due, lists, strict=True):
+            panes, first = [pane_of(record) for record in records], span.start_ms // length
+            if len(records) == _most_panes(span, length) and panes[0][0] > first:
+                # The newest panes are later than now: the panes since the start are more than this time has.
+                every = await self._redis.lrange(streams.history(series_name(encoded[key], length)), 0, -1)
+                panes = [pane_of(cast("bytes", record)) for record in every]
+            closed[key, length] = _ClosedList(listed[key], first, panes)
+        found: dict[EstimateKey, tuple[bytes | None, SeriesPanes]] = {}
+        place = 0
+        for key in listed:
+            now, clustered, *data_of = values[place : place + 2 + len(names[key])]
+            place += 2 + len(names[key])
+            opened: tuple[list[tuple[int, bytes]], ...] = ([], [])
+            for (which, pane, _), data in zip(names[key], data_of, strict=True):
+                if data is not None:
+                    opened[which].append((pane, data))
+            lists_of = [cast("_ClosedList", closed[key, length]) for length in lengths]
+            if now == listed[key]:
+                for length, known in zip(lengths, lists_of, strict=True):
+                    self._keep_closed((streams, encoded[key], length), known)
+            *fine, coarse = (known.panes for known in lists_of)
+            of_key = (fine[0] if fine else [], coarse)
+            found[key] = now, SeriesPanes(clustered is not None, of_key, (opened[FINE], opened[COARSE]))
+        return found
+
+    def _keep_closed(self, name: tuple[Streams, str, int], known: "_ClosedList") -> None:
+        old = self._closed.pop(name, None)
+        self._closed[name] = known
+        self._n_closed += len(known.panes) - (0 if old is None else len(old.panes))
+        while self._n_closed > PANES_KEPT and len(self._closed) > 1:
+            _, oldest = self._closed.popitem(last=False)
+            self._n_closed -= len(oldest.panes)
+
+
+def _most_panes(span: TimeRange, length_ms: int) -> int:
+    """Return the number of panes from the start of a range until now, with some to spare."""
+    return max((to_milliseconds(utc_now()) - span.start_ms) // length_ms, 0) + 3
 
 
 def _names(listed: bytes | None, key: str, options: HistoryOptions) -> list[tuple[int, int, str]]:

@@ -13,8 +13,8 @@ from ragtide_runtime.redis.keys import CheckpointField, Streams
 from ragtide_schemas import Estimate
 
 from ..errors import TooManySegmentsError
-from ..estimates.estimates import estimates
-from ..estimates.means import MetricMean, metric_means
+from ..estimates.estimates import estimates, metric_means
+from ..estimates.means import MetricMean
 from ..estimates.view import IntervalMethod
 from ..state.options import NO_WINDOWS, StateOptions
 from ..statistics.means.strategies import AUTO
@@ -127,6 +127,7 @@ def live_keys(segment: str | None) -> FieldSelection:
     kinds = (CheckpointField.ESTIMATE, CheckpointField.CLUSTERS)
     patterns = (
         *(f'{kind}\\["*",null,{text},*' for kind in kinds),
+        f'{CheckpointField.PAIR}\\[\\["*",null,{text},*',
         f"{CheckpointField.CLUSTER_SCOPE}*",
         f"{CheckpointField.DECLARED}*",
     )
@@ -136,7 +137,8 @@ def live_keys(segment: str | None) -> FieldSelection:
         if not key.startswith("[") or f"{kind}:" == CheckpointField.CLUSTER_SCOPE:
             return True
         try:
-            _, run, value, *_ = json.loads(key)
+            parts = json.loads(key)
+            _, run, value, *_ = parts[0] if f"{kind}:" == CheckpointField.PAIR else parts
         except ValueError:
             return True  # loading the field reports the damage
         return run is None and value == segment

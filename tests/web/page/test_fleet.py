@@ -10,7 +10,8 @@ from tests.support.alerts import alert
 from tests.support.metric_events import START, adherence, event
 
 from ragtide_aggregator.checkpoint.options import reader_options
-from ragtide_aggregator.estimates.means import MetricMean, metric_means
+from ragtide_aggregator.estimates.estimates import metric_means
+from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.reading.suspicions import Suspicion
 from ragtide_aggregator.state.state import AggregatorState

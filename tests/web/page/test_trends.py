@@ -14,8 +14,9 @@ from tests.web.page.test_pipeline import SETTINGS, commit
 from ragtide import Deployment
 from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_aggregator.reading.versions import last_deploy
 from ragtide_schemas import MetricEvent, utc_now
-from ragtide_web.page.fleet.history import DAY, TREND_KEPT_S, Days, Trends, last_deploy, trend_of
+from ragtide_web.page.fleet.history import DAY, TREND_KEPT_S, Days, Trends, trend_of
 
 NOW = datetime(2026, 11, 23, 10, 20, tzinfo=UTC)
 ADHERENCE = "trace.adherence"

@@ -1,11 +1,11 @@
-"""The history on the fleet: the last day in a small drawing, the trend of each metric, and deploy marks.
+"""The history on the fleet: the last day in a small drawing, and the trend of each metric.
 
-Viewers share what was read: drawings and deploy marks for a minute, trends for some minutes.
+Viewers share what was read: drawings for a minute, trends for some minutes.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -28,13 +28,11 @@ HOUR: Final = timedelta(hours=1)
 POINTS: Final = 48
 """Points of a drawing."""
 KEPT_S: Final = 60.0
-"""Seconds for which a drawing, or a deploy mark, is used again."""
+"""Seconds for which a drawing is used again."""
 DRAWINGS_MAX: Final = 200
 """Pipelines that get a drawing: each takes a read."""
 DRAWINGS_AT_ONCE: Final = 8
 
-SEGMENT: Final = "version"
-"""Name of the segment whose changes are deployments."""
 CONFIDENCE: Final = 0.995
 """Level of each of the two intervals: without a change, an arrow at one time has a chance of at most 1%."""
 LEAST: Final = 0.02
@@ -135,59 +133,6 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
     late = [point for point in found.points if point.end > end - HOUR]
     minutes = (end - min((point.start for point in late), default=end - HOUR)) / timedelta(minutes=1)
     return Sparkline(metric, chart, sum(point.n for point in late) / max(minutes, 1.0))
-
-
-class Deploy(NamedTuple):
-    """The newest version of a pipeline."""
-
-    version: str
-    at: datetime
-    """Start of the pane of the history with its first value."""
-
-
-def last_deploy(first_values: Mapping[str, datetime]) -> Deploy | None:
-    """Return the newest version; None unless another version was there before.
-
-    Args:
-        first_values: start of the first pane of each version.
-    """
-    version, at = max(first_values.items(), key=lambda item: (item[1], item[0]), default=("", None))
-    if at is None or not any(other < at for other in first_values.values()):
-        return None
-    return Deploy(version, at)
-
-
-class Deploys:
-    """The deploy marks of all pipelines; none unless `history.segments` names `version`.
-
-    Args:
-        deployment: read model.
-        settings: of the deployment.
-        clock: monotonic seconds.
-    """
-
-    def __init__(self, deployment: Deployment, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._deployment = deployment
-        self._kept = settings.history.enabled and SEGMENT in settings.history.segments
-        self._clock = clock
-        self._reading = asyncio.Lock()
-        self._until = float("-inf")
-        self._known: Mapping[str, Deploy] = {}
-
-    async def read(self) -> Mapping[str, Deploy]:
-        """Return the marks by pipeline."""
-        if not self._kept:
-            return {}
-        async with self._reading:
-            if self._clock() >= self._until:
-                try:
-                    found = await self._deployment.first_values(SEGMENT)
-                except DamagedFieldError:  # the screen of the pipeline reports it
-                    found = {}
-                marks = ((pipeline, last_deploy(of)) for pipeline, of in found.items())
-                self._known = {pipeline: mark for pipeline, mark in marks if mark is not None}
-                self._until = self._clock() + KEPT_S
-            return self._known
 
 
 class DayTrend(NamedTuple):

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
+from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_schemas import Alert, utc_now
 
@@ -18,7 +19,7 @@ from ...problems import HttpProblem, redis_is_away
 from ..dead_letters.screen import may_see
 from ..rendering import PageContent, lasting, render
 from ..viewers import Reader, Viewer
-from .history import DayTrend, Deploy, Sparkline
+from .history import DayTrend, Sparkline
 from .screen import STATES, Fleet, fleet
 
 router = APIRouter(include_in_schema=False)
@@ -165,7 +166,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
             for cell in row.cells.values()
             if has_history
         )
-        deploys = await shared.deploys.read()
+        deploys = await shared.deployment.deploys()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, TooManySegmentsError) as error:

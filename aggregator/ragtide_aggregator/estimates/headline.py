@@ -1,0 +1,354 @@
+"""Decides the headline of each metric: labeler, estimator, range, and how it stands. No clock, no I/O.
+
+Rules, in this order:
+
+- **Labeler.** Where a judge scores a sample of what another labeler scores, its prediction-powered mean counts once it
+  has an interval. Otherwise the labeler with the most values in the range counts, in its newest version. Scores that
+  people gave count only where no labeler scores the metric.
+- **Range.** The last 24 hours unless a reader chooses another range. If the level changed within them, or a version
+  began, only the values since then count, once their interval is narrow enough. Without a value in the range, all
+  values count.
+- **State.** The worst of `HEADLINE_STATES` that holds.
+- **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from math import ceil
+from typing import Final, Literal, NamedTuple
+
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline, LevelWatch
+from ragtide_schemas.fitness import Stated, fit_for
+from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, MeanOfAll
+
+from ..events.keys import GOLD_LABELER, UNBOUNDED
+from .means import MetricMean
+from .over_time import HistoryPoint
+
+RangeName = Literal["1h", "24h", "7d", "60d", "since", "since change", "since version", "all"]
+
+RANGES: Final[Mapping[str, timedelta]] = {
+    "1h": timedelta(hours=1),
+    "24h": timedelta(days=1),
+    "7d": timedelta(days=7),
+    "60d": timedelta(days=60),
+}
+"""Ranges by name, up to now."""
+
+DEFAULT_RANGE: Final = "24h"
+
+NARROW: Final = 0.2
+"""Width of an interval, as a share of the metric's range, below which its metric has enough values."""
+
+SILENT: Final = timedelta(days=1)
+"""Age of the newest value of a metric from which it is silent."""
+
+SUSPICIOUS_PART: Final = 10
+"""A metric is suspicious from this part of a rule's run length on: evidence that chance alone gives ten times as often
+as an alarm."""
+
+Group = tuple[str, str | None, str]
+"""Pipeline, segment value and metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineRange:
+    """The range of event time that a reader chose."""
+
+    name: RangeName
+    start: datetime | None
+    """None for `all`."""
+    end: datetime | None = None
+    """None for a range that reaches until now."""
+    shortens: bool = False
+    """Whether values before the last change, or before the newest version, are left out."""
+
+
+def headline_range(name: str, now: datetime) -> HeadlineRange:
+    """Return the range of a name: of `RANGES`, `all`, or `default`, the last 24 hours or since the last change.
+
+    Raises:
+        ValueError: unknown name.
+
+    >>> headline_range("all", datetime(2026, 1, 1)).start is None
+    True
+    """
+    if name == "all":
+        return HeadlineRange("all", None)
+    chosen = DEFAULT_RANGE if name == "default" else name
+    if chosen not in RANGES:
+        raise ValueError(f"range {name!r} is unknown: use one of {', '.join(RANGES)}, all or default")
+    return HeadlineRange(chosen, now - RANGES[chosen], shortens=name == "default")  # type: ignore[arg-type]
+
+
+class Beginning(NamedTuple):
+    """A moment from which on the values of a metric are about now."""
+
+    at: datetime
+    version: str | None = None
+    """The version that began; None for a change of the level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What else is known about the metrics of a deployment."""
+
+    now: datetime
+    firing: Mapping[Group, Sequence[Alert]] = field(default_factory=dict)
+    """Alerts that fire about each metric."""
+    suspected: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By pipeline and metric: the evidence of a rule that does not fire, as a part of what it fires at."""
+    watches: Mapping[tuple[str, str, str], Sequence[LevelWatch]] = field(default_factory=dict)
+    """By pipeline, metric and labeler."""
+    rules: Sequence[AlertRule] = ()
+    stated: Stated = field(default_factory=dict)
+    """Purposes of labelers that the settings state."""
+    versions: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
+    """By pipeline the newest version and its first interaction."""
+
+
+def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
+    """Return the live alerts that fire, by the metric that they are about."""
+    found: defaultdict[Group, list[Alert]] = defaultdict(list)
+    for alert in alerts:
+        if alert.status != "resolved" and alert.run is None:
+            found[alert.pipeline, alert.segment, alert.metric].append(alert)
+    return found
+
+
+class RangeNumber(NamedTuple):
+    """The number of one labeler in a range."""
+
+    range: RangeName
+    start: datetime | None
+    end: datetime | None
+    n: int
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    version: str | None = None
+
+
+def number_of_all(mean: MetricMean) -> RangeNumber:
+    """Return the number of a mean over all time."""
+    return RangeNumber("all", None, None, mean.n, mean.estimate, mean.lower, mean.upper)
+
+
+def number_of_point(
+    point: HistoryPoint, range_name: RangeName, end: datetime | None, version: str | None = None
+) -> RangeNumber:
+    """Return the number of a point of the history."""
+    return RangeNumber(range_name, point.start, end, point.n, point.mean, point.lower, point.upper, version)
+
+
+def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
+    """Return the means of each pipeline, segment value and metric; time and cost of labeling are no scores."""
+    found: defaultdict[Group, list[MetricMean]] = defaultdict(list)
+    for mean in means:
+        if mean.metric not in UNBOUNDED:
+            found[mean.pipeline, mean.segment, mean.metric].append(mean)
+    return found
+
+
+def chosen_mean(
+    means: Sequence[MetricMean], numbers: Mapping[int, RangeNumber], labeler: str | None = None
+) -> int | None:
+    """Return the place of the mean that the headline shows; None without one of the labeler.
+
+    Args:
+        means: of one metric.
+        numbers: by place the number in the range, of those that have a value in it.
+        labeler: name of a labeler that a reader chose; None for the recommended one.
+    """
+    places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
+    powered = [
+        place
+        for place in places
+        if means[place].estimator == "prediction_powered" and _has_interval(means[place], numbers.get(place))
+    ]
+    if powered:
+        return max(powered, key=lambda place: _newness(means[place]))
+    plain = [place for place in places if means[place].estimator == "mean"]
+    scored = [place for place in plain if means[place].labeler != GOLD_LABELER] or plain
+    if not scored:
+        return None
+    # Labelers and their versions are never mixed. A labeler that is new has fewer values of all time.
+    count: defaultdict[str, int] = defaultdict(int)
+    for place in scored:
+        count[means[place].labeler] += numbers[place].n if numbers and place in numbers else 0
+    if not any(count.values()):
+        for place in scored:
+            count[means[place].labeler] += means[place].n
+    most = max(count.values())
+    return max(
+        (place for place in scored if count[means[place].labeler] == most), key=lambda place: _newness(means[place])
+    )
+
+
+def _has_interval(mean: MetricMean, number: RangeNumber | None) -> bool:
+    if number is None:
+        return mean.has_interval
+    return mean._replace(lower=number.lower, upper=number.upper).has_interval
+
+
+def _newness(mean: MetricMean) -> tuple[float, int]:
+    return (0.0 if mean.updated_at is None else mean.updated_at.timestamp(), mean.n)
+
+
+def is_narrow(lower: float | None, upper: float | None, value_range: tuple[float, float]) -> bool:
+    """Return whether an interval is narrow enough for its metric to have enough values."""
+    if lower is None or upper is None:
+        return False
+    return upper - lower <= NARROW * ((value_range[1] - value_range[0]) or 1.0)
+
+
+def more_needed(n: int, width: float) -> int | None:
+    """Return about how many more values make an interval as narrow as `NARROW`; None if it is.
+
+    An interval narrows at least as fast as the square root of n grows, while the values keep their spread.
+
+    Args:
+        n: number of values so far.
+        width: of the interval, as a share of the metric's range.
+
+    >>> more_needed(100, 0.1), more_needed(100, 0.4), more_needed(1, 1.0)
+    (None, 300, 24)
+    """
+    return None if width <= NARROW else max(ceil(n * ((width / NARROW) ** 2 - 1)), 1)
+
+
+def beginning_of(mean: MetricMean, around: Circumstances) -> Beginning | None:
+    """Return the last moment from which on the values are about now: a change of the level, or a new version."""
+    found: list[Beginning] = []
+    watch = watch_of(mean, around)
+    if watch is not None and watch.move is not None:
+        found.append(Beginning(watch.move.began_at))
+    found += [Beginning(alert.began_at) for alert in _firing(mean, around) if alert.began_at is not None]
+    if mean.segment is None and mean.pipeline in around.versions:
+        version, at = around.versions[mean.pipeline]
+        found.append(Beginning(at, version))
+    return max(found, default=None, key=lambda beginning: beginning.at)
+
+
+def watch_of(mean: MetricMean, around: Circumstances) -> LevelWatch | None:
+    """Return the watch of a mean's level: by its labeler, or by the proxy of a prediction-powered mean."""
+    if mean.segment is not None:
+        return None
+    labeler = (mean.proxy if mean.estimator == "prediction_powered" else None) or mean.labeler
+    found = around.watches.get((mean.pipeline, mean.metric, labeler), ())
+    exact = [watch for watch in found if watch.labeler_version == mean.labeler_version]
+    return max(exact or found, default=None, key=lambda watch: 0.0 if watch.since is None else watch.since.timestamp())
+
+
+def _firing(mean: MetricMean, around: Circumstances) -> Sequence[Alert]:
+    return around.firing.get((mean.pipeline, mean.segment, mean.metric), ())
+
+
+def headline(
+    means: Sequence[MetricMean],
+    place: int,
+    number: RangeNumber,
+    around: Circumstances,
+    *,
+    confidence: float,
+) -> Headline:
+    """Return the headline of a metric.
+
+    Args:
+        means: of the metric over all time.
+        place: of the chosen one.
+        number: of the chosen one in the range.
+        around: what else is known.
+        confidence: level of the intervals.
+    """
+    mean = means[place]
+    watch = watch_of(mean, around)
+    firing = _firing(mean, around)
+    state, needed = _state(mean, number, around, watch, firing=bool(firing))
+    lowest, highest = mean.value_range
+    whole = number_of_all(mean)
+    return Headline(
+        pipeline=mean.pipeline,
+        segment=mean.segment,
+        metric=mean.metric,
+        metric_version=mean.metric_version,
+        lowest=lowest,
+        highest=highest,
+        direction=mean.direction,
+        profile=mean.profile,
+        labeler=mean.labeler,
+        labeler_version=mean.labeler_version,
+        estimator=mean.estimator,
+        proxy=mean.proxy,
+        other_labelers=tuple(sorted({other.labeler for other in means} - {mean.labeler})),
+        range=number.range,
+        start=number.start,
+        end=number.end,
+        version=number.version,
+        n=number.n,
+        n_waiting=mean.n_waiting,
+        estimate=number.estimate,
+        lower=number.lower,
+        upper=number.upper,
+        confidence=confidence,
+        band=_band(mean, number, around.stated, firing=bool(firing)),
+        state=state,
+        since=_since(watch, firing),
+        move=None if watch is None else watch.move,
+        needed=needed,
+        rules=tuple(rule.name for rule in around.rules if watches(rule, mean)),
+        all_time=MeanOfAll(n=whole.n, estimate=whole.estimate, lower=whole.lower, upper=whole.upper),
+        updated_at=mean.updated_at,
+    )
+
+
+def watches(rule: AlertRule, mean: MetricMean) -> bool:
+    """Return whether an alert rule watches the level of a metric in the scope of a mean."""
+    name = None if mean.segment is None else mean.segment.partition("=")[0]
+    return rule.metric == mean.metric and rule.segment == name and fnmatchcase(mean.pipeline, rule.pipeline)
+
+
+def _since(watch: LevelWatch | None, firing: Sequence[Alert]) -> datetime | None:
+    began = [alert.began_at for alert in firing if alert.began_at is not None]
+    return max(began) if began else None if watch is None else watch.since
+
+
+def _state(
+    mean: MetricMean, number: RangeNumber, around: Circumstances, watch: LevelWatch | None, *, firing: bool
+) -> tuple[HeadlineState, int | None]:
+    """Return the state, and about how many more values it needs."""
+    lowest, highest = mean.value_range
+    ends = number.lower, number.upper
+    width = None if ends[0] is None or ends[1] is None else (ends[1] - ends[0]) / ((highest - lowest) or 1.0)
+    more = None if width is None else more_needed(number.n, width)
+    start = number.start or around.now - RANGES[DEFAULT_RANGE]
+    holds: dict[HeadlineState, bool] = {
+        "firing": firing,
+        "suspicious": mean.segment is None
+        and around.suspected.get((mean.pipeline, mean.metric), 0.0) * SUSPICIOUS_PART >= 1,
+        "moved": watch is not None and watch.move is not None and watch.move.found_at >= start,
+        "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
+        "too few": more is not None,
+        "learning": watch is not None and watch.needed > 0,
+        "steady": watch is not None,
+        "unwatched": True,
+    }
+    state = next(name for name in HEADLINE_STATES if holds[name])
+    needed = {"too few": more, "learning": None if watch is None else watch.needed}
+    return state, needed.get(state)
+
+
+def _band(mean: MetricMean, number: RangeNumber, stated: Stated, *, firing: bool) -> str | None:
+    definition = METRICS.get(mean.metric) if mean.metric_version is None else None
+    if firing or definition is None or definition.direction is Direction.NEITHER:
+        return None
+    if number.estimate is None or number.lower is None or number.upper is None:
+        return None
+    purposes = fit_for(mean.labeler, mean.metric, stated)
+    if purposes is not None and "threshold" not in purposes:
+        return None
+    found = {definition.band(value) for value in (number.lower, number.estimate, number.upper)}
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,140 @@
+"""Reads the headlines of a deployment: the one number of each metric that every screen, gate and gauge shows."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
+
+from ..estimates.headline import (
+    Beginning,
+    Circumstances,
+    HeadlineRange,
+    RangeName,
+    RangeNumber,
+    beginning_of,
+    by_group,
+    chosen_mean,
+    firing_alerts,
+    headline,
+    is_narrow,
+    number_of_all,
+    number_of_point,
+)
+from ..estimates.means import MetricMean
+from ..estimates.view import IntervalMethod
+from ..statistics.means.strategies import AUTO
+from .history import HistoryReader
+from .suspicions import Suspicion
+from .versions import Versions
+
+AHEAD: Final = timedelta(days=1)
+"""How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
+
+_Selected = tuple[Sequence[MetricMean], int, RangeNumber]
+# The means of a metric, the place of the chosen one, and its number in the range.
+
+
+class Headlines:
+    """The headlines of live pipelines.
+
+    Args:
+        settings: of the deployment.
+        partitions: keys of the partitions.
+        history: reads ranges.
+        versions: reads the newest version of each pipeline.
+    """
+
+    def __init__(
+        self, settings: Settings, partitions: Sequence[Streams], history: HistoryReader, versions: Versions
+    ) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._history = history
+        self._versions = versions
+        self._method = IntervalMethod(AUTO, settings.confidence)
+
+    async def read(
+        self,
+        means: Sequence[MetricMean],
+        chosen: HeadlineRange,
+        *,
+        alerts: Sequence[Alert],
+        suspicions: Sequence[Suspicion],
+        watches: Sequence[LevelWatch],
+        labeler: str | None = None,
+    ) -> list[Headline]:
+        """Return the headlines of some means, ordered by pipeline, segment and metric.
+
+        Args:
+            means: over all time, with all labelers of each metric.
+            chosen: range.
+            alerts: in their latest state.
+            suspicions: evidence of rules.
+            watches: what the quiet detectors know.
+            labeler: name of a labeler; None for the recommended one of each metric.
+
+        Raises:
+            DamagedFieldError: a pane of the history cannot be read.
+        """
+        by_watch: defaultdict[tuple[str, str, str], list[LevelWatch]] = defaultdict(list)
+        for watch in watches:
+            by_watch[watch.pipeline, watch.metric, watch.labeler].append(watch)
+        suspected: defaultdict[tuple[str, str], float] = defaultdict(float)
+        for suspicion in suspicions:
+            name = suspicion.pipeline, suspicion.metric
+            suspected[name] = max(suspected[name], suspicion.once_in / suspicion.run_length)
+        around = Circumstances(
+            now=utc_now(),
+            firing=firing_alerts(alerts),
+            suspected=suspected,
+            watches=by_watch,
+            rules=self._settings.alerts,
+            stated=self._settings.fit_for,
+            versions=await self._versions.read(),
+        )
+        in_range = await self._numbers(means, chosen)
+        groups, selected = by_group(means), []
+        for of_group in groups.values():
+            known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
+            place = chosen_mean(of_group, known, labeler)
+            if place is not None:
+                selected.append((of_group, place, known.get(place) or number_of_all(of_group[place])))
+        shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
+        found = [
+            headline(of_group, place, shorter.get(number, known), around, confidence=self._method.confidence)
+            for number, (of_group, place, known) in enumerate(selected)
+        ]
+        return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
+
+    async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, RangeNumber]:
+        """Return the numbers of means in a range, of those that have a value in it."""
+        if chosen.start is None:
+            return {}
+        end = chosen.end or utc_now() + AHEAD
+        keys = {mean.key: mean for mean in means if mean.key is not None}
+        points = await self._history.numbers(self._partitions, keys.keys(), chosen.start, end, method=self._method)
+        return {keys[key]: number_of_point(point, chosen.name, chosen.end) for key, point in points.items()}
+
+    async def _shorter(
+        self, selected: Sequence[_Selected], chosen: HeadlineRange, around: Circumstances
+    ) -> dict[int, RangeNumber]:
+        """Return by place the numbers since the last change or version, where they are precise enough."""
+        by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
+        for place, (of_group, chosen_place, _) in enumerate(selected):
+            beginning = beginning_of(of_group[chosen_place], around)
+            if beginning is not None and chosen.start is not None and chosen.start < beginning.at < around.now:
+                by_start[beginning].append(place)
+        found: dict[int, RangeNumber] = {}
+        for beginning, places in by_start.items():
+            name: RangeName = "since change" if beginning.version is None else "since version"
+            means = {place: selected[place][0][selected[place][1]] for place in places}
+            numbers = await self._numbers([*means.values()], HeadlineRange(name, beginning.at))
+            for place, mean in means.items():
+                number = numbers.get(mean)
+                if number is not None and is_narrow(number.lower, number.upper, mean.value_range):
+                    found[place] = number._replace(version=beginning.version)
+        return found

@@ -1,0 +1,183 @@
+"""The headline of a metric is one number: recommended labeler, about now, with a state that follows from the data."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.aggregator.test_history_reading import committed
+from tests.support.metric_events import START, event
+
+from ragtide import Deployment, MetricEvent
+from ragtide_aggregator.estimates.headline import (
+    Circumstances,
+    RangeNumber,
+    by_group,
+    chosen_mean,
+    firing_alerts,
+    headline,
+    headline_range,
+    number_of_all,
+)
+from ragtide_aggregator.estimates.means import MetricMean
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
+from ragtide_schemas import AlertRule, Headline, LevelWatch, Move, utc_now
+
+METRIC = "trace.adherence"
+NOW = utc_now().replace(microsecond=0)
+
+
+def at(value: float, hours_ago: float, number: int, **changes: Any) -> MetricEvent:
+    second = int((NOW - START - timedelta(hours=hours_ago)).total_seconds()) + number
+    return event(second, {METRIC: value}, interaction_id=f"i-{hours_ago}-{number}", labeled_at=NOW, **changes)
+
+
+def mean(
+    labeler: str = "local", n: int = 1000, estimate: float = 0.8, half: float = 0.02, **changes: Any
+) -> MetricMean:
+    found = MetricMean(
+        "shop", METRIC, labeler, n, estimate, estimate - half, estimate + half, (0.0, 1.0), None, NOW,
+        profile="ragbench", labeler_version="1",
+    )  # fmt: skip
+    return found._replace(**changes)
+
+
+def headline_of(found: MetricMean, **around: Any) -> Headline:
+    return headline([found], 0, number_of_all(found), Circumstances(NOW, **around), confidence=0.95)
+
+
+async def test_the_number_is_about_the_last_day_and_all_time_is_its_context(async_redis: Any) -> None:
+    before = [at(0.9, 100, number) for number in range(300)]
+    now = [at(0.3, 2, number) for number in range(200)]
+    settings = Settings()
+    await committed(async_redis, [*before, *now], settings)
+    deployment = Deployment(async_redis, settings)
+    (found,) = await deployment.headlines()
+    assert (found.range, found.n, found.estimate) == ("24h", 200, pytest.approx(0.3))
+    assert found.all_time is not None
+    assert (found.all_time.n, found.all_time.estimate) == (500, pytest.approx(0.66))
+    (hour,) = await deployment.headlines("1h")
+    assert (hour.range, hour.n) == ("all", 500), "without a value in the range all values count, and the range says so"
+    (week,) = await deployment.headlines("7d")
+    assert (week.range, week.n, week.estimate) == ("7d", 500, pytest.approx(0.66))
+    (everything,) = await deployment.headlines("all")
+    assert (everything.range, everything.n, everything.start) == ("all", 500, None)
+
+
+async def test_without_a_history_all_values_count(async_redis: Any) -> None:
+    settings = Settings(history=HistorySettings(enabled=False))
+    await committed(async_redis, [at(0.9, 2, number) for number in range(50)], settings)
+    (found,) = await Deployment(async_redis, settings).headlines("24h")
+    assert (found.range, found.n) == ("all", 50)
+
+
+async def test_a_new_version_counts_alone_once_it_has_enough_values(async_redis: Any) -> None:
+    settings = Settings(history=HistorySettings(segments=("version",)))
+    old = [at(0.9, 9, number, segments={"version": "1"}) for number in range(400)]
+    new = [at(0.5, 3, number, segments={"version": "2"}) for number in range(400)]
+    await committed(async_redis, [*old, *new], settings)
+    (found,) = await Deployment(async_redis, settings).headlines()
+    assert (found.range, found.version, found.n, found.estimate) == ("since version", "2", 400, pytest.approx(0.5))
+
+
+async def test_a_new_version_with_few_values_leaves_the_day(async_redis: Any) -> None:
+    settings = Settings(history=HistorySettings(segments=("version",)))
+    old = [at(0.9, 9, number, segments={"version": "1"}) for number in range(400)]
+    new = [at(0.5, 3, number, segments={"version": "2"}) for number in range(3)]
+    await committed(async_redis, [*old, *new], settings)
+    (found,) = await Deployment(async_redis, settings).headlines()
+    assert (found.range, found.n) == ("24h", 403)
+
+
+async def test_segment_values_have_headlines_of_their_own(async_redis: Any) -> None:
+    settings = Settings(history=HistorySettings(segments=("lang",)))
+    german = [at(0.3, 2, number, segments={"lang": "de"}) for number in range(40)]
+    english = [at(0.9, 2, 100 + number, segments={"lang": "en"}) for number in range(60)]
+    await committed(async_redis, [*german, *english], settings)
+    deployment = Deployment(async_redis, settings)
+    (of_value,) = await deployment.headlines(segment="lang=de")
+    assert (of_value.segment, of_value.range, of_value.n) == ("lang=de", "24h", 40)
+    every = await deployment.headlines(pipeline="shop", segments=True)
+    assert [(found.segment, found.n) for found in every] == [(None, 100), ("lang=de", 40), ("lang=en", 60)]
+    assert every[1] == of_value
+
+
+def test_a_judge_of_a_sample_counts_once_its_number_has_an_interval() -> None:
+    powered = mean("judge", 60, 0.55, 0.1, estimator="prediction_powered", proxy="local")
+    means = [mean("local", 1000, 0.79), powered, mean("judge", 60, 0.56)]
+    assert chosen_mean(means, {}) == 1
+    means[1] = powered._replace(lower=0.0, upper=1.0)
+    assert chosen_mean(means, {}) == 0
+    assert chosen_mean(means, {}, "judge") == 2
+
+
+def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
+    old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
+    new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
+    numbers = {place: RangeNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
+    assert chosen_mean([old, new, nli], numbers) == 1
+    assert chosen_mean([mean("gold", 9000), nli], {}) == 1
+    assert chosen_mean([mean("gold", 9000)], {}) == 0
+
+
+def test_people_never_mix_with_other_segments_and_metrics() -> None:
+    means = [mean(), mean(segment="lang=de"), mean(metric="trace.completeness")]
+    assert {group: len(found) for group, found in by_group(means).items()} == {
+        ("shop", None, METRIC): 1,
+        ("shop", "lang=de", METRIC): 1,
+        ("shop", None, "trace.completeness"): 1,
+    }
+
+
+def watch(**changes: Any) -> dict[tuple[str, str, str], list[LevelWatch]]:
+    found = LevelWatch(
+        pipeline="shop", metric=METRIC, profile="ragbench", labeler="local", labeler_version="1",
+        **{"baseline": 0.8, "since": NOW - timedelta(days=9), **changes},
+    )  # fmt: skip
+    return {("shop", METRIC, "local"): [found]}
+
+
+def moved(hours_ago: float) -> Move:
+    when = NOW - timedelta(hours=hours_ago)
+    return Move(began_at=when, found_at=when, direction="fall", before=0.95, after=0.45, n_after=60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "around", "state", "needed"),
+    [
+        ({}, {"watches": watch()}, "steady", None),
+        ({}, {}, "unwatched", None),
+        ({}, {"watches": watch(needed=120)}, "learning", 120),
+        ({"n": 100, "lower": 0.6, "upper": 1.0}, {"watches": watch()}, "too few", 300),
+        ({"updated_at": NOW - timedelta(days=2)}, {"watches": watch()}, "silent", None),
+        ({}, {"watches": watch(move=moved(3))}, "moved", None),
+        ({}, {"watches": watch(move=moved(90))}, "steady", None),
+        ({}, {"watches": watch(move=moved(3)), "suspected": {("shop", METRIC): 0.1}}, "suspicious", None),
+        ({}, {"suspected": {("shop", METRIC): 0.09}}, "unwatched", None),
+    ],
+)
+def test_the_state_follows_from_the_data(changes: Any, around: Any, state: str, needed: int | None) -> None:
+    found = headline_of(mean(**changes), **around)
+    assert (found.state, found.needed) == (state, needed)
+
+
+def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_that_is_fit() -> None:
+    rules = [
+        AlertRule(name="mine", metric=METRIC, kind="drift"),
+        AlertRule(name="other", metric=METRIC, kind="drift", pipeline="search*"),
+        AlertRule(name="of_lang", metric=METRIC, kind="drift", segment="lang"),
+    ]
+    assert headline_of(mean(), rules=rules).rules == ("mine",)
+    assert headline_of(mean(segment="lang=de"), rules=rules).rules == ("of_lang",)
+    assert headline_of(mean("local", estimate=0.96)).band is None, "the local labeler is not fit for thresholds"
+    stated = {"mine": ("trend", "threshold")}
+    assert headline_of(mean("mine", estimate=0.97), stated=stated).band == "excellent"
+    assert headline_of(mean("mine", estimate=0.97, half=0.4), stated=stated).band is None
+
+
+def test_an_unknown_range_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'2h'"):
+        headline_range("2h", NOW)
+    assert headline_range("default", NOW).shortens
+    assert not headline_range("24h", NOW).shortens
+    assert firing_alerts([]) == {}
