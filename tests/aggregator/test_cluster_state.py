@@ -11,8 +11,7 @@ from tests.support.metric_events import event
 
 from ragtide import AlertRule
 from ragtide_aggregator.estimates.assumptions import dependent_pipelines
-from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.estimates.means import metric_means
+from ragtide_aggregator.estimates.estimates import estimates, metric_means
 from ragtide_aggregator.estimates.view import IntervalMethod
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.events.values import gold_parts

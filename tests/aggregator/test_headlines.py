@@ -10,7 +10,7 @@ from tests.support.metric_events import START, event
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.estimates.headline import (
     Circumstances,
-    RangeNumber,
+    HeadlineNumber,
     by_group,
     chosen_mean,
     firing_alerts,
@@ -53,13 +53,13 @@ async def test_the_number_is_about_the_last_day_and_all_time_is_its_context(asyn
     await committed(async_redis, [*before, *now], settings)
     deployment = Deployment(async_redis, settings)
     (found,) = await deployment.headlines()
-    assert (found.range, found.n, found.estimate) == ("24h", 200, pytest.approx(0.3))
+    assert [found.range, found.n, found.estimate] == ["24h", 200, pytest.approx(0.3)]
     assert found.all_time is not None
-    assert (found.all_time.n, found.all_time.estimate) == (500, pytest.approx(0.66))
+    assert [found.all_time.n, found.all_time.estimate] == [500, pytest.approx(0.66)]
     (hour,) = await deployment.headlines("1h")
     assert (hour.range, hour.n) == ("all", 500), "without a value in the range all values count, and the range says so"
     (week,) = await deployment.headlines("7d")
-    assert (week.range, week.n, week.estimate) == ("7d", 500, pytest.approx(0.66))
+    assert [week.range, week.n, week.estimate] == ["7d", 500, pytest.approx(0.66)]
     (everything,) = await deployment.headlines("all")
     assert (everything.range, everything.n, everything.start) == ("all", 500, None)
 
@@ -77,7 +77,7 @@ async def test_a_new_version_counts_alone_once_it_has_enough_values(async_redis:
     new = [at(0.5, 3, number, segments={"version": "2"}) for number in range(400)]
     await committed(async_redis, [*old, *new], settings)
     (found,) = await Deployment(async_redis, settings).headlines()
-    assert (found.range, found.version, found.n, found.estimate) == ("since version", "2", 400, pytest.approx(0.5))
+    assert [found.range, found.version, found.n, found.estimate] == ["since version", "2", 400, pytest.approx(0.5)]
 
 
 async def test_a_new_version_with_few_values_leaves_the_day(async_redis: Any) -> None:
@@ -114,7 +114,7 @@ def test_a_judge_of_a_sample_counts_once_its_number_has_an_interval() -> None:
 def test_the_labeler_of_most_values_in_the_range_counts_in_its_newest_version() -> None:
     old = mean("local", 9000, labeler_version="1", updated_at=NOW - timedelta(days=2))
     new, nli = mean("local", 50, labeler_version="2"), mean("nli", 400)
-    numbers = {place: RangeNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
+    numbers = {place: HeadlineNumber("24h", NOW, None, n, 0.5, 0.4, 0.6) for place, n in ((0, 300), (1, 150), (2, 400))}
     assert chosen_mean([old, new, nli], numbers) == 1
     assert chosen_mean([mean("gold", 9000), nli], {}) == 1
     assert chosen_mean([mean("gold", 9000)], {}) == 0

@@ -119,7 +119,7 @@ def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
     return found
 
 
-class RangeNumber(NamedTuple):
+class HeadlineNumber(NamedTuple):
     """The number of one labeler in a range."""
 
     range: RangeName
@@ -132,16 +132,16 @@ class RangeNumber(NamedTuple):
     version: str | None = None
 
 
-def number_of_all(mean: MetricMean) -> RangeNumber:
+def number_of_all(mean: MetricMean) -> HeadlineNumber:
     """Return the number of a mean over all time."""
-    return RangeNumber("all", None, None, mean.n, mean.estimate, mean.lower, mean.upper)
+    return HeadlineNumber("all", None, None, mean.n, mean.estimate, mean.lower, mean.upper)
 
 
 def number_of_point(
     point: HistoryPoint, range_name: RangeName, end: datetime | None, version: str | None = None
-) -> RangeNumber:
+) -> HeadlineNumber:
     """Return the number of a point of the history."""
-    return RangeNumber(range_name, point.start, end, point.n, point.mean, point.lower, point.upper, version)
+    return HeadlineNumber(range_name, point.start, end, point.n, point.mean, point.lower, point.upper, version)
 
 
 def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
@@ -154,7 +154,7 @@ def by_group(means: Iterable[MetricMean]) -> dict[Group, list[MetricMean]]:
 
 
 def chosen_mean(
-    means: Sequence[MetricMean], numbers: Mapping[int, RangeNumber], labeler: str | None = None
+    means: Sequence[MetricMean], numbers: Mapping[int, HeadlineNumber], labeler: str | None = None
 ) -> int | None:
     """Return the place of the mean that the headline shows; None without one of the labeler.
 
@@ -188,7 +188,7 @@ def chosen_mean(
     )
 
 
-def _has_interval(mean: MetricMean, number: RangeNumber | None) -> bool:
+def _has_interval(mean: MetricMean, number: HeadlineNumber | None) -> bool:
     if number is None:
         return mean.has_interval
     return mean._replace(lower=number.lower, upper=number.upper).has_interval
@@ -250,7 +250,7 @@ def _firing(mean: MetricMean, around: Circumstances) -> Sequence[Alert]:
 def headline(
     means: Sequence[MetricMean],
     place: int,
-    number: RangeNumber,
+    number: HeadlineNumber,
     around: Circumstances,
     *,
     confidence: float,
@@ -317,7 +317,7 @@ def _since(watch: LevelWatch | None, firing: Sequence[Alert]) -> datetime | None
 
 
 def _state(
-    mean: MetricMean, number: RangeNumber, around: Circumstances, watch: LevelWatch | None, *, firing: bool
+    mean: MetricMean, number: HeadlineNumber, around: Circumstances, watch: LevelWatch | None, *, firing: bool
 ) -> tuple[HeadlineState, int | None]:
     """Return the state, and about how many more values it needs."""
     lowest, highest = mean.value_range
@@ -341,7 +341,7 @@ def _state(
     return state, needed.get(state)
 
 
-def _band(mean: MetricMean, number: RangeNumber, stated: Stated, *, firing: bool) -> str | None:
+def _band(mean: MetricMean, number: HeadlineNumber, stated: Stated, *, firing: bool) -> str | None:
     definition = METRICS.get(mean.metric) if mean.metric_version is None else None
     if firing or definition is None or definition.direction is Direction.NEITHER:
         return None

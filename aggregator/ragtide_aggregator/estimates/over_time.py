@@ -161,7 +161,7 @@ def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointG
     return PointGrid(0, step_ms, pane_ms, span.start_ms // step_ms, (span.end_ms - 1) // step_ms)
 
 
-class _Panes(NamedTuple):
+class _PanesOfKey(NamedTuple):
     """The panes of one key, by the point that holds them."""
 
     key: EstimateKey
@@ -172,11 +172,11 @@ class _Panes(NamedTuple):
     """Points that later values may still count in."""
 
 
-def _panes_of(key: EstimateKey, lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> _Panes:
+def _panes_of(key: EstimateKey, lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> _PanesOfKey:
     grid = grid_of(span, options, coarse=span.coarse)
     if grid.pane_ms < options.coarse_ms and not all(series.holds_from(grid.start_ms, options) for series in lists):
         grid = grid_of(span, options, coarse=True)
-    found = _Panes(key, grid, any(series.clustered for series in lists), {}, set())
+    found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set())
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
         for pane, data in panes:
@@ -245,7 +245,7 @@ def histories(
     ]
 
 
-def _point(panes: _Panes, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
+def _point(panes: _PanesOfKey, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
     grid, unbounded = panes.grid, panes.key.metric in UNBOUNDED
     lowest, highest = (0.0, 1.0) if unbounded else panes.key.value_range
     width = highest - lowest

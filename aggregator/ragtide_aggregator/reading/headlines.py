@@ -12,9 +12,9 @@ from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
 from ..estimates.headline import (
     Beginning,
     Circumstances,
+    HeadlineNumber,
     HeadlineRange,
     RangeName,
-    RangeNumber,
     beginning_of,
     by_group,
     chosen_mean,
@@ -34,7 +34,7 @@ from .versions import Versions
 AHEAD: Final = timedelta(days=1)
 """How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
 
-_Selected = tuple[Sequence[MetricMean], int, RangeNumber]
+_Selected = tuple[Sequence[MetricMean], int, HeadlineNumber]
 # The means of a metric, the place of the chosen one, and its number in the range.
 
 
@@ -110,7 +110,7 @@ class Headlines:
         ]
         return sorted(found, key=lambda each: (each.pipeline, each.segment or "", each.metric))
 
-    async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, RangeNumber]:
+    async def _numbers(self, means: Sequence[MetricMean], chosen: HeadlineRange) -> dict[MetricMean, HeadlineNumber]:
         """Return the numbers of means in a range, of those that have a value in it."""
         if chosen.start is None:
             return {}
@@ -121,14 +121,14 @@ class Headlines:
 
     async def _shorter(
         self, selected: Sequence[_Selected], chosen: HeadlineRange, around: Circumstances
-    ) -> dict[int, RangeNumber]:
+    ) -> dict[int, HeadlineNumber]:
         """Return by place the numbers since the last change or version, where they are precise enough."""
         by_start: defaultdict[Beginning, list[int]] = defaultdict(list)
         for place, (of_group, chosen_place, _) in enumerate(selected):
             beginning = beginning_of(of_group[chosen_place], around)
             if beginning is not None and chosen.start is not None and chosen.start < beginning.at < around.now:
                 by_start[beginning].append(place)
-        found: dict[int, RangeNumber] = {}
+        found: dict[int, HeadlineNumber] = {}
         for beginning, places in by_start.items():
             name: RangeName = "since change" if beginning.version is None else "since version"
             means = {place: selected[place][0][selected[place][1]] for place in places}
