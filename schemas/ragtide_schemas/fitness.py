@@ -105,6 +105,19 @@ BROKEN_RETRIEVER: Final = "broken retriever"
 """The kind of failure in which the documents are those of another question, and the answer is taken from them."""
 
 
+CONTEXT_SHARES: Final = frozenset(
+    {
+        MATCH.name,
+        "trace.context_relevance",
+        "trace.context_utilization",
+        "trace.average",
+        "ragchecker.context_precision",
+    }
+)
+"""Metrics that are shares of the retrieved context, or have such a share in them: each further document lowers them,
+whoever labels, although it can only add what was missing. docs/measured/random_retriever.md has the measurements."""
+
+
 def misses(labeler: str, metric: str, failure: str) -> bool:
     """Return whether numbers that were measured do not follow a kind of failure, or only partly.
 

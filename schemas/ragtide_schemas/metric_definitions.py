@@ -44,7 +44,8 @@ TRACE: Final = (
         "Share of the retrieved sentences relevant to the question.",
         _SENTENCES,
         Bands(0.2, 0.4, 0.7),
-        does_not_tell="Whether the documents hold all that the answer needs: a single relevant sentence scores 1.",
+        does_not_tell="Whether the documents hold all that the answer needs: a single relevant sentence scores 1, and "
+        "more documents lower it.",
         related=("retrieval.match", "trace.context_utilization", "ragchecker.claim_recall", "retrieval.empty"),
     ),
     _trace(

@@ -129,7 +129,7 @@ def test_a_config_whose_calls_fail_with_one_error_is_stopped_and_is_no_contender
     run_command(capsys, "report", "try", "--output", "r.md")
     said = (tmp_path / "r.md").read_text().replace("\\", "")
     assert "Not surely behind it" not in said
-    assert "Without a score: #1." in said
+    assert "Without a score: quality=0.4 (#1)." in said
 
 
 def test_a_config_that_is_resumed_has_its_failures_counted_anew(redis_url: str) -> None:

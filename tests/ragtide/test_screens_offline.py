@@ -216,10 +216,10 @@ def test_the_notes_of_a_leaderboard_are_a_line_for_each_stop() -> None:
     text = " ".join(drawn(board_view(shown, 80, driven=False), 80).split())
     assert "waits for a driver" in text
     assert "#5 5 running 0.500 exact 99" in text
-    assert "For other items like these #5 has 0.400 to 0.600." in text
-    assert "#3 stopped after 9 items: #5 leads by 0.020" in text
-    assert "#4 stopped by ann: too dear" in text
-    assert "surely not better by 0.02 or more (error probability of all stops together: 0.05)" in text
+    assert "For other items like these top_k=5 (#5) has 0.400 to 0.600." in text
+    assert "top_k=3 (#3) stopped after 9 items: surely at least 0.010 worse than top_k=5 (#5)" in text
+    assert "mine (#4) stopped by ann: too dear" in text
+    assert "once it is surely at most 0.02 better than another (error probability of all stops together: 0.05)" in text
 
 
 def test_a_name_loses_its_middle_and_never_its_ends() -> None:

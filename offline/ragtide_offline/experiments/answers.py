@@ -133,5 +133,10 @@ def interaction_of(
         raise AnswerError(f"the answer cannot be scored: {error.detail}") from None
 
 
+def context_chars(interaction: RagInteraction) -> int:
+    """Return the number of characters of all documents of an interaction."""
+    return sum(len(document.text) for document in interaction.documents)
+
+
 def _plain(document: object) -> object:
     return document.model_dump() if hasattr(document, "model_dump") else document

@@ -1,9 +1,9 @@
 """The leaderboard of an experiment: projected estimates with intervals, cost and latency of every config. No I/O."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import isclose
-from typing import Any, Final
+from math import inf, isclose
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -11,12 +11,12 @@ from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_runtime.data_frames import Library, frame_of
 from ragtide_schemas import Kind
 from ragtide_schemas.experiments import IntervalOptions
-from ragtide_schemas.fitness import BROKEN_RETRIEVER, misses
+from ragtide_schemas.fitness import BROKEN_RETRIEVER, CONTEXT_SHARES, misses
 from ragtide_schemas.html_tables import html_table
 from ragtide_schemas.metric_definitions import MATCH
 from ragtide_schemas.printable import short_repr
 
-from .drafts import name_from
+from .drafts import name_from, value_text
 from .projections import Projection, difference_of, differences, projection_of, race_evidence
 from .results import Result
 from .state import ConfigStatus, ExperimentState
@@ -34,6 +34,18 @@ LATENCIES: Final = (0.5, 0.95)
 
 OTHER_DOCUMENTS: Final = 0.05
 """From this share of items with different documents the configs count as different in what they retrieve."""
+
+LONGER_CONTEXT: Final = 1.2
+"""From this ratio of the mean lengths of the retrieved documents the contexts of two configs differ in length."""
+
+VALUE_CHARS: Final = 24
+"""Most characters of a parameter's value in the label of a config."""
+
+LABEL_CHARS: Final = 80
+"""Characters from which the label of a config leaves out its further parameters."""
+
+Price = Literal["cost", "latency"]
+"""The quantity that quality is weighed against: the mean cost of an item, or seconds where nothing has a cost."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +80,10 @@ class BoardRow:
     against: str | None = None
     """The config of the comparison: the config because of which the race stopped this one, otherwise the leader."""
     pareto: bool = False
-    """Whether no other config is both better and cheaper."""
+    """Whether no other config is both better and cheaper; faster, where nothing has a cost."""
+    label: str = ""
+    """The config in words, different for every config of a leaderboard: its own name, or else the parameters in which
+    the configs differ."""
     stopped_by: str | None = None
     reason: str | None = None
     """Reason of the stop."""
@@ -86,10 +101,14 @@ class BoardRow:
         return short_repr("BoardRow", fields)
 
     @property
-    def label(self) -> str:
-        """The config on screens and pages: its number, and its name unless the name only repeats the parameters."""
-        repeats = bool(self.parameters) and self.name == name_from(self.parameters)
-        return f"#{self.number}" if repeats else f"#{self.number} {self.name}"
+    def own_name(self) -> str | None:
+        """The name of the config; None if it only repeats the parameters."""
+        return None if _repeats(self.name, self.parameters) else self.name
+
+    @property
+    def title(self) -> str:
+        """The config in a sentence: its label and its number."""
+        return f"{self.label or self.name} (#{self.number})"
 
     @property
     def cost_per_item_usd(self) -> float:
@@ -115,10 +134,15 @@ class Board:
     completed: bool
     rows: list[BoardRow] = field(default_factory=list)
     """The leader first, then running configs, then stopped configs, each group by estimate."""
+    calls_total: int = 0
+    """Calls that every config, clones and deleted ones too, would need on every item."""
     executed: int = 0
-    """All executions."""
-    share_of_work: float = 0.0
-    """Executions of the shown configs, divided by those of running each of them on every item."""
+    """Calls of these that were made."""
+    calls_saved: int = 0
+    """Calls of these that are not needed: of stopped and deleted configs, of copied answers, and all that were not made
+    once the experiment is complete. The others are still to be made."""
+    saved_usd: float = 0.0
+    """About the cost of the saved calls in US dollars, at the mean cost of each config so far."""
     cost_usd: float = 0.0
     tokens: int = 0
     margin: float | None = None
@@ -127,8 +151,16 @@ class Board:
     """Largest probability that any stop of the race is wrong; None without a race."""
     outlook: Projection | None = None
     """Mean of the leader over other items, if these items are a random sample of them; None while not all have run."""
+    price: Price = "cost"
+    """The quantity that quality is weighed against."""
     warning: str | None = None
-    """A sentence if the configs retrieve different documents, and the metric does not follow a broken retriever."""
+    """Sentences if the metric of the race is not fit for the choice: the configs retrieve different documents, and it
+    does not follow a broken retriever; or contexts of different lengths, and it is a share of them."""
+
+    @property
+    def share_of_work(self) -> float:
+        """Calls made, as a share of all calls of every config on every item."""
+        return self.executed / self.calls_total if self.calls_total else 0.0
 
     @property
     def leader(self) -> BoardRow | None:
@@ -184,7 +216,7 @@ class Board:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the board as JSON fields."""
-        return asdict(self)
+        return {**asdict(self), "share_of_work": self.share_of_work}
 
 
 def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confidence: float | None = None) -> Board:
@@ -195,7 +227,7 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         metrics: metrics to estimate; all scored metrics unless given.
         confidence: level of the estimates' intervals; that of the plan unless given.
     """
-    plan, executed = state.plan, len(state.results.executed())
+    plan = state.plan
     counted = {
         status.config.name: [result for _, result in state.counted(status.config.name)] for status in state.shown
     }
@@ -204,7 +236,9 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
     estimates = _estimates(state, counted, wanted, options)
     rows = [_row(state, status, counted[status.config.name], estimates[status.config.name]) for status in state.shown]
     sign = 1.0 if plan.higher_is_better else -1.0
-    rows = _with_pareto(_in_order(rows, plan.metric, sign), plan.metric, sign)
+    price: Price = "cost" if any(row.cost_usd for row in rows) else "latency"
+    rows = _with_pareto(_in_order(_labeled(rows), plan.metric, sign), plan.metric, sign, price)
+    work = _work_of(state)
     if rows and _value(rows[0], plan.metric) is not None:
         rows = [rows[0], *_with_differences(state, rows[0].name, rows[1:])]
     return Board(
@@ -218,18 +252,112 @@ def board(state: ExperimentState, *, metrics: Iterable[str] | None = None, confi
         paused=state.paused,
         completed=state.completed,
         rows=rows,
-        executed=executed,
-        share_of_work=sum(row.n_executed for row in rows) / max(len(rows) * plan.population_size, 1),
+        calls_total=work.total,
+        executed=work.made,
+        calls_saved=work.saved,
+        saved_usd=work.saved_usd,
         cost_usd=state.results.cost_usd,
         tokens=state.results.tokens,
         margin=plan.race.margin if plan.race.enabled else None,
         alpha=1 - plan.race.confidence if plan.race.enabled else None,
         outlook=_outlook(state, rows[0], counted[rows[0].name], options) if rows else None,
+        price=price,
         warning=_warning(state),
     )
 
 
+ADVICE: Final = (
+    f"Decide by a measure of your own against right answers, or by a judge; without them compare {MATCH.name} between "
+    "configs with equally many documents."
+)
+"""What to do if the metric of the race is not fit for the choice."""
+
+
 def _warning(state: ExperimentState) -> str | None:
+    """Return sentences if the metric of the race is not fit for the choice between the configs."""
+    found = [*filter(None, (_other_documents(state), _longer_contexts(state)))]
+    return " ".join([*found, ADVICE]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class _CallCounts:
+    total: int
+    made: int
+    saved: int
+    saved_usd: float
+
+
+def _work_of(state: ExperimentState) -> _CallCounts:
+    """Return the calls of all configs that were ever added: made and saved ones, and the cost of the saved ones."""
+    size, made, saved, saved_usd = state.plan.population_size, 0, 0, 0.0
+    for status in state.configs.values():
+        results = [result for result in state.results.by_config[status.config.name].values() if result.execution]
+        copied = sum(result.execution is not None and result.execution.copied_from is not None for result in results)
+        called = len(results) - copied
+        not_made = copied if status.running and not state.completed else max(size - called, 0)
+        made, saved = made + called, saved + not_made
+        saved_usd += not_made * sum(result.cost_usd for result in results) / max(len(results), 1)
+    return _CallCounts(len(state.configs) * size, made, saved, saved_usd)
+
+
+def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:
+    """Return the rows with labels that differ."""
+    names = dict.fromkeys(name for row in rows for name in row.parameters)
+    texts = [{name: value_text(value) for name, value in row.parameters.items()} for row in rows]
+    # A single config has no difference to show, so all its parameters are shown.
+    differing = [name for name in names if len(rows) == 1 or len({of.get(name) for of in texts}) > 1]
+    labels = [
+        row.own_name or _in_short({name: of[name] for name in differing if name in of}) or row.name
+        for row, of in zip(rows, texts, strict=True)
+    ]
+    return [
+        replace(row, label=label if labels.count(label) == 1 else f"{label} #{row.number}")
+        for row, label in zip(rows, labels, strict=True)
+    ]
+
+
+def _in_short(values: Mapping[str, str]) -> str:
+    parts: list[str] = []
+    for name, text in values.items():
+        if sum(map(len, parts)) > LABEL_CHARS:
+            return f"{', '.join(parts)}, …"
+        parts.append(f"{name}={text if len(text) <= VALUE_CHARS else text[: VALUE_CHARS - 1].rstrip() + '…'}")
+    return ", ".join(parts)
+
+
+def _repeats(name: str, parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters) and name == name_from(parameters)
+
+
+def _longer_contexts(state: ExperimentState) -> str | None:
+    """Return a sentence if the metric is a share of the context, and the contexts of the configs differ in length."""
+    if state.plan.metric not in CONTEXT_SHARES:
+        return None
+    lengths = [
+        {
+            item: result.execution.context_chars
+            for item, result in state.counted(status.config.name)
+            if result.execution is not None and result.execution.context_chars is not None
+        }
+        for status in state.shown
+    ]
+    most = max(lengths, key=len, default={})
+    ratios = [1.0]
+    for of_config in lengths:
+        common = most.keys() & of_config.keys()
+        first, second = (sum(of[item] for item in common) for of in (most, of_config))
+        if first and second:
+            ratios.append(second / first)
+    if max(ratios) < LONGER_CONTEXT * min(ratios):
+        return None
+    return (
+        f"The documents that a config retrieved are up to {max(ratios) / min(ratios):.1f} times as long as those of "
+        f"another config, and {state.plan.metric} is a share of them, which each further document lowers: it cannot "
+        "choose the number of documents or the size of chunks."
+    )
+
+
+def _other_documents(state: ExperimentState) -> str | None:
     """Return a sentence if the metric does not follow a broken retriever, and the configs retrieve other documents.
 
     `retrieval.match` depends on question and documents alone: configs that differ in it have different documents.
@@ -251,8 +379,7 @@ def _warning(state: ExperimentState) -> str | None:
         return None
     return (
         f"The configs retrieved different documents for {different:,} of {len(pairs):,} items, and {metric} of the "
-        f"labeler {blind[0]} does not see a broken retriever: compare {MATCH.name}, too, between configs with equally "
-        "many documents."
+        f"labeler {blind[0]} does not see a broken retriever: random documents may win."
     )
 
 
@@ -355,14 +482,22 @@ def _in_order(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
     return sorted(rows, key=rank)
 
 
-def _with_pareto(rows: list[BoardRow], metric: str, sign: float) -> list[BoardRow]:
-    """Return the rows, marking a row if no other is as good in quality and cost, and better in one of them."""
-    points = [(None if (v := _value(row, metric)) is None else sign * v, row.cost_per_item_usd) for row in rows]
+def price_of(row: BoardRow, price: Price) -> float | None:
+    """Return the mean cost of an item in US dollars, or the median latency in seconds; None without an answer."""
+    return row.cost_per_item_usd if price == "cost" else row.latency_quantiles_s.get("p50")
+
+
+def _with_pareto(rows: list[BoardRow], metric: str, sign: float, price: Price) -> list[BoardRow]:
+    """Return the rows, marking a row if no other is as good in quality and price, and better in one of them."""
+    points = [
+        (None if (v := _value(row, metric)) is None else sign * v, inf if (p := price_of(row, price)) is None else p)
+        for row in rows
+    ]
     marked = []
-    for row, (value, cost) in zip(rows, points, strict=True):
+    for row, (value, paid) in zip(rows, points, strict=True):
         beaten = value is None or any(
-            other is not None and other >= value and price <= cost and (other > value or price < cost)
-            for other, price in points
+            other is not None and other >= value and asked <= paid and (other > value or asked < paid)
+            for other, asked in points
         )
         marked.append(replace(row, pareto=not beaten))
     return marked

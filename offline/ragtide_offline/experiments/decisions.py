@@ -59,7 +59,7 @@ def _stop(state: ExperimentState, elimination: Elimination) -> Command:
     better = "higher" if plan.higher_is_better else "lower"
     reason = (
         f"after {elimination.n} items {leader} is {abs(difference.estimate):.3f} {better} in {plan.metric}: {loser} "
-        f"is not better than it by {plan.race.margin:g} or more, at an error probability of {elimination.alpha:.2g}"
+        f"is at most {plan.race.margin:g} better, at an error probability of {elimination.alpha:.2g}"
     )
     return Command(op="stop", config=loser, by=RACE, reason=reason, evidence=evidence)
 

@@ -24,7 +24,7 @@ from ragtide_schemas.experiments import Execution, Plan
 from ragtide_schemas.limits import COST_MAX_USD, LATENCY_MAX_S, TOKENS_MAX
 from ragtide_schemas.printable import printable
 
-from .answers import Answer, interaction_id_of, interaction_of
+from .answers import Answer, context_chars, interaction_id_of, interaction_of
 from .decisions import driver_decision
 from .errors import AnswerError, MeasureError
 from .execution_log import ExecutionLog
@@ -206,7 +206,7 @@ class Executor:
         execution = Execution(
             config=config.name, item=index, item_id=item.item_id, interaction_id=interaction_id_of(index), tries=tries,
             latency_s=min(latency_s, LATENCY_MAX_S), tokens=min(answer.tokens, TOKENS_MAX),
-            cost_usd=min(answer.cost_usd, COST_MAX_USD),
+            cost_usd=min(answer.cost_usd, COST_MAX_USD), context_chars=context_chars(interaction),
         )  # fmt: skip
         return execution, interaction
 
@@ -238,7 +238,7 @@ class Executor:
             return None
         execution = Execution(
             config=status.config.name, item=index, item_id=self._items[index].item_id,
-            interaction_id=interaction_id_of(index), copied_from=source,
+            interaction_id=interaction_id_of(index), context_chars=context_chars(found), copied_from=source,
         )  # fmt: skip
         return execution, found.model_copy(update={"pipeline": status.config.name})
 

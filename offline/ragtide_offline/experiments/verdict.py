@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_schemas.experiments import RACE
 
 from .board import Board, BoardRow
@@ -18,12 +19,12 @@ class ExperimentVerdict:
     outcome: VerdictKind
     leader: int | None
     """Number of the leader; None without a score."""
+    label: str
+    """Label of the leader; empty without a score."""
     stopped: int
     """Stopped configs, by the race or by people."""
     calls_saved: float
-    """Share of all calls of the shown configs that stops have made needless, 0 to 1."""
-    saved_usd: float
-    """About the cost of these calls in US dollars, at the mean cost of each config so far."""
+    """Share of the calls of every config on every item that are not needed, 0 to 1."""
     exactly: int | None
     """Number of questions if the win holds for these questions only; None if it holds for others like them, too."""
 
@@ -36,9 +37,9 @@ def verdict_of(board: Board) -> ExperimentVerdict:
     """
     leader, others = board.leader, board.rows[1:]
     stopped = sum(row.status == "stopped" for row in board.rows)
-    calls_saved, saved_usd = _savings(board)
+    calls_saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
     if leader is None:
-        return ExperimentVerdict("no score", None, stopped, calls_saved, saved_usd, None)
+        return ExperimentVerdict("no score", None, "", stopped, calls_saved, None)
     lost = bool(others) and leader.status != "stopped" and all(_has_lost(row, board) for row in others)
     if not board.completed:
         outcome: VerdictKind = "leads so far"
@@ -46,20 +47,20 @@ def verdict_of(board: Board) -> ExperimentVerdict:
         outcome = "wins" if lost else "leads"
     only_here = outcome == "wins" and any(_lost_here_only(row) for row in others)
     n = leader.estimates[board.metric].n
-    return ExperimentVerdict(outcome, leader.number, stopped, calls_saved, saved_usd, n if only_here else None)
+    return ExperimentVerdict(outcome, leader.number, leader.label, stopped, calls_saved, n if only_here else None)
 
 
 def verdict_text(verdict: ExperimentVerdict) -> str:
     """Return an outcome as a sentence.
 
-    >>> verdict_text(ExperimentVerdict("wins", 1, 15, 0.38, 1.5, None))
-    '#1 wins; 15 stopped; 38% of calls saved.'
-    >>> verdict_text(ExperimentVerdict("wins", 1, 0, 0.0, 0.0, 146))
-    'Of these 146 questions, exactly: #1 wins; none stopped.'
+    >>> verdict_text(ExperimentVerdict("wins", 1, "top_k=4", 15, 0.38, None))
+    'top_k=4 (#1) wins; 15 stopped; 38% of calls saved.'
+    >>> verdict_text(ExperimentVerdict("wins", 1, "top_k=4", 0, 0.0, 146))
+    'Of these 146 questions, exactly: top_k=4 (#1) wins; none stopped.'
     """
     if verdict.leader is None:
         return "No score yet."
-    parts = [f"#{verdict.leader} {verdict.outcome}"]
+    parts = [f"{verdict.label} (#{verdict.leader}) {verdict.outcome}"]
     parts.append(f"{verdict.stopped:,} stopped" if verdict.stopped else "none stopped")
     if verdict.calls_saved > 0:
         parts.append(f"{verdict.calls_saved:.0%} of calls saved" if verdict.calls_saved >= 0.01 else "few calls saved")
@@ -82,11 +83,28 @@ def _lost_here_only(row: BoardRow) -> bool:
     return row.stopped_by != RACE and row.behind is not None and row.behind.lower == row.behind.upper
 
 
-def _savings(board: Board) -> tuple[float, float]:
-    """Return the share of calls that stops have saved, and about their cost."""
-    total = len(board.rows) * board.population_size
-    # A race that ends with one config left also saves the rest of that config's calls.
-    ended = [row for row in board.rows if row.status == "stopped" or board.completed]
-    missing = [(row, max(board.population_size - row.n_executed, 0)) for row in ended]
-    calls = sum(count for _, count in missing)
-    return (calls / total if total else 0.0), sum(count * row.cost_per_item_usd for row, count in missing)
+def least_worse(difference: Difference, *, higher_is_better: bool) -> float:
+    """Return the least amount by which a config is surely worse than another; negative if it may be better.
+
+    Args:
+        difference: mean of the other config minus mean of the config.
+        higher_is_better: direction of the metric.
+    """
+    return difference.lower if higher_is_better else -difference.upper
+
+
+def stop_text(difference: Difference, other: str, *, higher_is_better: bool) -> str:
+    """Return what the race was sure of when it stopped a config, which is the better end of the shown interval.
+
+    Args:
+        difference: mean of the other config minus mean of the stopped config.
+        other: the config because of which it was stopped, in words.
+        higher_is_better: direction of the metric.
+
+    >>> stop_text(Difference(0.03, -0.02, 0.068), "top_k=4", higher_is_better=True)
+    'surely at most 0.020 better than top_k=4'
+    >>> stop_text(Difference(-0.2, -0.3, -0.1), "top_k=4", higher_is_better=False)
+    'surely at least 0.100 worse than top_k=4'
+    """
+    least = least_worse(difference, higher_is_better=higher_is_better)
+    return f"surely {f'at least {least:.3f} worse' if least > 0 else f'at most {abs(least):.3f} better'} than {other}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
-from ..experiments.board import Board
+from ..experiments.board import Board, price_of
 from ..look.label_places import Box, LabelPlace, LabelSize, place_labels
 from .content import Curve
 
@@ -111,7 +111,7 @@ class Axes:
 
 @dataclass(frozen=True, slots=True)
 class CostChart:
-    """Quality against the cost of an item."""
+    """Quality against the cost of an item, or against its latency."""
 
     axes: Axes
     marks: Sequence[ConfigMark]
@@ -141,24 +141,25 @@ def ticks(lowest: float, highest: float, about: int = 4) -> list[float]:
 
 
 def cost_chart(board: Board) -> CostChart | None:
-    """Return the chart of quality against cost; None if no config has a score and a cost."""
-    rows = [(row, row.estimates[board.metric]) for row in board.rows]
-    known = [(row, at, at.estimate) for row, at in rows if at.estimate is not None]
-    dearest = max((row.cost_per_item_usd for row, _, _ in known), default=0.0)
+    """Return the chart of quality against cost, or against latency if nothing has a cost; None without a score."""
+    rows = [(row, row.estimates[board.metric], price_of(row, board.price)) for row in board.rows]
+    known = [(row, at, at.estimate, x) for row, at, x in rows if at.estimate is not None and x is not None]
+    dearest = max((price for *_, price in known), default=0.0)
     if not dearest:
         return None
     x = Scale(0.0, 1.1 * dearest, LEFT, WIDTH - RIGHT)
-    y = _vertical([end for _, at, _ in known for end in (at.lower, at.upper)])
+    y = _vertical([end for _, at, _, _ in known for end in (at.lower, at.upper)])
     # Labels of the Pareto front get the nearest places.
-    known.sort(key=lambda pair: not pair[0].pareto)
-    points = [(x(row.cost_per_item_usd), y(value)) for row, _, value in known]
-    places = _labels(points, [row.number for row, _, _ in known])
+    known.sort(key=lambda config: not config[0].pareto)
+    points = [(x(price), y(value)) for _, _, value, price in known]
+    places = _labels(points, [row.number for row, *_ in known])
     marks = [
         ConfigMark(row.number, row.name, *point, y(at.upper), y(at.lower), row.pareto, place)
-        for (row, at, _), point, place in zip(known, points, places, strict=True)
+        for (row, at, _, _), point, place in zip(known, points, places, strict=True)
     ]
     front = sorted((mark for mark in marks if mark.pareto), key=lambda mark: mark.x)
-    axes = Axes("US dollars an item", board.metric, _ticks(x), _ticks(y))
+    x_label = "US dollars an item" if board.price == "cost" else "median seconds of an answer (no call has a cost)"
+    axes = Axes(x_label, board.metric, _ticks(x), _ticks(y))
     return CostChart(axes, marks, " ".join(f"{m.x},{m.y}" for m in front), [mark.name for mark in front])
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ragtide_schemas import Kind
-from ragtide_schemas.experiments import Plan
+from ragtide_schemas.experiments import RACE, Plan
 
 from ..experiments.board import Board, BoardRow
 from ..experiments.projections import Projection
-from ..experiments.verdict import ExperimentVerdict, surely_behind, verdict_of, verdict_text
+from ..experiments.verdict import ExperimentVerdict, stop_text, surely_behind, verdict_of, verdict_text
 from . import charts
 from .content import ExperimentReport
 from .pages import Format, number, page, parameters, usd
@@ -21,9 +21,6 @@ EXACT: Final = (
     "other questions like these holds if these are a random sample of them."
 )
 """Sentences about exact numbers."""
-
-PARAMETER_COLUMNS: Final = 5
-"""Most parameters that have a column each; more parameters share one column."""
 
 
 def experiment_page(report: ExperimentReport, layout: Format) -> str:
@@ -44,8 +41,8 @@ def experiment_page(report: ExperimentReport, layout: Format) -> str:
             "meaning": meaning(report),
             "scale": scale([row.estimates[board.metric] for row in board.rows]),
             "others": [name for name in (board.rows[0].estimates if board.rows else {}) if name != board.metric],
-            "columns": parameter_columns(board.rows),
             "numbers": {row.name: row.number for row in board.rows},
+            "stops": stops(report),
             "labels": labels(report),
             "pairs": {(pair.first, pair.second): pair for pair in pairs},
             "cost": charts.cost_chart(board),
@@ -60,11 +57,11 @@ def headline(report: ExperimentReport) -> str:
     board, leader = report.board, report.board.leader
     if leader is None:
         return f"No answer has a score of {board.metric} yet."
-    unscored = [row.label for row in board.rows[1:] if not row.estimates[board.metric].n]
+    unscored = [row.title for row in board.rows[1:] if not row.estimates[board.metric].n]
     rivals = [
-        row.label
+        row.title
         for row in board.rows[1:]
-        if row.status != "stopped" and row.label not in unscored and not surely_behind(row, board)
+        if row.status != "stopped" and row.title not in unscored and not surely_behind(row, board)
     ]
     stopped = sum(row.status == "stopped" for row in board.rows)
     parts = [_lead(leader, report)]
@@ -85,8 +82,8 @@ def headline(report: ExperimentReport) -> str:
 def _lead(leader: BoardRow, report: ExperimentReport) -> str:
     """Return the score of the leader, and the interval for other items once all items have run."""
     board, at = report.board, leader.estimates[report.board.metric]
-    values = f" ({parameters(leader.parameters)})" if leader.parameters else ""
-    lead = f"{leader.label}{values} leads with {board.metric} {number(at.estimate)}"
+    values = f" with {parameters(leader.parameters)}" if leader.own_name and leader.parameters else ""
+    lead = f"{leader.title}{values} leads: {board.metric} {number(at.estimate)}"
     if not at.exact:
         return f"{lead} ({number(at.lower)} to {number(at.upper)}) after {at.n:,} items."
     beyond = board.outlook
@@ -103,10 +100,14 @@ def labels(report: ExperimentReport) -> dict[str, str]:
     return {row.name: row.label for row in report.board.rows}
 
 
-def parameter_columns(rows: Sequence[BoardRow]) -> list[str]:
-    """Return the parameters that have a column each; none if there are too many for a table."""
-    names = list(dict.fromkeys(name for row in rows for name in row.parameters))
-    return names if len(names) <= PARAMETER_COLUMNS else []
+def stops(report: ExperimentReport) -> dict[str, str]:
+    """Return what the race was sure of about each config that it stopped."""
+    board, known = report.board, labels(report)
+    return {
+        row.name: stop_text(row.behind, known[row.against], higher_is_better=board.higher_is_better)
+        for row in board.rows
+        if row.stopped_by == RACE and row.behind is not None and row.against in known
+    }
 
 
 def status(report: ExperimentReport) -> str:
@@ -139,7 +140,7 @@ def meaning_of(plan: Plan, board: Board) -> dict[str, str]:
     }
     if plan.race.enabled:
         said["race"] = (
-            f"The race stops a config once it is surely not better than another by {plan.race.margin:g} or more. The "
+            f"The race stops a config once it is surely at most {plan.race.margin:g} better than another config. The "
             f"probability that any stop is wrong is at most {1 - plan.race.confidence:.2g}, over all looks. The "
             "e-value is the evidence against the config: a stop needs an e-value of 1 / alpha."
         )
@@ -158,7 +159,7 @@ def meaning(report: ExperimentReport) -> dict[str, str]:
             sentences.append(
                 "The intervals are those of the race: paired by item, and valid at every look. The intervals of all "
                 f"duels of a config hold together at {plan.race.confidence:.0%}. A stop shows the interval on which "
-                f"the race decided: the config is surely not better by the margin of {plan.race.margin:g}."
+                f"the race decided: the config is surely at most {plan.race.margin:g}, the margin, better."
             )
         if own:
             sentences.append(
@@ -182,11 +183,11 @@ def facts(report: ExperimentReport, verdict: ExperimentVerdict) -> list[tuple[st
     """Return label, value and remark of the numbers at the head of the page."""
     board = report.board
     saved = f"{verdict.calls_saved:.0%}"
-    about = f"about {usd(verdict.saved_usd)}" if verdict.saved_usd else "of running every config on every item"
+    about = f"{board.calls_saved:,} calls" + (f", about {usd(board.saved_usd)}" if board.saved_usd else "")
     return [
         ("Questions", f"{board.compared:,}", f"of {board.population_size:,} compared"),
         ("Configs", f"{len(board.rows):,}", f"{verdict.stopped:,} stopped"),
-        ("Calls", f"{board.executed:,}", f"{board.share_of_work:.0%} of every config on every item"),
+        ("Calls", f"{board.executed:,}", f"of {board.calls_total:,}, {board.share_of_work:.0%}"),
         ("Calls saved", saved, about),
         ("Cost", usd(board.cost_usd), f"{board.tokens:,} tokens, answers and labels"),
     ]

@@ -10,6 +10,7 @@ from rich.text import Text
 from ragtide_offline.experiments.board import Board, BoardRow
 from ragtide_offline.experiments.drafts import value_text
 from ragtide_offline.experiments.projections import Projection
+from ragtide_offline.experiments.verdict import stop_text
 from ragtide_schemas.experiments import RACE
 from ragtide_schemas.metric_definitions import OUTCOMES
 from ragtide_schemas.printable import printable
@@ -49,7 +50,8 @@ def board_view(board: Board, width: int, others: Sequence[str] = (), *, driven: 
     main = [row.estimates[metric] for row in rows]
     means = [_number(estimate.estimate) for estimate in main]
     failed = [Text(f"{row.n_failed:,}" if row.n_failed else "", style="red") for row in rows]
-    labels = [Text(printable(row.label), style=style) for row, style in zip(rows, styles, strict=True)]
+    names = [f"#{row.number}" if row.own_name is None else f"#{row.number} {row.own_name}" for row in rows]
+    labels = [Text(printable(name), style=style) for name, style in zip(names, styles, strict=True)]
     columns = [
         Column("config", labels, yields=6, shortest=NAME_CHARS),
         *_parameters(rows),
@@ -139,7 +141,7 @@ def _head(board: Board, *, driven: bool) -> Text:
         f"   {state}   {board.compared:,} of {board.population_size:,} items   shard {board.shard} of {board.shards}",
         f"   {board.cost_usd:.4f} USD" if board.cost_usd else "",
         f"   {board.tokens:,} tokens" if board.tokens else "",
-        f"\nby {board.metric}   {board.executed:,} calls, {board.share_of_work:.0%} of every config on every item",
+        f"\nby {board.metric}   {_work(board)}",
     )
     if board.paused and not board.completed:
         text.append(f"\n{board.paused}", style="yellow")
@@ -148,18 +150,26 @@ def _head(board: Board, *, driven: bool) -> Text:
     return text
 
 
+def _work(board: Board) -> str:
+    """Return the calls that were made, saved and still to be made, which are all calls together."""
+    saved = board.calls_saved / board.calls_total if board.calls_total else 0.0
+    left = board.calls_total - board.executed - board.calls_saved
+    to_come = f", {left:,} to come" if left > 0 else ""
+    return f"{board.executed:,} of {board.calls_total:,} calls made, {board.calls_saved:,} saved ({saved:.0%}){to_come}"
+
+
 def _notes(board: Board) -> list[Text]:
     """Return the lines below the table: the meaning of exact numbers, and why configs were stopped."""
     notes = []
     if any(row.estimates[board.metric].exact for row in board.rows):
         notes.append(f"exact: all {board.population_size:,} items have run. {_outlook(board)}".rstrip())
-    numbers = {row.name: row.number for row in board.rows}
+    titles = {row.name: row.title for row in board.rows}
     stopped = sorted((row for row in board.rows if row.stopped_by is not None), key=lambda row: row.n_items)
-    notes += [_stop(row, numbers) for row in stopped]
+    notes += [_stop(row, board, titles) for row in stopped]
     if board.margin is not None and any(row.stopped_by == RACE for row in stopped):
         notes.append(
-            f"The race stops a config that is surely not better by {board.margin:g} or more "
-            f"(error probability of all stops together: {board.alpha:.2g})."
+            f"The race stops a config once it is surely at most {board.margin:g} better than another (error "
+            f"probability of all stops together: {board.alpha:.2g})."
         )
     return [Text(), *(Text(printable(note), style="bright_black") for note in notes)] if notes else []
 
@@ -168,14 +178,15 @@ def _outlook(board: Board) -> str:
     if board.outlook is None or board.leader is None:
         return ""
     ends = interval_text((board.outlook.lower, board.outlook.upper))
-    return f"For other items like these #{board.leader.number} has {ends}."
+    return f"For other items like these {board.leader.title} has {ends}."
 
 
-def _stop(row: BoardRow, numbers: Mapping[str, int]) -> str:
-    leader = numbers.get(row.against or "")
+def _stop(row: BoardRow, board: Board, titles: Mapping[str, str]) -> str:
+    leader = titles.get(row.against or "")
     if row.stopped_by == RACE and row.behind is not None and leader is not None:
-        return f"#{row.number} stopped after {row.n_items:,} items: #{leader} leads by {abs(row.behind.estimate):.3f}"
-    return f"#{row.number} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
+        sure = stop_text(row.behind, leader, higher_is_better=board.higher_is_better)
+        return f"{row.title} stopped after {row.n_items:,} items: {sure}"
+    return f"{row.title} stopped by {row.stopped_by}{': ' if row.reason else ''}{row.reason}"
 
 
 def _number(value: float | None) -> str:

@@ -177,6 +177,8 @@ class Execution(VersionedModel):
     """Tokens of prompt and completion that the target reports."""
     cost_usd: Dollars = 0.0
     """Cost of the answer that the target reports."""
+    context_chars: Count | None = None
+    """Characters of all retrieved documents; None for a failed call, and in logs of earlier versions."""
     copied_from: Name | None = None
     """Config with the same parameters whose answer was copied without a call."""
     at: UtcTime = Field(default_factory=utc_now)

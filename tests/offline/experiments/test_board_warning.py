@@ -58,6 +58,28 @@ def test_a_labeler_that_was_not_measured_has_no_warning() -> None:
     assert board(state_of(BLIND, [[0.5] * 20, [0.0] * 20], labeler="judge")).warning is None
 
 
+@pytest.mark.parametrize(
+    ("metric", "lengths", "warns"),
+    [
+        ("retrieval.match", (100, 300), True),
+        ("trace.context_relevance", (100, 119), False),
+        ("trace.context_relevance", (130, 100), True),
+        ("trace.adherence", (100, 300), False),
+    ],
+)
+def test_a_share_of_the_context_does_not_choose_between_contexts_of_different_lengths(
+    metric: str, lengths: tuple[int, int], warns: bool
+) -> None:
+    state = ExperimentState(plan(2, size=20, metric=metric, race={"enabled": False}))
+    for number, length in enumerate(lengths):
+        for item in range(20):
+            state.results.add_execution(executed(f"c{number}", item).model_copy(update={"context_chars": length}))
+            state.results.add_event(event(f"c{number}", item, 0.5).model_copy(update={"scores": {metric: 0.5}}))
+    assert state.apply(Look(item=20)) is None
+    # The caution is about the metric itself: it holds for every labeler.
+    assert (board(state).warning is not None) == warns
+
+
 def test_another_order_of_the_same_documents_is_no_difference() -> None:
     assert board(state_of(BLIND, [[0.5] * 20, [0.5 + 1e-16 + 1e-12] * 20])).warning is None
 

@@ -8,6 +8,7 @@ from tests.support.experiment_plans import plan
 
 from ragtide_offline.experiments.board import board
 from ragtide_offline.experiments.decisions import race_decision
+from ragtide_offline.experiments.drafts import grid_of
 from ragtide_offline.experiments.projections import paired_differences
 from ragtide_offline.experiments.results import ResultsTable, item_of
 from ragtide_offline.experiments.state import ExperimentState
@@ -21,6 +22,7 @@ from ragtide_schemas import (
 )
 from ragtide_schemas.experiments import (
     Command,
+    Config,
     Look,
 )
 
@@ -169,6 +171,39 @@ def test_calls_and_saved_calls_add_up_to_all_even_with_clones() -> None:
     assert found.completed
     assert found.share_of_work == pytest.approx(24 / 30)
     assert found.share_of_work + verdict_of(found).calls_saved == pytest.approx(1)
+
+
+def test_calls_that_were_made_are_saved_or_are_to_come_are_all_calls() -> None:
+    state = ExperimentState(plan(3, size=10, race={"enabled": False}))
+    state.apply(Command(op="clone", config="c0", clone="copy"))
+    for config, items in (("c0", 6), ("c1", 4), ("c2", 3)):
+        for item in range(items):
+            scored(state.results, config, item, 0.5)
+    for item in range(5):
+        copied = executed("copy", item).model_copy(update={"copied_from": "c0", "cost_usd": 0.0})
+        state.results.add_execution(copied)
+    state.apply(Command(op="stop", config="c1"))
+    state.apply(Command(op="delete", config="c2"))
+    found = board(state)
+    # c0 has 4 calls to come, its copy 5; c1 and c2 are not called again, and the copied answers needed no call.
+    assert (found.calls_total, found.executed, found.calls_saved) == (40, 6 + 4 + 3, 6 + 7 + 5)
+    assert found.saved_usd == pytest.approx(0.01 * (6 + 7))
+
+
+def test_a_config_is_named_by_the_parameters_in_which_the_configs_differ() -> None:
+    def labels(*configs: Config) -> list[str]:
+        state = ExperimentState(plan(2, size=10).model_copy(update={"configs": configs}), races=False)
+        return [row.label for row in sorted(board(state).rows, key=lambda row: row.number)]
+
+    grid = grid_of({"top_k": [1, 2], "model": ["small"], "style": ["short", "long"]})
+    assert labels(*grid)[:2] == ["top_k=1, style=short", "top_k=1, style=long"]
+    assert labels(grid[0]) == ["top_k=1, model=small, style=short"]
+    own = Config(name="mine", parameters={"top_k": 9})
+    assert labels(grid[0], own)[1] == "mine"
+    prompts = grid_of({"prompt": [f"{'Answer in one sentence. ' * 3}{end}" for end in "ab"]})
+    first, second = labels(*prompts)
+    assert first != second
+    assert max(map(len, (first, second))) < 60
 
 
 def test_an_experiment_that_has_compared_all_items_does_not_say_that_some_are_left() -> None:

@@ -193,12 +193,12 @@ async def test_the_leaderboard_has_the_numbers_of_the_report(async_redis: Any, r
         status, found = await page(service, "/x/may?config=0")
     text = unescape(found)
     assert status == 200
-    assert "<h1>#0 wins; " in text
+    assert '<h1>a <span class="number">#0</span> wins; ' in text
     assert "of these 119 questions, exactly" in text
     assert text.count('<svg class="chart"') == 2
     assert "e-value" in text
-    assert "Orders to #0 a" in text
-    assert " style=" not in found
+    assert "Orders to a (#0)" in text
+    assert ' style="' not in found
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ async def test_a_form_is_followed_unless_the_log_changed_its_meaning(async_redis
         ("delete", "c1", False, {}),
     ]
     assert {one.by for one in last} == {"local user"}
-    assert "#3 seven" in text
+    assert "Orders to seven (#3)" in text
     assert 'id="orders-1"' not in text
     assert [one.action for one in await orders(async_redis)] == ["stop", "resume", "clone", "delete"]
 

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from ragtide_offline.experiments.board import RACED_MAX, Board, BoardRow, board
 from ragtide_offline.experiments.state import ExperimentState, FollowedCommand, RefusedCommand
-from ragtide_offline.experiments.verdict import ExperimentVerdict, verdict_of
+from ragtide_offline.experiments.verdict import ExperimentVerdict, least_worse, verdict_of
 from ragtide_offline.report.charts import CostChart, CurveChart, cost_chart, curve_chart
-from ragtide_offline.report.experiment_page import parameter_columns, scale
+from ragtide_offline.report.experiment_page import scale
 from ragtide_offline.report.findings import as_in_pairs, curves_of, pairs_of
 from ragtide_offline.report.pages import bar
 from ragtide_schemas import Workspace
-from ragtide_schemas.experiments import DRIVER, Command, Completed, LogEntry, Look, Paused, Plan
+from ragtide_schemas.experiments import DRIVER, RACE, Command, Completed, LogEntry, Look, Paused, Plan
 
 LOG_TAIL: Final = 20
 """Newest entries of a log from which the list reads the state of an experiment."""
@@ -49,6 +49,9 @@ class LeaderRow:
     config: BoardRow
     at: Sequence[float]
     """Positions of lower end, estimate and upper end on the bar, from 0 to 100; empty without a score."""
+    sure: float | None
+    """Least amount by which a config that the race stopped is worse than the other, in the metric's unit; negative if
+    it may be better by so much; None for other configs."""
     n_behind: int | None
     """Questions of the difference to the config that it is compared with, if the interval is closed; None otherwise."""
 
@@ -68,12 +71,8 @@ class ExperimentView:
     rows: Sequence[LeaderRow]
     scale: tuple[float, float]
     """Ends of the bars, in the metric's unit."""
-    columns: Sequence[str]
-    """Parameters with a column each; none if there are too many."""
     labels: Mapping[str, str]
     """Label of each config by its name."""
-    numbers: Mapping[str, int]
-    """Number of each config by its name."""
     cost: CostChart | None
     curves: CurveChart | None
     commands: Sequence[FollowedCommand]
@@ -139,9 +138,7 @@ def experiment_view(
         verdict=verdict_of(shown),
         rows=[_leader_row(state, row, ends) for row in shown.rows],
         scale=ends,
-        columns=parameter_columns(shown.rows),
         labels={row.name: row.label for row in shown.rows},
-        numbers={row.name: row.number for row in shown.rows},
         cost=cost_chart(shown),
         curves=curve_chart(shown, curves_of(state, shown)),
         commands=state.commands[: -COMMANDS_MAX - 1 : -1],
@@ -161,7 +158,10 @@ def _leader_row(state: ExperimentState, row: BoardRow, ends: tuple[float, float]
     at = row.estimates[state.plan.metric]
     places = bar(at.lower, at.estimate, at.upper, ends) if at.n else []
     closed = row.behind is not None and row.behind.lower == row.behind.upper
-    return LeaderRow(row, places, _common(state, row.name, row.against or "") if closed else None)
+    sure = None
+    if row.stopped_by == RACE and row.behind is not None:
+        sure = least_worse(row.behind, higher_is_better=state.plan.higher_is_better)
+    return LeaderRow(row, places, sure, _common(state, row.name, row.against or "") if closed else None)
 
 
 def _common(state: ExperimentState, first: str, second: str) -> int:
