@@ -69,7 +69,7 @@ def full_series(now: datetime) -> tuple[list[bytes], list[bytes]]:
     event = recorded(1)[0].model_copy(update={"occurred_at": now, "labeled_at": now})
     state.apply(event)
     state.take_changes()
-    panes = cast("HistoryRows", state.history).fine
+    panes = cast("HistoryRows", state.history).values.fine
     (place,) = panes.numbers(0)
     data = panes.bytes_of([(0, place)])[0]
     found = []

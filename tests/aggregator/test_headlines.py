@@ -3,9 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.aggregator.test_history_reading import committed
 from tests.support.metric_events import START, event
+from tests.support.owners import owners
 
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.estimates.headline import (
@@ -21,7 +23,7 @@ from ragtide_aggregator.estimates.headline import (
 from ragtide_aggregator.estimates.means import MetricMean
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
-from ragtide_schemas import AlertRule, Headline, LevelWatch, Move, utc_now
+from ragtide_schemas import AlertRule, Headline, JudgedScores, LevelWatch, Move, utc_now
 
 METRIC = "trace.adherence"
 NOW = utc_now().replace(microsecond=0)
@@ -181,3 +183,45 @@ def test_an_unknown_range_is_refused_by_name() -> None:
     assert headline_range("default", NOW).shortens
     assert not headline_range("24h", NOW).shortens
     assert firing_alerts([]) == {}
+
+
+def judged(value: float, hours_ago: float, number: int, **changes: Any) -> MetricEvent:
+    """Return the event of an interaction of a cascade; every fifth was sampled for the judge, which is lower by 0.2."""
+    if number % 5:
+        return at(value, hours_ago, number, labeler="local", **changes)
+    scores = JudgedScores(
+        labeler="judge", labeler_version="1", profile="ragbench", scores={METRIC: max(value - 0.2, 0.0)},
+        inclusion_probability=0.2,
+    )  # fmt: skip
+    return at(value, hours_ago, number, labeler="local", judged=scores, **changes)
+
+
+@pytest.mark.parametrize("changes", [{}, {"partitions": 2, "splits": {"shop": 2}}, {"clusters": {"by": "none"}}])
+async def test_in_a_cascade_the_prediction_powered_number_of_the_range_counts(async_redis: Any, changes: Any) -> None:
+    rng = np.random.default_rng(0)
+    owner_settings = Settings(**changes)
+    before = [judged(float(v), 50, n) for n, v in enumerate(rng.beta(9, 1, 1000))]
+    now = [judged(float(v), 3, n) for n, v in enumerate(rng.beta(3, 3, 1000))]
+    owning = owners(async_redis, owner_settings)
+    for start in range(0, 2000, 100):
+        await owning[(start // 100) % len(owning)].commit(*[*before, *now][start : start + 100])
+    deployment = Deployment(async_redis, owner_settings)
+    (day,) = await deployment.headlines()
+    assert (day.labeler, day.estimator, day.proxy, day.range, day.n) == (
+        "judge", "prediction_powered", "local", "24h", 200,
+    )  # fmt: skip
+    mean = float(np.mean([event.scores[METRIC] for event in now])) - 0.2
+    assert day.estimate == pytest.approx(mean, abs=0.02)
+    assert day.lower is not None
+    assert day.upper is not None
+    assert day.lower < mean < day.upper
+    (whole,) = await deployment.headlines("all")
+    estimates = await deployment.estimates(windows=False)
+    (powered,) = [one for one in estimates if one.estimator == "prediction_powered" and one.metric == METRIC]
+    assert (whole.n, whole.estimate, whole.lower, whole.upper) == (
+        powered.n, powered.estimate, powered.lower, powered.upper,
+    )  # fmt: skip
+    (week,) = await deployment.headlines("7d")
+    assert [week.n, week.estimate, week.lower] == [whole.n, pytest.approx(whole.estimate), pytest.approx(whole.lower)]
+    (local,) = await deployment.headlines(labeler="local")
+    assert (local.labeler, local.estimator, local.other_labelers) == ("local", "mean", ("judge",))

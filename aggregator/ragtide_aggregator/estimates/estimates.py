@@ -7,7 +7,7 @@ from typing import Final
 from ragtide_schemas import Estimate
 from ragtide_schemas.suggestions import unknown
 
-from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey
+from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey, PairKey
 from ..state.state import AggregatorState
 from ..statistics.means.strategies import AUTO, OF_MOMENTS
 from ..statistics.means.strategies import STRATEGIES as ALL
@@ -114,7 +114,7 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
     found += [
-        MetricMean.of(estimate)
+        MetricMean.of(estimate, PairKey(keys[row], estimate.labeler, estimate.labeler_version, estimate.profile))
         for row in rows
         for estimate in _of_proxy(state, row, method)
         if estimate.estimator == PREDICTION_POWERED and estimate.labeler != GOLD_LABELER

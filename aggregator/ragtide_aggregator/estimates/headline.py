@@ -3,11 +3,11 @@
 Rules, in this order:
 
 - **Labeler.** Where a judge scores a sample of what another labeler scores, its prediction-powered mean counts once it
-  has an interval. Otherwise the labeler with the most values in the range counts, in its newest version. Scores that
-  people gave count only where no labeler scores the metric.
+  has an interval over all time. Otherwise the labeler with the most values in the range counts, in its newest version.
+  Scores that people gave count only where no labeler scores the metric.
 - **Range.** The last 24 hours unless a reader chooses another range. If the level changed within them, or a version
-  began, only the values since then count, once their interval is narrow enough. Without a value in the range, all
-  values count.
+  began, only the values since then count, once their interval is narrow enough. All values count without a value in the
+  range, and where the default range has too few judged answers for an interval.
 - **State.** The worst of `HEADLINE_STATES` that holds.
 - **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
 """
@@ -165,9 +165,7 @@ def chosen_mean(
     """
     places = [place for place, mean in enumerate(means) if labeler in (None, mean.labeler)]
     powered = [
-        place
-        for place in places
-        if means[place].estimator == "prediction_powered" and _has_interval(means[place], numbers.get(place))
+        place for place in places if means[place].estimator == "prediction_powered" and means[place].has_interval
     ]
     if powered:
         return max(powered, key=lambda place: _newness(means[place]))
@@ -188,14 +186,13 @@ def chosen_mean(
     )
 
 
-def _has_interval(mean: MetricMean, number: HeadlineNumber | None) -> bool:
-    if number is None:
-        return mean.has_interval
-    return mean._replace(lower=number.lower, upper=number.upper).has_interval
-
-
 def _newness(mean: MetricMean) -> tuple[float, int]:
     return (0.0 if mean.updated_at is None else mean.updated_at.timestamp(), mean.n)
+
+
+def has_interval(mean: MetricMean, number: HeadlineNumber) -> bool:
+    """Return whether the interval of a number is narrower than the metric's whole range."""
+    return mean._replace(lower=number.lower, upper=number.upper).has_interval
 
 
 def is_narrow(lower: float | None, upper: float | None, value_range: tuple[float, float]) -> bool:

@@ -12,7 +12,7 @@ from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_mi
 from ragtide_schemas.estimate import Share
 from ragtide_schemas.printable import printable
 
-from ..events.keys import UNBOUNDED, EstimateKey, share_name
+from ..events.keys import UNBOUNDED, EstimateKey, PairKey, share_name
 from ..state.state import AggregatorState
 from .record import record
 from .view import IntervalMethod, KeyNumbers, MeasuredView, ScaledMean, View
@@ -51,11 +51,11 @@ class MetricMean(NamedTuple):
     estimator: Estimator = "mean"
     proxy: str | None = None
     """For a prediction-powered mean: the labeler that scored all interactions."""
-    key: EstimateKey | None = None
-    """Key of its values, by which the history has them; None for an error against gold scores."""
+    key: EstimateKey | PairKey | None = None
+    """Key by which the history has its values, or its pairs; None for an error against gold scores."""
 
     @classmethod
-    def of(cls, estimate: Estimate, key: EstimateKey | None = None) -> "MetricMean":
+    def of(cls, estimate: Estimate, key: PairKey | None = None) -> "MetricMean":
         """Return the mean of an estimate."""
         return cls(
             estimate.pipeline,

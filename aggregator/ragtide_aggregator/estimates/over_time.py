@@ -11,10 +11,11 @@ from ragtide_runtime.redis.keys import CheckpointField
 from ragtide_schemas import from_milliseconds
 
 from ..errors import reading
-from ..events.keys import UNBOUNDED, EstimateKey
+from ..events.keys import UNBOUNDED, EstimateKey, PairKey
 from ..state.options import HistoryOptions
-from ..state.pane_rows import PaneRows
-from ..statistics.means.moments import with_weights
+from ..state.pane_rows import PairPanes, PaneRows
+from ..statistics.means.moments import Moments, with_weights
+from ..statistics.pairs.prediction_powered import PairTable
 from .view import IntervalMethod, ScaledMean, scaled_means, with_waiting
 
 _MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)
@@ -164,7 +165,7 @@ def grid_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> PointG
 class _PanesOfKey(NamedTuple):
     """The panes of one key, by the point that holds them."""
 
-    key: EstimateKey
+    key: EstimateKey | PairKey
     grid: PointGrid
     clustered: bool
     by_point: dict[int, list[tuple[int, bytes]]]
@@ -172,10 +173,17 @@ class _PanesOfKey(NamedTuple):
     """Points that later values may still count in."""
 
 
-def _panes_of(key: EstimateKey, lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> _PanesOfKey:
+def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> PointGrid:
+    """Return the stretches of a range: of the finest panes that reach back to its start."""
     grid = grid_of(span, options, coarse=span.coarse)
     if grid.pane_ms < options.coarse_ms and not all(series.holds_from(grid.start_ms, options) for series in lists):
-        grid = grid_of(span, options, coarse=True)
+        return grid_of(span, options, coarse=True)
+    return grid
+
+
+def _panes_of(
+    key: EstimateKey | PairKey, lists: Sequence[SeriesPanes], grid: PointGrid, options: HistoryOptions
+) -> _PanesOfKey:
     found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set())
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
@@ -215,7 +223,23 @@ def histories(
     Raises:
         DamagedFieldError: a pane cannot be read.
     """
-    every = [_panes_of(key, lists, span, options) for key, lists in keys]
+    every = [_panes_of(key, lists, _grid(lists, span, options), options) for key, lists in keys]
+    points: list[list[HistoryPoint]] = [[] for _ in every]
+    moments, owners = _pooled(every)
+    if owners:
+        counts = np.array([keys[number][0].holds_counts for number, _ in owners], dtype=bool)
+        means = scaled_means(moments, method, counts=counts, population=np.full(len(owners), np.nan))
+        for (number, point), n, mean in zip(owners, moments.n.tolist(), means, strict=True):
+            if mean.estimate is not None:
+                points[number].append(_point(keys[number][0], every[number], point, n, mean))
+    return [
+        History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key))
+        for (key, _), panes, of_key in zip(keys, every, points, strict=True)
+    ]
+
+
+def _pooled(every: Sequence[_PanesOfKey]) -> tuple[Moments, list[tuple[int, int]]]:
+    """Return the moments of all points of keys, and of each the place of its key and the number of the point."""
     rows, count = PaneRows(), 0
     groups: list[list[tuple[int, int]]] = []
     owners: list[tuple[int, int]] = []
@@ -229,25 +253,55 @@ def histories(
         count += len(loaded)
         with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
             rows.load_panes(loaded, clustered=panes.clustered)
-    points: list[list[HistoryPoint]] = [[] for _ in every]
-    if groups:
-        pooled = rows.pooled(groups)
-        clustered = np.array([every[number].clustered for number, _ in owners], dtype=bool)
-        counts = np.array([every[number].key.holds_counts for number, _ in owners], dtype=bool)
-        moments = with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
-        means = scaled_means(moments, method, counts=counts, population=np.full(len(owners), np.nan))
-        for (number, point), n, mean in zip(owners, pooled.moments.n.tolist(), means, strict=True):
-            if mean.estimate is not None:
-                points[number].append(_point(every[number], point, n, mean))
-    return [
-        History(panes.key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key))
-        for panes, of_key in zip(every, points, strict=True)
-    ]
+    pooled = rows.pooled(groups)
+    clustered = np.array([every[number].clustered for number, _ in owners], dtype=bool)
+    return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled), owners
 
 
-def _point(panes: _PanesOfKey, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
-    grid, unbounded = panes.grid, panes.key.metric in UNBOUNDED
-    lowest, highest = (0.0, 1.0) if unbounded else panes.key.value_range
+def powered_numbers(
+    pairs: Sequence[tuple[PairKey, Sequence[SeriesPanes], Sequence[SeriesPanes]]],
+    span: TimeRange,
+    *,
+    options: HistoryOptions,
+    method: IntervalMethod,
+) -> dict[PairKey, HistoryPoint]:
+    """Return the prediction-powered means of a range of one point.
+
+    A mean is left out without pairs in the range, or where the proxy scores were kept with different probabilities.
+
+    Args:
+        pairs: each with the panes of its proxy scores and its own, in each partition.
+        span: the range; `points_max` is 1.
+        options: which panes are kept.
+        method: of the intervals.
+
+    Raises:
+        DamagedFieldError: a pane cannot be read.
+    """
+    found: dict[PairKey, HistoryPoint] = {}
+    for key, of_proxy, of_pairs in pairs:
+        grid = _grid(of_proxy, span, options)
+        proxies, paired = (_panes_of(key, lists, grid, options) for lists in (of_proxy, of_pairs))
+        moments, owners = _pooled([proxies])
+        weighted = moments.weighted
+        if not owners or not paired.by_point or (weighted is not None and bool(weighted.mixed[0])):
+            continue
+        panes, (point, stored) = PairPanes(), next(iter(paired.by_point.items()))
+        with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
+            for row, (pane, data) in enumerate(stored):
+                panes.load(row, pane, data)
+        if paired.clustered:
+            panes.begin_clusters([row for row, (_, data) in enumerate(stored) if len(data) == PairTable.SIZE])
+        rows = [(row, pane) for row, (pane, _) in enumerate(stored)]
+        numbers = panes.pooled(rows, moments, confidence=method.confidence)
+        mean = ScaledMean(float(numbers.estimate[0]), float(numbers.lower[0]), float(numbers.upper[0]))
+        found[key] = _point(key.reference, proxies, point, int(numbers.n[0]), mean)
+    return found
+
+
+def _point(key: EstimateKey, panes: _PanesOfKey, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
+    grid, unbounded = panes.grid, key.metric in UNBOUNDED
+    lowest, highest = (0.0, 1.0) if unbounded else key.value_range
     width = highest - lowest
     assert mean.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(

@@ -17,7 +17,7 @@ Fields = dict[str, bytes]
 _BY_KEY: Final = (
     CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
-    CheckpointField.HISTORY_SERIES,
+    CheckpointField.HISTORY_SERIES, CheckpointField.PAIR,
 )  # fmt: skip
 _AFTER_LENGTH: Final[dict[str, int]] = {
     CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,
@@ -33,16 +33,20 @@ def pipeline_of(name: str, data: bytes) -> str | None:
     kind, colon, rest = name.partition(":")
     kind += colon
     if kind in _BY_KEY:
-        return str(json.loads(rest)[0])
+        return _first_name(rest)
     if kind in _AFTER_LENGTH:
-        return str(json.loads(rest.split(":", _AFTER_LENGTH[kind])[-1])[0])
+        return _first_name(rest.split(":", _AFTER_LENGTH[kind])[-1])
     if kind == CheckpointField.RULE_STATE:
         return str(json.loads(rest)[2])
-    if kind == CheckpointField.PAIR:
-        return str(json.loads(rest)[0][0])
     if kind in (CheckpointField.CAPPED, CheckpointField.FIRING_ALERT):
         return rest if kind == CheckpointField.CAPPED else pipeline_of_alert(rest)
     return Feedback.decode(data).pipeline if kind == CheckpointField.PENDING_FEEDBACK else None
+
+
+def _first_name(key: str) -> str:
+    """Return the pipeline of a key; that of pairs begins with the key of the proxy score."""
+    first = json.loads(key)[0]
+    return str(first[0] if isinstance(first, list) else first)
 
 
 def repartitioned(old: Layout, new: Layout, checkpoints: Mapping[int, Mapping[str, bytes]]) -> dict[int, Fields]:

@@ -19,6 +19,7 @@ from ..estimates.headline import (
     by_group,
     chosen_mean,
     firing_alerts,
+    has_interval,
     headline,
     is_narrow,
     number_of_all,
@@ -102,7 +103,11 @@ class Headlines:
             known = {place: in_range[mean] for place, mean in enumerate(of_group) if mean in in_range}
             place = chosen_mean(of_group, known, labeler)
             if place is not None:
-                selected.append((of_group, place, known.get(place) or number_of_all(of_group[place])))
+                mean, number = of_group[place], known.get(place)
+                too_few = chosen.shortens and mean.estimator == "prediction_powered"
+                if number is None or (too_few and not has_interval(mean, number)):
+                    number = number_of_all(mean)
+                selected.append((of_group, place, number))
         shorter = await self._shorter(selected, chosen, around) if chosen.shortens else {}
         found = [
             headline(of_group, place, shorter.get(number, known), around, confidence=self._method.confidence)

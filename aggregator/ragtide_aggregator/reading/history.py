@@ -9,11 +9,11 @@ import asyncio
 import json
 import re
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -22,10 +22,20 @@ from ragtide_schemas import from_milliseconds, to_milliseconds, utc_now
 
 from ..checkpoint.loading import FIELDS_AT_ONCE
 from ..errors import reading
-from ..estimates.over_time import COARSE, FINE, History, HistoryPoint, SeriesPanes, TimeRange, grid_of, histories
+from ..estimates.over_time import (
+    COARSE,
+    FINE,
+    History,
+    HistoryPoint,
+    SeriesPanes,
+    TimeRange,
+    grid_of,
+    histories,
+    powered_numbers,
+)
 from ..estimates.view import IntervalMethod
-from ..events.keys import EstimateKey
-from ..state.history import pane_of, series_name
+from ..events.keys import EstimateKey, PairKey
+from ..state.history import PAIRS_BEGIN, pane_of, series_name
 from ..state.options import HistoryOptions
 
 MOST_TRIES: Final = 100
@@ -33,6 +43,8 @@ MOST_TRIES: Final = 100
 
 FIRSTS_AT_ONCE: Final = 200
 """Keys whose first panes are read in one round trip."""
+
+Series = TypeVar("Series", EstimateKey, PairKey)
 
 KEYS_AT_ONCE: Final = 500
 """Keys whose panes are read in one transaction."""
@@ -53,6 +65,8 @@ class _Listing:
 
     at_s: float
     keys: list[EstimateKey] = field(default_factory=list)
+    pairs: list[PairKey] = field(default_factory=list)
+    """Keys of pairs, if all pipelines were listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +109,17 @@ class HistoryReader:
         prefix = CheckpointField.HISTORY_SERIES
         begin = "" if pipeline is None else json.dumps([pipeline], ensure_ascii=False)[:-1] + ","
         pattern = prefix + re.sub(r"([\\\[\]*?])", r"\\\1", begin) + "*"
-        keys = []
+        keys: list[EstimateKey] = []
+        pairs: list[PairKey] = []
         async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
             text = name.decode(errors="replace")
             with reading(text):
-                keys.append(EstimateKey.decode(text.removeprefix(prefix)))
-        self._listed[streams, pipeline] = _Listing(time.monotonic(), keys)
+                key = text.removeprefix(prefix)
+                if key.startswith(PAIRS_BEGIN):
+                    pairs.append(PairKey.decode(key))
+                else:
+                    keys.append(EstimateKey.decode(key))
+        self._listed[streams, pipeline] = _Listing(time.monotonic(), keys, pairs)
         return keys
 
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
@@ -191,13 +210,15 @@ class HistoryReader:
     async def numbers(
         self,
         partitions: Sequence[Streams],
-        keys: Collection[EstimateKey],
+        keys: Collection[EstimateKey | PairKey],
         start: datetime,
         end: datetime,
         *,
         method: IntervalMethod,
-    ) -> dict[EstimateKey, HistoryPoint]:
+    ) -> dict[EstimateKey | PairKey, HistoryPoint]:
         """Return the mean of each key in a range: one point over the panes that hold a part of it.
+
+        The mean of a key of pairs is prediction-powered.
 
         A long range is read from coarse panes. A key without a history, or without a value in the range, is left out.
 
@@ -216,15 +237,39 @@ class HistoryReader:
             return {}
         start_ms, end_ms = to_milliseconds(start), to_milliseconds(end)
         span = TimeRange(start_ms, end_ms, 1, coarse=end_ms - start_ms >= COARSE_FROM * options.coarse_ms)
-        kept = {streams: [key for key in await self._all(streams) if key in keys] for streams in partitions}
+        listings = {streams: await self._all(streams) for streams in partitions}
+        kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
         found = await self._histories(kept, span, options, method)
-        return {history.key: history.points[0] for history in found if history.points}
+        numbers: dict[EstimateKey | PairKey, HistoryPoint] = {
+            history.key: history.points[0] for history in found if history.points
+        }
+        paired = {streams: [key for key in listing.pairs if key in keys] for streams, listing in listings.items()}
+        return numbers | await self._powered(paired, span, options, method)
 
-    async def _all(self, streams: Streams) -> list[EstimateKey]:
+    async def _powered(
+        self,
+        wanted: Mapping[Streams, Sequence[PairKey]],
+        span: TimeRange,
+        options: HistoryOptions,
+        method: IntervalMethod,
+    ) -> dict[PairKey, HistoryPoint]:
+        """Return the prediction-powered means of a range of one point."""
+        of_proxies: defaultdict[PairKey, list[SeriesPanes]] = defaultdict(list)
+        of_pairs: defaultdict[PairKey, list[SeriesPanes]] = defaultdict(list)
+        for streams, keys in wanted.items():
+            proxies = await self._read_panes(streams, [key.proxy for key in keys], options, span)
+            pairs = await self._read_panes(streams, keys, options, span)
+            for key in keys:
+                of_proxies[key].append(proxies[key.proxy])
+                of_pairs[key].append(pairs[key])
+        series = [(key, of_proxies[key], of_pairs[key]) for key in of_pairs]
+        return await asyncio.to_thread(powered_numbers, series, span, options=options, method=method)
+
+    async def _all(self, streams: Streams) -> _Listing:
         listing = self._listed.get((streams, None))
-        if listing is not None and time.monotonic() - listing.at_s < LISTED_S:
-            return listing.keys
-        return await self._list(streams, None)
+        if listing is None or time.monotonic() - listing.at_s >= LISTED_S:
+            await self._list(streams, None)
+        return self._listed[streams, None]
 
     async def _histories(
         self,
@@ -253,10 +298,10 @@ class HistoryReader:
         return _choose(await self._list(streams, pipeline), wanted)
 
     async def _read_panes(
-        self, streams: Streams, keys: Sequence[EstimateKey], options: HistoryOptions, span: TimeRange
-    ) -> dict[EstimateKey, SeriesPanes]:
+        self, streams: Streams, keys: Sequence[Series], options: HistoryOptions, span: TimeRange
+    ) -> dict[Series, SeriesPanes]:
         """Return the panes of keys, some keys in one transaction."""
-        found: dict[EstimateKey, SeriesPanes] = {}
+        found: dict[Series, SeriesPanes] = {}
         for first in range(0, len(keys), KEYS_AT_ONCE):
             some = keys[first : first + KEYS_AT_ONCE]
             fields = [CheckpointField.HISTORY_SERIES + key.encode() for key in some]
@@ -274,10 +319,10 @@ class HistoryReader:
     async def _read_together(
         self,
         streams: Streams,
-        listed: Mapping[EstimateKey, bytes | None],
+        listed: Mapping[Series, bytes | None],
         options: HistoryOptions,
         span: TimeRange,
-    ) -> dict[EstimateKey, tuple[bytes | None, SeriesPanes]]:
+    ) -> dict[Series, tuple[bytes | None, SeriesPanes]]:
         """Return the panes of keys in one transaction, and their listings as of it, given the listings before."""
         encoded = {key: key.encode() for key in listed}
         names = {key: _names(listed[key], encoded[key], options) for key in listed}
@@ -286,7 +331,8 @@ class HistoryReader:
         lengths = (options.fine_ms, options.coarse_ms) if fine_wanted else (options.coarse_ms,)
         fields: list[str] = []
         for key in listed:
-            scope = json.dumps((key.pipeline, key.run), ensure_ascii=False, separators=(",", ":"))
+            of = key.proxy if isinstance(key, PairKey) else key
+            scope = json.dumps((of.pipeline, of.run), ensure_ascii=False, separators=(",", ":"))
             fields += [CheckpointField.HISTORY_SERIES + encoded[key], CheckpointField.CLUSTER_SCOPE + scope]
             fields += [name for *_, name in names[key]]
         closed = {
@@ -309,7 +355,7 @@ class HistoryReader:
                 every = await self._redis.lrange(streams.history(series_name(encoded[key], length)), 0, -1)
                 panes = [pane_of(cast("bytes", record)) for record in every]
             closed[key, length] = _ClosedList(listed[key], first, panes)
-        found: dict[EstimateKey, tuple[bytes | None, SeriesPanes]] = {}
+        found: dict[Series, tuple[bytes | None, SeriesPanes]] = {}
         place = 0
         for key in listed:
             now, clustered, *data_of = values[place : place + 2 + len(names[key])]
@@ -322,8 +368,8 @@ class HistoryReader:
             if now == listed[key]:
                 for length, known in zip(lengths, lists_of, strict=True):
                     self._keep_closed((streams, encoded[key], length), known)
-            *fine, coarse = (known.panes for known in lists_of)
-            of_key = (fine[0] if fine else [], coarse)
+            coarse_panes = lists_of[-1].panes
+            of_key = (lists_of[0].panes if fine_wanted else [], coarse_panes)
             found[key] = now, SeriesPanes(clustered is not None, of_key, (opened[FINE], opened[COARSE]))
         return found
 

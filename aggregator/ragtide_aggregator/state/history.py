@@ -9,23 +9,28 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from struct import Struct
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
 
 from ..events.batch import EventBatch, Scope
-from ..events.keys import EstimateKey
+from ..events.keys import EstimateKey, PairKey
 from ..statistics.tables.batches import Floats, Rows
 from ..statistics.tables.row_table import RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
 from .options import ClosedPanes, HistoryOptions
-from .pane_rows import PaneRows
-from .rows import AddedBatch, ClosedClusters, KeyRows, StatePart
+from .pairs import PairRows
+from .pane_rows import PairPanes, PanePlaces, PaneRows
+from .rows import AddedBatch, ClosedClusters, ClosedPairs, KeyRows, StatePart
 
 _NUMBER: Final = Struct("<q")
 _NO_SCOPE: Final = -1
+PAIRS_BEGIN: Final = "[["
+"""The name of a series of pairs begins with this, because its key begins with a key."""
+
 _NEVER, _NOT_YET, _REFUSED, _KEPT = 0, 1, 2, 3
 
 
@@ -66,40 +71,142 @@ class _Standing(RowTable):
     scope = RowColumn(np.intp, fill=_NO_SCOPE, stored=False)
 
 
+AnyPanes = TypeVar("AnyPanes", bound=PanePlaces)
+
+
+class OpenSeries(Generic[AnyPanes]):
+    """The open panes of series of one kind, by row, and the panes that closed since the last commit.
+
+    Args:
+        options: lengths of the panes, and how many closed ones are kept.
+        panes: makes the tables of open panes.
+        name: returns the name of the series of a row.
+        bytes_of: returns panes as bytes.
+    """
+
+    def __init__(
+        self,
+        options: HistoryOptions,
+        panes: Callable[[], AnyPanes],
+        name: Callable[[int], str],
+        bytes_of: Callable[[AnyPanes, Sequence[tuple[int, int]]], list[bytes]],
+    ) -> None:
+        self._options = options
+        self.fine, self.coarse = panes(), panes()
+        self._name, self._bytes_of = name, bytes_of
+        self.new: list[int] = []
+        """Rows that have a series since the last commit."""
+        self._listed: dict[int, bytes] = {}
+        self._closed: dict[tuple[int, int], ClosedPanes] = {}
+
+    @property
+    def _both(self) -> tuple[tuple[AnyPanes, int], tuple[AnyPanes, int]]:
+        return (self.fine, self._options.fine_ms), (self.coarse, self._options.coarse_ms)
+
+    def close(self, row: int, fine: int, coarse: int) -> None:
+        """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
+        ratio = self._options.coarse_ms // self._options.fine_ms
+        for pane in sorted(pane for pane in self.fine.numbers(row) if pane < fine):
+            self._hand_out(self.fine, row, pane, self._options.fine_ms)
+            self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
+            self.fine.drop(row, pane)
+        for pane in sorted(pane for pane in self.coarse.numbers(row) if pane < coarse):
+            self._hand_out(self.coarse, row, pane, self._options.coarse_ms)
+            self.coarse.drop(row, pane)
+
+    def _hand_out(self, panes: AnyPanes, row: int, pane: int, length_ms: int) -> None:
+        kept = self._options.kept(length_ms)
+        closed = self._closed.get((row, length_ms))
+        if closed is None:
+            name = series_name(self._name(row), length_ms)
+            closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self._options.expire_ms)
+        (data,) = self._bytes_of(panes, [(row, pane)])
+        closed.records.append(record_of(pane, data))
+        if len(closed.records) > 2 * kept:
+            # A replay may close years of panes in one step.
+            del closed.records[:-kept]
+
+    def take_closed(self) -> list[ClosedPanes]:
+        """Return the panes that closed since the last call."""
+        closed, self._closed = [*self._closed.values()], {}
+        return closed
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return open panes and lists of open panes to write, and names of closed panes."""
+        fields: dict[str, bytes] = {}
+        gone: list[str] = []
+        touched, self.new = set(self.new), []
+        for panes, length_ms in self._both:
+            changed, dropped = panes.take_panes()
+            touched.update(row for row, _ in (*changed, *dropped))
+            names = [self._field(length_ms, row, pane) for row, pane in changed]
+            fields |= zip(names, self._bytes_of(panes, changed), strict=True)
+            gone += [self._field(length_ms, row, pane) for row, pane in dropped]
+        for row in sorted(touched):
+            listed = open_panes(self.fine.numbers(row), self.coarse.numbers(row))
+            if self._listed.get(row) != listed:
+                fields[CheckpointField.HISTORY_SERIES + self._name(row)] = self._listed[row] = listed
+        return fields, gone
+
+    def _field(self, length_ms: int, row: int, pane: int) -> str:
+        return f"{CheckpointField.HISTORY}{length_ms}:{pane}:{self._name(row)}"
+
+    def load(self, row: int, pane: int, length_ms: int, data: bytes) -> bool:
+        """Set an open pane to its bytes; return False if the settings have no panes of this length."""
+        for panes, length in self._both:
+            if length == length_ms:
+                panes.load(row, pane, data)
+                return True
+        return False
+
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of an open pane with a number that is impossible for any values; None without one."""
+        for panes, length_ms in self._both:
+            found = panes.impossible_pane(everything=everything)
+            if found is not None:
+                return self._field(length_ms, *found)
+        return None
+
+
 class HistoryRows(StatePart):
     """The open panes of all series, and the panes that closed since the last commit.
+
+    The pairs of a key that has a series have series, too, under the key of the pairs.
 
     Args:
         options: lengths and choice.
         lateness_ms: milliseconds after its end for which a pane stays open.
         rows: of the state.
+        pairs: of the state.
         clustered: says of a row whether its values count in clusters.
     """
 
     kinds = (CheckpointField.HISTORY_SERIES, CheckpointField.HISTORY)
 
     def __init__(
-        self, options: HistoryOptions, lateness_ms: int, rows: KeyRows, clustered: Callable[[int], bool]
+        self,
+        options: HistoryOptions,
+        lateness_ms: int,
+        rows: KeyRows,
+        pairs: PairRows,
+        clustered: Callable[[int], bool],
     ) -> None:
         self.options = options
-        self._rows = rows
+        self._rows, self._pairs = rows, pairs
         self._panes = Panes((Window("fine", options.fine_ms, options.fine_ms),), lateness_ms)
         self._lateness_ms = lateness_ms
         # A reader must distinguish a pane before the first cluster of its pipeline from one with only open clusters.
-        self._clustered = clustered
-        self.fine, self.coarse = PaneRows(), PaneRows()
+        self.values = OpenSeries(options, PaneRows, rows.name, lambda panes, some: panes.bytes_of(some, clustered))
+        self.pairs = OpenSeries(options, PairPanes, lambda row: pairs.keys[row].encode(), PairPanes.bytes_of)
         self._table = _Standing()
         self._pipelines: dict[str, int] = {}
         # By pipeline: its series, and the first fine pane that may be open.
         self._series: list[list[int]] = []
         self._first_open: list[int] = []
         self.count = 0
-        """Number of series."""
+        """Number of series of values."""
         self.refused = 0
         """Number of keys that have no series because of `series_max`."""
-        self._new: list[int] = []
-        self._listed: dict[int, bytes] = {}
-        self._closed: dict[tuple[int, int], ClosedPanes] = {}
 
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Add the row of a key."""
@@ -124,7 +231,7 @@ class HistoryRows(StatePart):
                 self.refused += 1
             else:
                 self._keep(row)
-                self._new.append(row)
+                self.values.new.append(row)
 
     def _keep(self, row: int) -> None:
         self._table.standing[row] = _KEPT
@@ -144,20 +251,44 @@ class HistoryRows(StatePart):
         late = self._panes.late(batch.times_ms, batch.newest_ms)
         some = np.flatnonzero((self._table.standing[batch.rows] == _KEPT) & ~late[batch.part_of])
         if some.size:
-            self.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
+            self.values.fine.add_values(batch, self._panes.pane(batch.times_ms), before, some)
+        if batch.pairs.size:
+            paired = np.flatnonzero(self._have_series(batch.pairs) & ~late[batch.pairs_of])
+            panes = self._panes.pane(batch.times_ms)[batch.pairs_of[paired]]
+            self.pairs.fine.add(batch.pairs[paired], panes, batch.scores[:, paired], self._pairs.is_clustered)
         if closed is None:
             return
         newest_ms = np.maximum(batch.newest_ms, batch.times_ms)[closed.parts]
         in_time = ~self._panes.late(closed.times_ms, newest_ms)
         some = np.flatnonzero((self._table.standing[closed.rows] == _KEPT) & in_time)
         if some.size:
-            self.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
+            self.values.fine.add_clusters(closed, self._panes.pane(closed.times_ms), some)
+        if closed.pairs is not None:
+            self._add_closed_pairs(closed, closed.pairs, in_time)
+
+    def _have_series(self, pairs: Rows) -> NDArray[np.bool_]:
+        proxies = np.array([self._pairs.proxy(row) for row in pairs.tolist()], dtype=np.intp)
+        return np.asarray(self._table.standing[proxies] == _KEPT)
+
+    def _add_closed_pairs(self, closed: ClosedClusters, pairs: ClosedPairs, in_time: NDArray[np.bool_]) -> None:
+        """Add the pairs of closed clusters to the panes of the clusters' last interactions."""
+        found, clusters = self._pairs.of_clusters(closed, pairs)
+        # All values of a cluster have the time of its last interaction.
+        place_of = np.full(int(max(closed.clusters.max(), clusters.max())) + 1, -1, dtype=np.intp)
+        place_of[closed.clusters] = np.arange(closed.clusters.size)
+        places = place_of[clusters]
+        some = self._have_series(found.cluster_rows) & (places >= 0)
+        some &= in_time[places]
+        if some.any():
+            self.pairs.fine.add_closed(found.at(some), self._panes.pane(closed.times_ms[places[some]]))
 
     def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
         """Take note that values of rows belong to clusters from now on: all values so far are single ones."""
         kept = [row for row in rows if self.has(row)]
-        self.fine.begin_row_clusters(kept)
-        self.coarse.begin_row_clusters(kept)
+        paired = [pair for row in kept for pair in self._pairs.of(row)]
+        for values, pairs in ((self.values.fine, self.pairs.fine), (self.values.coarse, self.pairs.coarse)):
+            values.begin_row_clusters(kept)
+            pairs.begin_clusters(paired)
 
     def _close(self, batch: EventBatch) -> None:
         parts = np.flatnonzero(np.diff(batch.starts))
@@ -169,75 +300,37 @@ class HistoryRows(StatePart):
             first_open = over_ms // self.options.fine_ms
             if first_open > self._first_open[scope]:
                 self._first_open[scope] = first_open
-                for series in self._series[scope]:
-                    self._close_series(series, first_open, over_ms // self.options.coarse_ms)
-
-    def _close_series(self, row: int, fine: int, coarse: int) -> None:
-        """Close the panes of a row below these numbers, in their order, so that sums do not depend on the commits."""
-        options = self.options
-        ratio = options.coarse_ms // options.fine_ms
-        for pane in sorted(pane for pane in self.fine.numbers(row) if pane < fine):
-            self._hand_out(self.fine, row, pane, options.fine_ms)
-            self.coarse.merge_pane(row, pane // ratio, self.fine, row, pane)
-            self.fine.drop(row, pane)
-        for pane in sorted(pane for pane in self.coarse.numbers(row) if pane < coarse):
-            self._hand_out(self.coarse, row, pane, options.coarse_ms)
-            self.coarse.drop(row, pane)
-
-    def _hand_out(self, panes: PaneRows, row: int, pane: int, length_ms: int) -> None:
-        kept = self.options.kept(length_ms)
-        closed = self._closed.get((row, length_ms))
-        if closed is None:
-            name = series_name(self._rows.name(row), length_ms)
-            closed = self._closed[row, length_ms] = ClosedPanes(name, kept, self.options.expire_ms)
-        (data,) = panes.bytes_of([(row, pane)], clustered=self._clustered)
-        closed.records.append(record_of(pane, data))
-        if len(closed.records) > 2 * kept:
-            # A replay may close years of panes in one step.
-            del closed.records[:-kept]
+                for row in self._series[scope]:
+                    self.values.close(row, first_open, over_ms // self.options.coarse_ms)
+                    for pair in self._pairs.of(row):
+                        self.pairs.close(pair, first_open, over_ms // self.options.coarse_ms)
 
     def take_closed(self) -> list[ClosedPanes]:
         """Return the panes that closed since the last call."""
-        closed, self._closed = [*self._closed.values()], {}
-        return closed
+        return self.values.take_closed() + self.pairs.take_closed()
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """Return open panes and lists of open panes to write, and names of closed panes."""
-        fields: dict[str, bytes] = {}
-        gone: list[str] = []
-        touched, self._new = set(self._new), []
-        for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
-            changed, dropped = panes.take_panes()
-            touched.update(row for row, _ in (*changed, *dropped))
-            names = [self._name(length_ms, row, pane) for row, pane in changed]
-            fields |= zip(names, panes.bytes_of(changed, clustered=self._clustered), strict=True)
-            gone += [self._name(length_ms, row, pane) for row, pane in dropped]
-        for row in sorted(touched):
-            listed = open_panes(self.fine.numbers(row), self.coarse.numbers(row))
-            if self._listed.get(row) != listed:
-                fields[CheckpointField.HISTORY_SERIES + self._rows.name(row)] = self._listed[row] = listed
-        return fields, gone
+        (fields, gone), (of_pairs, gone_pairs) = self.values.take_changes(), self.pairs.take_changes()
+        return fields | of_pairs, gone + gone_pairs
 
-    def _name(self, length_ms: int, row: int, pane: int) -> str:
-        return f"{CheckpointField.HISTORY}{length_ms}:{pane}:{self._rows.name(row)}"
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set open panes to fields of one kind; a series of pairs comes after the series of its proxy scores."""
+        return super().load_fields(kind, sorted(fields, key=lambda field: PAIRS_BEGIN in field[0]))
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        if kind == CheckpointField.HISTORY_SERIES:
-            row = self._rows.named(name)
+        length, pane, key = ("", "", name) if kind == CheckpointField.HISTORY_SERIES else name.split(":", 2)
+        if key.startswith(PAIRS_BEGIN):
+            row = self._pairs.row(PairKey.decode(key))
+            is_kept = self.has(self._pairs.proxy(row))
+            return is_kept and (not length or self.pairs.load(row, int(pane), int(length), data))
+        row = self._rows.named(key)
+        if not length:
             if self._table.standing[row] == _NOT_YET:
                 self._keep(row)
             return self.has(row)
-        length, pane, key = name.split(":", 2)
-        row, length_ms = self._rows.named(key), int(length)
-        if not self.has(row) or length_ms not in (self.options.fine_ms, self.options.coarse_ms):
-            return False
-        (self.fine if length_ms == self.options.fine_ms else self.coarse).load(row, int(pane), data)
-        return True
+        return self.has(row) and self.values.load(row, int(pane), int(length), data)
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of an open pane with a number that is impossible for any values; None without one."""
-        for panes, length_ms in ((self.fine, self.options.fine_ms), (self.coarse, self.options.coarse_ms)):
-            found = panes.impossible_pane(everything=everything)
-            if found is not None:
-                return self._name(length_ms, *found)
-        return None
+        return self.values.damaged_field(everything=everything) or self.pairs.damaged_field(everything=everything)

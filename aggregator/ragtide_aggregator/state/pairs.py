@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -14,7 +13,7 @@ from ..events.batch import Scope
 from ..events.keys import PairKey
 from ..statistics.intervals.pair_estimates import Powered
 from ..statistics.means.moments import Moments
-from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters
+from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters, read_pairs
 from ..statistics.pairs.prediction_powered import PairTable
 from ..statistics.tables.batches import Floats, Rows
 from .rows import AddedBatch, ClosedClusters, ClosedPairs, KeyRows, StatePart
@@ -83,7 +82,8 @@ class PairRows(StatePart):
         self._clustered.update(mine)
         self._changed.update(mine)
 
-    def _close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
+    def of_clusters(self, closed: ClosedClusters, pairs: ClosedPairs) -> tuple[PairsOfClusters, Rows]:
+        """Return the pairs of closed clusters by row, and the number of the cluster of each place."""
         # One place for each cluster and row of pairs, in the order of the clusters.
         order = np.lexsort((pairs.rows, pairs.clusters))
         rows, clusters = pairs.rows[order], pairs.clusters[order]
@@ -94,12 +94,23 @@ class PairRows(StatePart):
         alone = pairs.by_itself[order][first]
         sizes = np.where(alone, 1, sizes)
         totals = np.where(alone, pairs.scores[1, order][first], totals)
-        self._closed.update(
-            PairsOfClusters(
-                rows, pairs.scores[:, order], pairs.late[order], np.cumsum(new) - 1, rows[first], sizes, totals
-            )
+        found = PairsOfClusters(
+            rows, pairs.scores[:, order], pairs.late[order], np.cumsum(new) - 1, rows[first], sizes, totals
         )
-        self._changed.update(rows.tolist())
+        return found, clusters[first]
+
+    def _close(self, closed: ClosedClusters, pairs: ClosedPairs) -> None:
+        found, _ = self.of_clusters(closed, pairs)
+        self._closed.update(found)
+        self._changed.update(found.rows.tolist())
+
+    def proxy(self, row: int) -> int:
+        """Return the row of the proxy scores of a row."""
+        return self._proxies[row]
+
+    def is_clustered(self, row: int) -> bool:
+        """Return whether the pairs of a row count in clusters."""
+        return row in self._clustered
 
     def _items(self, closed: ClosedClusters, clusters: Rows, rows: Rows) -> tuple[Rows, Floats]:
         """Return number and sum of the proxy scores that clusters hold for rows of pairs; 0 without any."""
@@ -128,20 +139,8 @@ class PairRows(StatePart):
             everything: moments of all proxy scores, with the sums over clusters; None for the weighted mean.
             confidence: of the interval.
         """
-        rows = np.array([row])
-        found = self._table.read(rows, everything, confidence=confidence)
-        if row not in self._clustered:
-            return found
-        closed = self._closed.read(rows, everything, confidence=confidence)
-        # Pairs of open clusters are in the estimate, and not yet in the interval.
-        return replace(
-            closed,
-            estimate=found.estimate,
-            lower=np.fmin(closed.lower, found.estimate),
-            upper=np.fmax(closed.upper, found.estimate),
-            n=found.n,
-            k=found.k,
-        )
+        closed = self._closed if row in self._clustered else None
+        return read_pairs(self._table, closed, row, everything, confidence=confidence)
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of a row with a negative or infinite number; None without one."""

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from ragtide_runtime.redis.keys import CheckpointField
 
 from ..events.batch import EventBatch, Scope
+from ..statistics.intervals.pair_estimates import Powered
 from ..statistics.means.clusters import ClusterTable
 from ..statistics.means.moments import Moments, MomentTable
 from ..statistics.means.sampling_weights import SampledSums, SamplingWeights
+from ..statistics.pairs.clustered_pairs import ClusteredPairs, PairsOfClusters, read_pairs
+from ..statistics.pairs.prediction_powered import PairTable
 from ..statistics.tables.batches import Floats, Rows, distinct, grouped
 from ..statistics.tables.row_table import ADD, RowColumn, RowTable
 from ..statistics.tables.windows import Panes, Window
@@ -38,25 +41,111 @@ _PLAIN: Final = _Absences.SIZE + MomentTable.SIZE
 """Bytes of a pane without clusters and sampled values."""
 
 
-class PaneRows:
-    """The panes of keys: moments, sums over clusters and over sampled values, and number of absences.
+class PanePlaces:
+    """The places of panes in tables. A pane is named by the row of its key and its number.
 
-    A pane is named by the row of its key and its number. Its place in the tables is used again after the pane is gone.
+    Its place is used again after the pane is gone.
     """
 
     def __init__(self) -> None:
-        self._moments = MomentTable(bounded=False)
-        self._clusters = ClusterTable()
-        self._weights = SamplingWeights()
-        self._absences = _Absences()
         self._of: defaultdict[int, dict[int, int]] = defaultdict(dict)
         self._free: list[int] = []
         self._changed: set[tuple[int, int]] = set()
         self._gone: set[tuple[int, int]] = set()
 
+    def _new(self) -> int:
+        """Add an empty row to every table, and return its place."""
+        raise NotImplementedError
+
+    def _clear(self, place: int) -> None:
+        """Empty a place in every table."""
+        raise NotImplementedError
+
+    def merge_pane(self, row: int, pane: int, other: Self, other_row: int, other_pane: int) -> None:
+        """Add a pane of other rows to a pane."""
+        raise NotImplementedError
+
+    def load(self, row: int, pane: int, data: bytes) -> None:
+        """Set a pane of a key to what `bytes_of` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        raise NotImplementedError
+
+    def impossible_pane(self, *, everything: bool) -> tuple[int, int] | None:
+        """Return row and number of a pane with a number that is impossible for any values; None without one.
+
+        Args:
+            everything: whether to check all panes, and not only the changed panes.
+        """
+        changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
+        wrong = self._impossible(self._places_of(changed))
+        return changed[int(np.argmax(wrong))] if wrong.any() else None
+
+    def _impossible(self, places: Rows) -> NDArray[np.bool_]:
+        raise NotImplementedError
+
     def numbers(self, row: int) -> Collection[int]:
         """Return the numbers of the panes of a row."""
         return self._of[row].keys() if row in self._of else ()
+
+    def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
+        """Return the place of each value's pane, and whether every row has only one pane."""
+        if not rows.size:
+            return rows, True
+        # Each pair is packed into one number, because that sorts faster than two.
+        most, first = int(rows.max()) + 1, int(panes.min())
+        numbers, inverse, _ = distinct((panes - first) * most + rows)
+        pairs = [(number % most, number // most + first) for number in numbers.tolist()]
+        self._changed.update(pairs)
+        places = np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)
+        return places[inverse], len({row for row, _ in pairs}) == len(pairs)
+
+    def _place(self, row: int, pane: int) -> int:
+        of = self._of[row]
+        place = of.get(pane)
+        if place is not None:
+            return place
+        place = self._free.pop() if self._free else self._new()
+        of[pane] = place
+        self._gone.discard((row, pane))
+        return place
+
+    def _places_of(self, panes: Sequence[tuple[int, int]]) -> Rows:
+        return np.array([self._of[row][pane] for row, pane in panes], dtype=np.intp)
+
+    def drop(self, row: int, pane: int) -> None:
+        """Remove a pane."""
+        place = self._of[row].pop(pane)
+        self._clear(place)
+        self._free.append(place)
+        self._changed.discard((row, pane))
+        self._gone.add((row, pane))
+
+    def take_panes(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the panes that changed, and those that are gone, since the last call, in order."""
+        changed, gone = sorted(self._changed), sorted(self._gone)
+        self._changed, self._gone = set(), set()
+        return changed, gone
+
+
+class PaneRows(PanePlaces):
+    """The panes of keys: moments, sums over clusters and over sampled values, and number of absences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moments = MomentTable(bounded=False)
+        self._clusters = ClusterTable()
+        self._weights = SamplingWeights()
+        self._absences = _Absences()
+
+    def _clear(self, place: int) -> None:
+        for table in (self._moments, self._clusters, self._weights, self._absences):
+            table.clear(place)
+
+    def _impossible(self, places: Rows) -> NDArray[np.bool_]:
+        wrong = self._moments.impossible(places) | self._absences.impossible(places)
+        return np.asarray(wrong | self._clusters.impossible(places) | self._weights.impossible(places))
 
     def add_values(self, batch: EventBatch, panes: Rows, before: Floats, some: Rows | None = None) -> Rows:
         """Add values of a batch to their panes, and return their rows.
@@ -113,44 +202,13 @@ class PaneRows:
         places, _ = self._places(rows, panes)
         np.add.at(self._absences.n, places, 1)
 
-    def _places(self, rows: Rows, panes: Rows) -> tuple[Rows, bool]:
-        """Return the place of each value's pane, and whether every row has only one pane."""
-        if not rows.size:
-            return rows, True
-        # Each pair is packed into one number, because that sorts faster than two.
-        most, first = int(rows.max()) + 1, int(panes.min())
-        numbers, inverse, _ = distinct((panes - first) * most + rows)
-        pairs = [(number % most, number // most + first) for number in numbers.tolist()]
-        self._changed.update(pairs)
-        places = np.array([self._place(row, pane) for row, pane in pairs], dtype=np.intp)
-        return places[inverse], len({row for row, _ in pairs}) == len(pairs)
-
-    def _place(self, row: int, pane: int) -> int:
-        of = self._of[row]
-        place = of.get(pane)
-        if place is not None:
-            return place
-        place = self._free.pop() if self._free else self._new()
-        of[pane] = place
-        self._gone.discard((row, pane))
-        return place
-
     def _new(self) -> int:
         place = self._moments.add_row()
         self._clusters.add_row()
         self._absences.add_row()
         return place
 
-    def drop(self, row: int, pane: int) -> None:
-        """Remove a pane."""
-        place = self._of[row].pop(pane)
-        for table in (self._moments, self._clusters, self._weights, self._absences):
-            table.clear(place)
-        self._free.append(place)
-        self._changed.discard((row, pane))
-        self._gone.add((row, pane))
-
-    def merge_pane(self, row: int, pane: int, other: "PaneRows", other_row: int, other_pane: int) -> None:
+    def merge_pane(self, row: int, pane: int, other: Self, other_row: int, other_pane: int) -> None:
         """Add a pane of other rows to a pane."""
         place, other_place = self._place(row, pane), other._of[other_row][other_pane]
         self._moments.merge(place, other._moments, other_place)
@@ -178,24 +236,6 @@ class PaneRows:
             self._weights.pooled(index, begins),
         )
 
-    def impossible_pane(self, *, everything: bool) -> tuple[int, int] | None:
-        """Return row and number of a pane with a number that is impossible for any values; None without one.
-
-        Args:
-            everything: whether to check all panes, and not only the changed panes.
-        """
-        changed = [(row, pane) for row, of in self._of.items() for pane in of] if everything else list(self._changed)
-        places = np.array([self._of[row][pane] for row, pane in changed], dtype=np.intp)
-        wrong = self._moments.impossible(places) | self._absences.impossible(places)
-        wrong |= self._clusters.impossible(places) | self._weights.impossible(places)
-        return changed[int(np.argmax(wrong))] if wrong.any() else None
-
-    def take_panes(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Return the panes that changed, and those that are gone, since the last call, in order."""
-        changed, gone = sorted(self._changed), sorted(self._gone)
-        self._changed, self._gone = set(), set()
-        return changed, gone
-
     def bytes_of(
         self, panes: Sequence[tuple[int, int]], clustered: Callable[[int], bool] = lambda _row: False
     ) -> list[bytes]:
@@ -205,7 +245,7 @@ class PaneRows:
             panes: each given by its row and number.
             clustered: says of a row whether its values are in clusters even while none of these is closed.
         """
-        places = np.array([self._of[row][pane] for row, pane in panes], dtype=np.intp)
+        places = self._places_of(panes)
         absences_of, moments_of = self._absences.bytes_of(places), self._moments.bytes_of(places)
         found = []
         for (row, _), place, absences, moments in zip(panes, places.tolist(), absences_of, moments_of, strict=True):
@@ -253,6 +293,102 @@ class PaneRows:
 
 def _has_clusters(data: bytes) -> bool:
     return len(data) - _PLAIN not in (0, SamplingWeights.SIZE)
+
+
+class PairPanes(PanePlaces):
+    """The panes of pairs of a reference and a proxy score, named by the row of the pairs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs, self.closed = PairTable(), ClusteredPairs()
+        # Places whose pairs count in clusters.
+        self._clustered: set[int] = set()
+
+    def _new(self) -> int:
+        self.closed.add_row()
+        return self.pairs.add_row()
+
+    def _clear(self, place: int) -> None:
+        self._clustered.discard(place)
+        self.pairs.clear(place)
+        self.closed.clear(place)
+
+    def _impossible(self, places: Rows) -> NDArray[np.bool_]:
+        return np.asarray(self.pairs.impossible(places) | self.closed.impossible(places))
+
+    def add(self, rows: Rows, panes: Rows, scores: Floats, clustered: Callable[[int], bool]) -> None:
+        """Add pairs, in order.
+
+        Args:
+            rows: of the pairs.
+            panes: number of the pane of each.
+            scores: reference score, proxy score and probability of each; shape (3, n).
+            clustered: says of a row whether its pairs count in clusters.
+        """
+        places, _ = self._places(rows, panes)
+        self._clustered.update(
+            place for row, place in zip(rows.tolist(), places.tolist(), strict=True) if clustered(row)
+        )
+        self.pairs.update(places, *scores)
+
+    def add_closed(self, closed: PairsOfClusters, panes: Rows) -> None:
+        """Add the pairs of closed clusters, given the number of the pane of each cluster."""
+        cluster_places, _ = self._places(closed.cluster_rows, panes)
+        self._clustered.update(cluster_places.tolist())
+        self.closed.update(replace(closed, rows=cluster_places[closed.of], cluster_rows=cluster_places))
+
+    def begin_clusters(self, rows: Collection[int]) -> None:
+        """Take note that pairs of rows belong to clusters from now on: all pairs so far are single ones."""
+        for row in rows:
+            for pane, place in self._of[row].items():
+                self.closed.begin(place, self.pairs, place)
+                self._clustered.add(place)
+                self._changed.add((row, pane))
+
+    def merge_pane(self, row: int, pane: int, other: Self, other_row: int, other_pane: int) -> None:
+        """Add a pane of other rows to a pane."""
+        place, other_place = self._place(row, pane), other._of[other_row][other_pane]
+        self.pairs.merge(place, other.pairs, other_place)
+        self.closed.merge(place, other.closed, other_place)
+        if other_place in other._clustered:
+            self._clustered.add(place)
+        self._changed.add((row, pane))
+
+    def bytes_of(self, panes: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return panes as bytes, exactly."""
+        return [
+            self.pairs.to_bytes(place) + (self.closed.to_bytes(place) if place in self._clustered else b"")
+            for place in self._places_of(panes).tolist()
+        ]
+
+    def load(self, row: int, pane: int, data: bytes) -> None:
+        """Set a pane of pairs to what `bytes_of` returned.
+
+        Raises: ValueError if the bytes were written by another version.
+        """
+        place = self._place(row, pane)
+        self.pairs.load(place, data[: PairTable.SIZE])
+        if len(data) > PairTable.SIZE:
+            self.closed.load(place, data[PairTable.SIZE :])
+            self._clustered.add(place)
+
+    def pooled(self, panes: Sequence[tuple[int, int]], everything: Moments, *, confidence: float) -> Powered:
+        """Return the prediction-powered estimate of some panes of one row.
+
+        Args:
+            panes: each given by row and number; at least one.
+            everything: moments of all proxy scores in them; one element.
+            confidence: level of the interval.
+        """
+        pairs, closed = PairTable(), ClusteredPairs()
+        row = closed.add_row()
+        pairs.add_row()
+        places = self._places_of(panes).tolist()
+        for place in places:
+            pairs.merge(row, self.pairs, place)
+            closed.merge(row, self.closed, place)
+        clustered = any(place in self._clustered for place in places)
+        return read_pairs(pairs, closed if clustered else None, row, everything, confidence=confidence)
 
 
 class Covered(NamedTuple):

@@ -82,7 +82,7 @@ class AggregatorState:
         self._history: HistoryRows | None = None
         if options.history is not None:
             clustered = (lambda _row: False) if self._clusters is None else self._clusters.has
-            self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, clustered)
+            self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._pairs, clustered)
         self._alerts = StateAlerts(
             options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters
         )

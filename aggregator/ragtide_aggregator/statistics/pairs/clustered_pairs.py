@@ -66,6 +66,19 @@ class PairsOfClusters:
     totals: Floats
     """Sum of these scores, shape (c,)."""
 
+    def at(self, which: NDArray[np.bool_]) -> "PairsOfClusters":
+        """Return the pairs of some of the clusters; shape (c,)."""
+        pairs, places = which[self.of], np.cumsum(which) - 1
+        return PairsOfClusters(
+            self.rows[pairs],
+            self.scores[:, pairs],
+            self.late[pairs],
+            places[self.of[pairs]],
+            self.cluster_rows[which],
+            self.sizes[which],
+            self.totals[which],
+        )
+
 
 class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16):
     """Sums over closed clusters of pairs, one row per key; rows are merged by addition."""
@@ -81,6 +94,11 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
         """Add a row without clusters and return its index."""
         self._pairs.add_row()
         return super().add_row()
+
+    def clear(self, row: int) -> None:
+        """Set a row to what it was when it was added."""
+        super().clear(row)
+        self._pairs.clear(row)
 
     def begin(self, row: int, pairs: PairTable, other_row: int) -> None:
         """Set a row to pairs of another table; each is a cluster of its own."""
@@ -170,6 +188,34 @@ class ClusteredPairs(RowTable, version=1, what="pairs of clusters", capacity=16)
         """
         super().load(row, data[: self.size])
         self._pairs.load(row, data[self.size :])
+
+
+def read_pairs(
+    pairs: PairTable, closed: ClusteredPairs | None, row: int, everything: Moments | None, *, confidence: float
+) -> Powered:
+    """Return the estimate of a row over all its pairs, with an interval over closed clusters where there are any.
+
+    Args:
+        pairs: table with all pairs.
+        closed: table with the pairs of closed clusters; None where each item counts by itself.
+        row: index in both.
+        everything: moments of all proxy scores, with the sums over clusters; None for the weighted mean.
+        confidence: of the interval.
+    """
+    rows = np.array([row])
+    found = pairs.read(rows, everything, confidence=confidence)
+    if closed is None:
+        return found
+    interval = closed.read(rows, everything, confidence=confidence)
+    # Pairs of open clusters are in the estimate, and not yet in the interval.
+    return replace(
+        interval,
+        estimate=found.estimate,
+        lower=np.fmin(interval.lower, found.estimate),
+        upper=np.fmax(interval.upper, found.estimate),
+        n=found.n,
+        k=found.k,
+    )
 
 
 def _by_cluster(values: Floats, of: Rows, count: int) -> Floats:
