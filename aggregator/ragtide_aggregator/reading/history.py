@@ -37,6 +37,7 @@ from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey, PairKey
 from ..state.history import PAIRS_BEGIN, pane_of, series_name
 from ..state.options import HistoryOptions
+from .states import LISTING_PART
 
 MOST_TRIES: Final = 100
 """Reads of the panes of a key before one counts during which panes closed; a replay may close some in every commit."""
@@ -64,6 +65,7 @@ class _Listing:
     """The keys of a pipeline with a history in one partition, and when they were listed."""
 
     at_s: float
+    took_s: float
     keys: list[EstimateKey] = field(default_factory=list)
     pairs: list[PairKey] = field(default_factory=list)
     """Keys of pairs, if all pipelines were listed."""
@@ -109,6 +111,7 @@ class HistoryReader:
         prefix = CheckpointField.HISTORY_SERIES
         begin = "" if pipeline is None else json.dumps([pipeline], ensure_ascii=False)[:-1] + ","
         pattern = prefix + re.sub(r"([\\\[\]*?])", r"\\\1", begin) + "*"
+        began = time.monotonic()
         keys: list[EstimateKey] = []
         pairs: list[PairKey] = []
         async for name, _ in self._redis.hscan_iter(streams.checkpoint, match=pattern, count=FIELDS_AT_ONCE):
@@ -119,7 +122,8 @@ class HistoryReader:
                     pairs.append(PairKey.decode(key))
                 else:
                     keys.append(EstimateKey.decode(key))
-        self._listed[streams, pipeline] = _Listing(time.monotonic(), keys, pairs)
+        now = time.monotonic()
+        self._listed[streams, pipeline] = _Listing(now, now - began, keys, pairs)
         return keys
 
     async def first_values(self, partitions: Sequence[Streams], name: str) -> dict[str, dict[str, datetime]]:
@@ -267,7 +271,8 @@ class HistoryReader:
 
     async def _all(self, streams: Streams) -> _Listing:
         listing = self._listed.get((streams, None))
-        if listing is None or time.monotonic() - listing.at_s >= LISTED_S:
+        # Listing takes a small part of the time: a checkpoint may have a million fields.
+        if listing is None or time.monotonic() - listing.at_s >= max(LISTED_S, LISTING_PART * listing.took_s):
             await self._list(streams, None)
         return self._listed[streams, None]
 
