@@ -91,13 +91,13 @@ class WorstLately:
         return True
 
 
-class Allowance:
+class ProposalLimit:
     """A number of proposals at once, and then one more after each stretch of time.
 
     Args:
         burst: number of proposals at once.
 
-    >>> two = Allowance(2)
+    >>> two = ProposalLimit(2)
     >>> [two.proposes(now, 6.0) for now in (0.0, 1.0, 2.0, 6.0, 7.0)]
     [True, True, False, True, False]
     """
@@ -171,8 +171,8 @@ class SpecimenLists:
         self.take_rules(rules)
         self._clock = clock
         self._sources: OrderedDict[tuple[str, str], _Source] = OrderedDict()
-        self._beyond: OrderedDict[tuple[str, ...], Allowance] = OrderedDict()
-        self._newest: OrderedDict[tuple[str, ...], Allowance] = OrderedDict()
+        self._beyond: OrderedDict[tuple[str, ...], ProposalLimit] = OrderedDict()
+        self._newest: OrderedDict[tuple[str, ...], ProposalLimit] = OrderedDict()
 
     def take_rules(self, rules: Sequence[AlertRule]) -> None:
         """Take other alert rules."""
@@ -238,22 +238,22 @@ class SpecimenLists:
             if not fnmatchcase(event.pipeline, rule.pipeline):
                 continue
             beyond = any(rule.metric in scores and _is_beyond(rule, event, scores[rule.metric]) for scores in tables)
-            allowance = _allowance(self._beyond, (event.pipeline, rule.name), BEYOND_BURST) if beyond else None
+            allowance = _limit(self._beyond, (event.pipeline, rule.name), BEYOND_BURST) if beyond else None
             if allowance is not None and allowance.proposes(now, BEYOND_EVERY_S):
                 yield ListPlace(beyond_list(rule.name), self._settings.beyond_n)
 
     def _is_newest(self, pipeline: str, now: float) -> bool:
-        allowance = _allowance(self._newest, (pipeline,), self._settings.newest_n)
+        allowance = _limit(self._newest, (pipeline,), self._settings.newest_n)
         return allowance.proposes(now, max(NEWEST_EVERY_S, len(self._newest) / NEWEST_PER_S))
 
 
-def _allowance(allowances: OrderedDict[tuple[str, ...], Allowance], key: tuple[str, ...], burst: int) -> Allowance:
-    """Return the allowance of a key, which is new if the key is, or was forgotten."""
-    found = allowances.get(key)
+def _limit(limits: OrderedDict[tuple[str, ...], ProposalLimit], key: tuple[str, ...], burst: int) -> ProposalLimit:
+    """Return the limit of a key, which is new if the key is, or was forgotten."""
+    found = limits.get(key)
     if found is None:
-        found = allowances[key] = Allowance(burst)
-        if len(allowances) > SOURCES_MOST:
-            allowances.popitem(last=False)
+        found = limits[key] = ProposalLimit(burst)
+        if len(limits) > SOURCES_MOST:
+            limits.popitem(last=False)
     return found
 
 

@@ -280,14 +280,14 @@ def _warning(state: ExperimentState) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _CallCounts:
+class _Work:
     total: int
     made: int
     saved: int
     saved_usd: float
 
 
-def _work_of(state: ExperimentState) -> _CallCounts:
+def _work_of(state: ExperimentState) -> _Work:
     """Return the calls of all configs that were ever added: made and saved ones, and the cost of the saved ones."""
     size, made, saved, saved_usd = state.plan.population_size, 0, 0, 0.0
     for status in state.configs.values():
@@ -297,7 +297,7 @@ def _work_of(state: ExperimentState) -> _CallCounts:
         not_made = copied if status.running and not state.completed else max(size - called, 0)
         made, saved = made + called, saved + not_made
         saved_usd += not_made * sum(result.cost_usd for result in results) / max(len(results), 1)
-    return _CallCounts(len(state.configs) * size, made, saved, saved_usd)
+    return _Work(len(state.configs) * size, made, saved, saved_usd)
 
 
 def _labeled(rows: Sequence[BoardRow]) -> list[BoardRow]:

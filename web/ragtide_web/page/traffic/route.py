@@ -16,7 +16,7 @@ from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..rendering import PageContent, lasting, render
 from ..viewers import Reader
-from .screen import SHOWN, Traffic, TrafficChoice, traffic
+from .screen import SHOWN, TrafficChoice, TrafficRows, traffic
 
 READ_MOST: Final = 500
 """Most answers that are read, the newest, before those that do not match are left out."""
@@ -29,7 +29,7 @@ class TrafficContent(PageContent):
     """The newest scored answers."""
 
     template = "traffic.html"
-    found: Traffic
+    found: TrafficRows
     chosen: TrafficChoice
     pipelines: Sequence[str]
     """Pipelines with kept answers."""

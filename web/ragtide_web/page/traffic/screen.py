@@ -46,7 +46,7 @@ class ScoredAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficRows:
     """The rows, and what can be chosen."""
 
     answers: Sequence[ScoredAnswer]
@@ -64,7 +64,7 @@ class Traffic:
     """Number of these that match."""
 
 
-def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice) -> Traffic:
+def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice) -> TrafficRows:
     """Return the screen.
 
     Args:
@@ -79,7 +79,7 @@ def traffic(specimens: Sequence[Specimen], chosen: TrafficChoice) -> Traffic:
         metrics = [metric, *metrics[:-1]]
     found = [answer for answer in answers if _matches(answer, metric, chosen)]
     labelers = dict.fromkeys(labeling.labeler for specimen in specimens for labeling in specimen.labelings)
-    return Traffic(found[:SHOWN], metrics, metric, known, sorted(labelers), len(answers), len(found))
+    return TrafficRows(found[:SHOWN], metrics, metric, known, sorted(labelers), len(answers), len(found))
 
 
 def _scored(specimen: Specimen, labeler: str) -> ScoredAnswer:
