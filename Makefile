@@ -5,13 +5,16 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
 
-.PHONY: help demo house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
 
 demo: .venv/.service ## run the demo: everything on an embedded Redis, until an alert fires
 	$(BIN)/ragtide demo $(ARGS)
+
+story: .venv/.dev ## play two days of traffic with known faults, and serve the page of it until Ctrl-C
+	$(BIN)/python -m tests.support.story $(ARGS)
 
 # Three at a time on two cores, because many tests wait: for a lease, a server or a process.
 test: .venv/.dev ## run the tests: under ten minutes on two cores
@@ -32,6 +35,9 @@ browser: .venv/.dev ## try every screen of the page in a real Chromium, also beh
 
 screenshots: .venv/.dev ## make the pictures of docs/page.md, after make programs
 	$(BIN)/python -m tests.browser.screenshots $(ARGS)
+
+pictures: .venv/.dev ## take pictures of every screen of the story, to look at, in build/pictures, after make programs
+	$(BIN)/python -m tools.pictures $(ARGS)
 
 programs: ## install Chromium, nginx, HAProxy, Alertmanager and Prometheus from Debian's packages, where they are missing; as root
 	{ command -v prometheus-alertmanager && command -v prometheus && command -v promtool && command -v chromium && command -v nginx && command -v haproxy; } || { apt-get update -q; RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends prometheus-alertmanager prometheus chromium nginx haproxy; }
