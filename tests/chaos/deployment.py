@@ -14,7 +14,7 @@ from tests.support.forked import ForkedProcess
 
 ROOT = Path(__file__).parents[2]
 
-READY = re.compile(rb"worker started|owner of the partition|partition acquired|standing by")
+READY = re.compile(rb"worker started|aggregating a partition|partition acquired|standing by")
 """Log messages of a role that has started."""
 
 START_S = 60.0

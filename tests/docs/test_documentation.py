@@ -196,6 +196,10 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
         compile(code, "health check", "exec")
         assert services[name]["depends_on"]["redis"]["condition"] == "service_healthy"
     assert "healthcheck" in services["redis"]
+    # Rules of ragtide.toml are taken by the running roles that evaluate them, so all see the folder of the file.
+    for name in ("worker", "aggregator", "recorder", "notify", "serve", "cli"):
+        assert ".:/files:ro" in services[name]["volumes"]
+        assert services[name]["working_dir"] == "/files"
 
 
 def test_what_is_checked_before_a_commit_is_what_ci_checks() -> None:

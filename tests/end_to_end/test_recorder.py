@@ -68,7 +68,7 @@ def test_a_redis_that_is_killed_and_restarted_loses_nothing_of_the_recording(tmp
         batch = interactions(900)
         with InteractionProducer(server.url) as producer, running("recorder", server.url, log, folder(place)):
             # A role that starts without a Redis ends.
-            wait_until(lambda: "recorder of the partition" in log.read_text())
+            wait_until(lambda: "recording a partition" in log.read_text())
             for round_ in range(3):
                 producer.publish_many(batch[300 * round_ : 300 * round_ + 300])
                 server.kill()
@@ -94,6 +94,18 @@ def test_the_commands_of_the_recorder(redis: Any, redis_url: str, tmp_path: Path
         assert told["partition 0: recorder"]["level"] == "ok"
         assert "up to date" in told["partition 0: recorder"]["found"]
         assert command(redis_url, "doctor", "--role", "recorder", extra=extra).returncode == 0
+    slow = {**extra, "RAGTIDE_RECORDER_ROLL_S": "1000", "RAGTIDE_RECORDER_URL": str(tmp_path / "slow")}
+    with running("recorder", redis_url, tmp_path / "slow.log", slow):
+        wait_until(lambda: redis.exists(STREAMS.recorder_lease) and (tmp_path / "slow").exists())
+
+        def waiting() -> dict[str, Any]:
+            shown = command(redis_url, "inspect", "--json", extra=slow)
+            return dict(json.loads(shown.stdout).get("waiting", {})) if shown.returncode == 0 else {}
+
+        wait_until(lambda: waiting().get("count") == 30)
+        assert 0 < waiting()["next_file_s"] <= 1000
+        # The recorder of another recording says nothing about this one.
+        assert "waiting" not in json.loads(command(redis_url, "inspect", str(place), "--json").stdout)
     with InteractionProducer(redis_url) as producer:
         producer.publish_many(interactions(40))
     told = {one["subject"]: one for one in json.loads(command(redis_url, "doctor", "--json", extra=extra).stdout)}

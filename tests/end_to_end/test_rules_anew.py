@@ -34,7 +34,7 @@ def test_a_new_rule_fires_without_a_restart(by_signal: bool, redis: Any, redis_u
     file.write_text(RULE.format("never", 0.01))
     extra = {"RAGTIDE_CONFIG": str(file), "RAGTIDE_RULES_POLL_S": "0" if by_signal else "0.1"}
     with running("up", redis_url, log, extra) as process, InteractionProducer(redis_url) as producer:
-        wait_until(lambda: b"owner of the partition" in log.read_bytes())
+        wait_until(lambda: b"aggregating a partition" in log.read_bytes())
         file.write_text(RULE.format("floor", '"high"'))
         if by_signal:
             process.send_signal(signal.SIGHUP)

@@ -10,7 +10,7 @@ import termios
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.aggregator.test_feedback import caught_up, letters, running
@@ -261,6 +261,31 @@ async def test_answers_reach_the_estimates_of_the_people(async_redis: Any, redis
     assert found["trace.adherence"].n == 3
     assert found["trace.adherence"].estimate == pytest.approx(2 / 3)
     assert await letters(async_redis) == []
+
+
+async def test_an_item_with_a_thumb_is_not_asked_because_the_first_gold_score_counts(
+    async_redis: Any, redis_url: str, types: Any
+) -> None:
+    await worked(async_redis, [interaction(number) for number in range(3)], sample=0.999999)
+    thumbs = [
+        Feedback(pipeline="shop", interaction_id=f"i-{number}", gold_scores=gold) for number, gold in enumerate(THUMBS)
+    ]
+    async with running(async_redis):
+        for thumb in thumbs:
+            await async_redis.xadd(STREAMS.feedback, {DATA_FIELD: thumb.encode()})
+        await caught_up(async_redis)
+        # i-0 has both metrics already; of i-1 the supported fraction is open; i-2 has none.
+        done = await asyncio.to_thread(types, "yy", "--from", "sample")
+        assert "2 of the sample, published as feedback" in done.stderr
+        assert "0 left for you" in done.stderr
+        # A second person is asked about the annotated items, and not about the item with thumbs.
+        second = await asyncio.to_thread(types, "nn", "--from", "sample", "--annotator", "bob")
+        assert "2 of the sample that another person annotated first" in second.stderr
+        await caught_up(async_redis)
+    assert await letters(async_redis) == []
+
+
+THUMBS: Final = ({"trace.adherence": 1.0, "trace.supported_fraction": 1.0}, {"trace.adherence": 0.0})
 
 
 @pytest.mark.parametrize(

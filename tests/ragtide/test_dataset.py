@@ -45,7 +45,7 @@ def test_the_worst_become_a_data_set_with_their_scores(
     assert (again.code, "exists" in again.stderr, "--force" in again.stderr) == (1, True, True)
     few = run_command(capsys, *options, "--force", "--limit", "50")
     told = " ".join(few.stderr.split())
-    assert ("only 3 are kept" in told, "specimens.worst_n (" in told) == (True, True), told
+    assert ("3 items are kept" in told, "(specimens.worst_n;" in told) == (True, True), told
     assert run_command(capsys, *options, "--force", "--limit", "1").code == 0
     assert len(read(path)) == 1
 

@@ -28,8 +28,8 @@ FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COM
 
 READY = (
     b"worker started",
-    b"owner of the partition",
-    b"recorder of the partition",
+    b"aggregating a partition",
+    b"recording a partition",
     b"partition acquired",
     b"standing by",
     b'"event": "serving"',

@@ -151,6 +151,18 @@ class KeptSpecimens:
         found = await asyncio.gather(*(self._stored(streams, digests) for streams in self._partitions))
         return [specimen for part in found for specimen in part if specimen is not None]
 
+    async def graded(self, pipeline: str, interaction_ids: Sequence[str]) -> list[frozenset[str]]:
+        """Return for each interaction of a pipeline the metrics of which feedback gave a gold score that counts."""
+        found: list[set[str]] = [set() for _ in interaction_ids]
+        for streams in self._partitions:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for interaction_id in interaction_ids:
+                    pipe.smembers(streams.graded(interaction_digest(pipeline, interaction_id)))
+                replies = cast("list[set[bytes]]", await pipe.execute())
+            for metrics, members in zip(found, replies, strict=True):
+                metrics |= {member.decode().partition(" ")[0] for member in members}
+        return [frozenset(metrics) for metrics in found]
+
     async def expires_in_s(self, pipeline: str, interaction_id: str) -> float | None:
         """Return the seconds until a specimen expires; None if an alert holds it, or it is not kept."""
         digest = interaction_digest(pipeline, interaction_id)

@@ -186,7 +186,7 @@ class PartitionSession:
             applier.positions, applier.guarded = ends, True
         if self._halving.part is None:
             log.info(
-                "owner of the partition",
+                "aggregating a partition",
                 partition=self._streams.partition,
                 position=applier.positions.metrics,
                 keys=len(applier.state),

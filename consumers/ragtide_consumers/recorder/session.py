@@ -187,7 +187,7 @@ class RecorderSession:
         removed = await self._aside(lambda: remove_left_overs(self._store, self._recorded))
         await self._drop_old_days()
         log.info(
-            "recorder of the partition",
+            "recording a partition",
             partition=self._streams.partition,
             url=self._settings.url,
             manifest=self._recorded.number,

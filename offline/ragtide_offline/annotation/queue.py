@@ -38,7 +38,7 @@ _SALT: Final = b"annotate"
 
 AnnotationOutcome = Literal["published", "selected", "second", "graded", "skipped"]
 """The end of an annotation: `published` as feedback; `selected`, in no estimate; `second` about an item that another
-person annotated first; `graded`, because the interaction came with gold scores; or `skipped`."""
+person annotated first; `graded`, because the interaction has gold scores already; or `skipped`."""
 
 
 class ItemSource(StrEnum):
@@ -71,6 +71,8 @@ class ItemToAnnotate:
     specimen: Specimen
     inclusion_probability: float | None
     """Probability with which chance chose this one of the scored interactions; None for a selected item."""
+    graded: frozenset[str] = frozenset()
+    """Metrics that have a gold score, of the interaction itself or of feedback: the first one counts."""
 
 
 def draw_of(pipeline: str, interaction_id: str) -> float:
@@ -79,27 +81,35 @@ def draw_of(pipeline: str, interaction_id: str) -> float:
     return int.from_bytes(made) / 2**64
 
 
-async def queue_of(kept: KeptSpecimens, pipelines: Iterable[str], options: QueueOptions) -> list[ItemToAnnotate]:
+async def queue_of(
+    kept: KeptSpecimens, pipelines: Iterable[str], options: QueueOptions, annotations: Iterable[Annotation] = ()
+) -> list[ItemToAnnotate]:
     """Return the items to annotate, by their draws.
 
     An item of the sample is asked as one of the sample only, whatever its scores are: if it could come up earlier
-    because it is bad, the annotated part would be no sample. It is left out if an answer could not count: it came with
-    gold scores of every metric that is asked, or it was scored too long ago.
+    because it is bad, the annotated part would be no sample. It is left out if an answer could not count: it has gold
+    scores of every metric that is asked, its own or those of feedback, or it was scored too long ago. An item that
+    people annotated stays, because several may annotate it.
 
     Args:
         kept: the specimens of the deployment.
         pipelines: names of the pipelines.
         options: sources, share and metrics.
+        annotations: of the deployment.
     """
+    annotated = {(annotation.pipeline, annotation.interaction_id) for annotation in annotations}
     found: list[ItemToAnnotate] = []
     for pipeline in pipelines:
         sample = {specimen.interaction.interaction_id: specimen for specimen in await kept.sample(pipeline)}
         if ItemSource.SAMPLE in options.sources:
-            found += [
-                ItemToAnnotate(specimen, asked_probability(specimen, options.share))
-                for specimen in sample.values()
-                if _draw(specimen) < options.share and _can_count(specimen, options)
-            ]
+            drawn = [specimen for specimen in sample.values() if _draw(specimen) < options.share]
+            by_feedback = await kept.graded(pipeline, [specimen.interaction.interaction_id for specimen in drawn])
+            for specimen, metrics in zip(drawn, by_feedback, strict=True):
+                # The gold scores of an annotated item are those of its first annotator.
+                others = frozenset() if _id(specimen) in annotated else metrics
+                graded = others | specimen.interaction.gold_scores.keys()
+                if _can_count(specimen, graded, options):
+                    found.append(ItemToAnnotate(specimen, asked_probability(specimen, options.share), graded))
         selected = {
             specimen.interaction.interaction_id: specimen
             for specimen in await _specimens_to_ask(kept, pipeline, options)
@@ -120,9 +130,9 @@ def left(queue: Sequence[ItemToAnnotate], annotations: Iterable[Annotation], ann
     return [item for item in queue if _id(item.specimen) not in done]
 
 
-def _can_count(specimen: Specimen, options: QueueOptions) -> bool:
+def _can_count(specimen: Specimen, graded: frozenset[str], options: QueueOptions) -> bool:
     old = options.window_s is not None and specimen.labeled_at + timedelta(seconds=options.window_s) < utc_now()
-    return not old and bool(answered_metrics(specimen, options.rated) - specimen.interaction.gold_scores.keys())
+    return not old and bool(answered_metrics(specimen, options.rated) - graded)
 
 
 async def _specimens_to_ask(kept: KeptSpecimens, pipeline: str, options: QueueOptions) -> list[Specimen]:
@@ -215,7 +225,7 @@ async def store(
         NoRoomForAnnotationError: there is no room for another annotation.
         redis.RedisError: Redis failed.
     """
-    feedback = annotation.feedback(item.specimen.interaction.gold_scores)
+    feedback = annotation.feedback(item.graded or item.specimen.interaction.gold_scores)
     published = feedback is not None and await stored.is_first(annotation)
     if feedback is not None and published:
         await publish(feedback)

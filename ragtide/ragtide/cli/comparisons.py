@@ -36,6 +36,10 @@ TITLE_CHARS: Final = 12
 """Most characters of a pipeline's name as the title of a column; longer names are in a line above the table."""
 
 
+METRIC_CHARS: Final = 28
+"""Fewest characters of a metric's name in a table of differences: the names of all built-in metrics are whole."""
+
+
 def compared_table(found: Sequence[Compared], first: str, second: str, width: int) -> RenderableType:
     """Return the differences of two pipelines, one row for each metric."""
     names = printable(first), printable(second)
@@ -44,14 +48,14 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
     gaps = [f"{row.difference.estimate:+z.3f}" for row in found]
     columns = [
-        Column("metric", [_name(row) for row in found], yields=3, shortest=16),
+        Column("metric", [_name(row) for row in found], yields=5, shortest=METRIC_CHARS),
         *(
             Column(title, [f"{row.means[place]:.3f}" for row in found], right=True, yields=4, stacks=True)
             for place, title in enumerate((a, b))
         ),
         Column(f"{a} - {b}", gaps, right=True, yields=1, narrower=Column("difference", gaps, right=True)),
         Column("interval", [_interval(row) for row in found]),
-        Column("n", [_counts(row) for row in found], right=True, yields=5, stacks=True),
+        Column("n", [_counts(row) for row in found], right=True, yields=3, stacks=True),
         *_clusters(found),
         Column("verdict", [_verdict(row) for row in found]),
     ]

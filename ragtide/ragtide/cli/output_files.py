@@ -28,8 +28,18 @@ def write_data_set(
     *,
     limit: int | None,
     force: bool,
+    keeps: str,
 ) -> None:
-    """Write the chosen specimens, and print what was written and what is missing."""
+    """Write the chosen specimens, and print what was written and what is missing.
+
+    Args:
+        settings: of the deployment.
+        choose: returns the specimens.
+        output: file to write; None for standard output.
+        limit: most rows.
+        force: whether a file that exists is replaced.
+        keeps: why there may be fewer rows than the limit.
+    """
     to_file = None if output is None or str(output) == STDOUT else output
     if to_file is not None and to_file.exists() and not force:
         raise ConfigurationError(exists_already(to_file))
@@ -61,9 +71,8 @@ def write_data_set(
     err.print(_data_set_summary(found, to_file), markup=False, highlight=False, soft_wrap=True)
     if limit is not None and len(found.chosen) < limit:
         warn(
-            f"--limit is {limit:,} and only {len(found.chosen):,} are kept for this: specimens.worst_n "
-            f"({settings.specimens.worst_n:,}) is the number of the worst of each metric and labeler, and "
-            f"specimens.sample_n ({settings.specimens.sample_n:,}) that of the sample; they count from now on"
+            f"--limit is {limit:,}, and {len(found.chosen):,} {'item is' if len(found.chosen) == 1 else 'items are'} "
+            f"kept for this: {keeps}"
         )
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
+from ragtide_aggregator.reading.interaction_trace import PassedStation
 from ragtide_producers.traces.explaining import ExplainedSpan, ExplainedTrace, explain_traces
 from ragtide_producers.traces.interactions import Mapped
 from ragtide_producers.traces.options import MappingOptions
@@ -22,6 +24,26 @@ TEXT_MAX: Final = 300
 
 
 NAME_MAX: Final = 60
+
+
+def stations_table(found: Sequence[PassedStation]) -> RenderableType:
+    """Return the stations of an interaction as a table: station, time and fact, below pipeline and partition."""
+    groups: dict[tuple[str | None, int], list[PassedStation]] = {}
+    for station in found:
+        groups.setdefault((station.pipeline, station.partition), []).append(station)
+    shown: list[RenderableType] = []
+    for (pipeline, partition), stations in groups.items():
+        where = f"pipeline {printable(pipeline)}, " if pipeline else ""
+        shown.append(Text(f"{where}partition {partition}; times in UTC", style="bright_black"))
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True, style="bold")
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for station in stations:
+            time = "" if station.at is None else f"{station.at:%Y-%m-%d %H:%M:%S}"
+            table.add_row(station.station, time, Text(printable(station.text)))
+        shown.append(table)
+    return Group(*shown)
 
 
 def traces_of_files(context: typer.Context, files: Sequence[Path], trace: str | None) -> list[ExplainedTrace]:

@@ -82,7 +82,12 @@ def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
     workers = max(status.backlog.workers for status in partitions)
     owned = sum(status.owner is not None for status in partitions)
     if workers or owned:
-        found = f"{count_of(workers, 'worker')} seen this minute, {owned} of {count_of(len(partitions), 'partition')} "
+        seen = [status.backlog.seen_s for status in partitions if status.backlog.seen_s is not None]
+        last = f" (the last read was {min(seen):,.0f} s ago)" if seen else ""
+        found = (
+            f"{count_of(workers, 'worker')} seen this minute{last}, {owned} of "
+            f"{count_of(len(partitions), 'partition')} "
+        )
         return Finding("ok", "roles", found + "owned by an aggregator")
     entries = sum(waiting(status) for status in partitions)
     found = "no worker and no aggregator is running" + (f"; {entries:,} entries wait" if entries else "")

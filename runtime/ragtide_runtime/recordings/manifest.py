@@ -218,6 +218,8 @@ class Recorded:
     files: tuple[RecordedFile, ...] = ()
     dropped_before: date | None = None
     written_at: datetime | None = None
+    written_by: str | None = None
+    """Token of the recorder that wrote the manifest."""
     redaction: tuple[str, ...] = ()
 
     def position(self, kind: EntryKind) -> str:
@@ -241,6 +243,7 @@ class Recorded:
             files=tuple(files),
             dropped_before=manifest.dropped_before or self.dropped_before,
             written_at=manifest.written_at,
+            written_by=manifest.written_by,
             redaction=manifest.redaction,
         )
 

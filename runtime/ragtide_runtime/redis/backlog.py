@@ -43,6 +43,8 @@ class Backlog:
     """Age in seconds of the oldest of these metric events; 0 if there is none."""
     workers: int
     """Workers that have read within the last minute."""
+    seen_s: float | None
+    """Seconds since the last read of any of them; None without one."""
     unrecorded_s: float | None
     """Age in seconds of the oldest entry that waits to be recorded, over all streams; 0 if there is none, None if no
     recorder has ever run."""
@@ -91,6 +93,7 @@ def _backlog(reply: bytes) -> Backlog:
         awaiting=int(found["awaiting"]),
         oldest_s=found["oldest_ms"] / 1000,
         events_waiting=int(found["events_waiting"]),
+        seen_s=None if found["seen_ms"] < 0 else found["seen_ms"] / 1000,
         events_oldest_s=found["events_oldest_ms"] / 1000,
         workers=int(found["workers"]),
         unrecorded_s=found["unrecorded_ms"] / 1000 if found["unrecorded_ms"] >= 0 else None,

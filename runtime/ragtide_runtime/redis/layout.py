@@ -113,8 +113,18 @@ def _compare(layout: Layout, stored: bytes | None, *, changing: bool) -> None:
     if stored is None or stored == encode_layout(layout):
         return
     found = decode_layout(layout.prefix, stored)
+    with_splits = bool(found.splits or layout.splits)
+    settings = "RAGTIDE_PARTITIONS and RAGTIDE_SPLITS" if with_splits else "RAGTIDE_PARTITIONS"
     raise ConfigurationError(
-        f"this deployment has {found.partitions} partitions and splits {json.dumps(found.splits)}, but the settings "
-        f"have {layout.partitions} and {json.dumps(dict(layout.splits))}: set RAGTIDE_PARTITIONS and RAGTIDE_SPLITS to "
-        "the values of the deployment, or change the deployment with `ragtide repartition`"
+        f"this deployment has {_in_words(found, with_splits=with_splits)}, but the settings have "
+        f"{_in_words(layout, with_splits=with_splits)}: set {settings} to the values of the deployment, or change the "
+        "deployment with `ragtide repartition`"
     )
+
+
+def _in_words(layout: Layout, *, with_splits: bool) -> str:
+    partitions = f"{layout.partitions} partition{'' if layout.partitions == 1 else 's'}"
+    if not with_splits:
+        return partitions
+    splits = f"the splits {json.dumps(dict(layout.splits))}" if layout.splits else "no split pipeline"
+    return f"{partitions} and {splits}"

@@ -281,7 +281,7 @@ async def test_an_empty_deployment_says_how_to_begin(async_redis: Any, redis_url
         status, text = await page(service, "/judge")
     assert status == 200
     assert "No judge is configured" in text
-    assert "judge.repeat_share = 0.02" in text
+    assert text.count('<section class="panel"') == 1
 
 
 async def test_a_token_for_some_pipelines_sees_no_dollars_of_the_deployment(async_redis: Any, redis_url: str) -> None:

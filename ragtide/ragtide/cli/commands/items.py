@@ -202,6 +202,7 @@ def from_alert(
     """Write the items that an alert names, in its order."""
     from redis.asyncio import Redis
 
+    from ragtide_aggregator.alerts.contributors import CONTRIBUTORS_KEPT
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.reading.specimens import KeptSpecimens
     from ragtide_offline.datasets.choosing import ChosenSpecimens, chosen_of_alert
@@ -221,7 +222,8 @@ def from_alert(
             raise typer.Exit(1)
         return await chosen_of_alert(kept, found, file.limit)
 
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
+    keeps = f"an alert names at most {CONTRIBUTORS_KEPT} interactions; from-worst and from-sample have more"
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -255,7 +257,11 @@ def from_worst(
         pipelines = await kept.pipelines() if pipeline is None else [pipeline]
         return await chosen_of_worst(kept, pipelines, file.limit, metric=metric, labeler=labeler, most=MOST)
 
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
+    keeps = (
+        f"the worst {settings.specimens.worst_n:,} of each pipeline, metric and labeler are kept (specimens.worst_n; a "
+        "larger number counts from now on)"
+    )
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -286,7 +292,11 @@ def from_sample(
     async def choose(_: Redis, kept: KeptSpecimens) -> ChosenSpecimens:
         return await chosen_of_sample(kept, await kept.pipelines() if pipeline is None else [pipeline], file.limit)
 
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
+    keeps = (
+        f"a share of {settings.specimens.sample:.2%} of each pipeline is kept, at most {settings.specimens.sample_n:,} "
+        "items (specimens.sample and specimens.sample_n; larger numbers count from now on)"
+    )
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
 
 
 @command(
@@ -346,6 +356,7 @@ def from_annotations(
             kept, annotations, selected=selected, annotator=annotator, pipeline=pipeline, limit=file.limit
         )
 
-    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force)
+    keeps = "people have annotated no more, or the others are no longer kept"
+    write_data_set(settings, choose, file.output, limit=file.limit, force=file.force, keeps=keeps)
     if selected:
         warn("These items were selected because of their scores: means and agreement are about these items alone")

@@ -170,7 +170,6 @@ def trace(
     With --json each fact is one line.
     """
     from redis.asyncio import Redis
-    from rich.text import Text
 
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_aggregator.reading.interaction_trace import SCANNED, InteractionTrace, PassedStation
@@ -178,6 +177,7 @@ def trace(
     from ragtide_runtime.redis.url import RedisHandle
     from ragtide_schemas.printable import printable
 
+    from ..trace_views import stations_table
     from ..with_redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
@@ -193,13 +193,11 @@ def trace(
         return found, [f"{count:,} {why}" for backlog in backlogs for why, count in sorted(backlog.dropped.items())]
 
     found, dropped = with_redis(settings, body)
-    for station in found:
-        if as_json:
+    if as_json:
+        for station in found:
             print_json({**asdict(station), "at": None if station.at is None else station.at.isoformat()})
-        else:
-            time = "" if station.at is None else f"{station.at:%Y-%m-%d %H:%M:%S} UTC  "
-            where = f"partition {station.partition}" + (f", {printable(station.pipeline)}" if station.pipeline else "")
-            out.print(Text(f"{time}{printable(station.text)} ({where})"))
+    else:
+        out.print(stations_table(found))
     if not found:
         warn(
             f"{printable(identity)} is not known. It was never published here; or it was dropped before "

@@ -195,17 +195,19 @@ def annotate(
 
     async def load(redis: Redis, _: RedisHandle) -> list[ItemToAnnotate]:
         kept = KeptSpecimens(redis, settings.layout)
-        queue = await queue_of(kept, await kept.pipelines() if pipeline is None else [pipeline], options)
+        annotations = await StoredAnnotations(redis, settings.prefix).read()
+        names = await kept.pipelines() if pipeline is None else [pipeline]
+        queue = await queue_of(kept, names, options, annotations)
         warn(*filter(None, [kept.unreadable.warning()]))
-        return left(queue, await StoredAnnotations(redis, settings.prefix).read(), name)
+        return left(queue, annotations, name)
 
     # An embedded server runs as long as the session.
     with resolve_redis(settings.redis_address, settings.data_dir):
         items = with_redis(settings, load)
         if not items:
             err.print(
-                "There is no item for you to annotate: you answered them, they came with gold scores, or they are too "
-                "old to count; ragtide items counts those that are kept"
+                "There is no item for you to annotate: you answered them, they have gold scores or thumbs, or they are "
+                "too old to count; ragtide items counts those that are kept"
             )
             return
         with InteractionProducer(settings=settings) as producer, typed_keys(sys.stdin) as next_key:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,27 +20,32 @@ def inspect(
 ) -> None:
     """Show the contents of a recording, or verify its files.
 
-    A recorder has written the files. The table shows their entries by day and pipeline. The exit code is 1 if --verify
-    finds damage.
+    A recorder has written the files. The table shows their entries by day and pipeline, and the line below it how many
+    entries wait for a recorder that is running. The exit code is 1 if --verify finds damage.
     """
     from ragtide_runtime.errors import ConfigurationError
     from ragtide_runtime.recordings import Recording
     from ragtide_runtime.recordings.recording import counts_by_day, partition_rows
 
-    from ..recording_contents import contents_table, problems_of_files
+    from ..recording_contents import contents_table, problems_of_files, waiting_entries
 
-    settings = given(context).settings().recorder
-    place = url or settings.url
+    settings = given(context).settings()
+    place = url or settings.recorder.url
     if place is None:
         raise ConfigurationError("no recording is named: give its folder or URL, or set RAGTIDE_RECORDER_URL")
-    recording = Recording.open(place, storage_options=settings.storage_options)
+    recording = Recording.open(place, storage_options=settings.recorder.storage_options)
     rows = counts_by_day(recording)
+    waiting = waiting_entries(settings, recording)
     problems = problems_of_files(recording) if verify else []
     if as_json:
-        found = {"url": place, "partitions": partition_rows(recording), "days": rows}
+        found: dict[str, Any] = {"url": place, "partitions": partition_rows(recording), "days": rows}
+        if waiting is not None:
+            found["waiting"] = asdict(waiting)
         print_json({**found, "problems": problems} if verify else found)
     else:
         out.print(contents_table(rows, out.width))
+        if waiting is not None:
+            err.print(waiting.sentence(), style="bright_black", highlight=False, soft_wrap=True)
         for problem in problems:
             err.print(problem, style="red", markup=False, highlight=False, soft_wrap=True)
         if verify and not problems:

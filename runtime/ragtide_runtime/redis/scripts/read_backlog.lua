@@ -31,6 +31,7 @@ local lengths = {}
 for i = 1, 6 do
     lengths[i] = redis.call('XLEN', KEYS[i])
 end
+local seen = -1
 local waiting, pending, workers, oldest = lengths[1], 0, 0, first_after(KEYS[1], '0-0')
 local awaiting = 0
 local group = groups_of(KEYS[1])[ARGV[1]]
@@ -48,6 +49,7 @@ if group then
         if consumer['idle'] < tonumber(ARGV[3]) and consumer['name'] ~= RESCUER
             and consumer['name'] ~= AWAITING then
             workers = workers + 1
+            if seen < 0 or consumer['idle'] < seen then seen = consumer['idle'] end
         end
     end
 end
@@ -74,6 +76,7 @@ return cjson.encode({
     events_waiting = count_after(KEYS[2], position),
     events_oldest_ms = age(first_after(KEYS[2], position)),
     workers = workers,
+    seen_ms = seen,
     unrecorded_ms = unrecorded,
     owned = redis.call('EXISTS', KEYS[9]),
     dropped = by_name(redis.call('HGETALL', KEYS[8])),

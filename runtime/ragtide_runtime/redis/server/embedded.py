@@ -141,6 +141,11 @@ class EmbeddedRedis:
         remember(data_dir, binary)
         return cls(data_dir, address, binary, users, started_by_us=launched is not None)
 
+    @staticmethod
+    def runs_in(data_dir: Path) -> bool:
+        """Return whether a server runs in a data directory."""
+        return is_held(data_dir / "keeper.lock")
+
     def close(self) -> None:
         """Stop using the server. The last user waits, within bounds, until no server runs any more."""
         if self._closed:

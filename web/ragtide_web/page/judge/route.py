@@ -110,6 +110,8 @@ class JudgeContent(PageContent):
     """Those that the viewer may see."""
     consistency: Sequence[Estimate]
     errors: Sequence[GoldErrorRow]
+    shows_more: bool
+    """Whether there is a judge, or any number that compares labelers; without them one panel says how to begin."""
     least_items: int = LEAST_ITEMS
 
 
@@ -125,14 +127,18 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         raise redis_is_away(error) from None
     except CheckpointError as error:
         raise HttpProblem(503, f"{error}") from None
+    usage, consistency, errors = pipeline_usage(overview), self_consistency_rows(overview), gold_error_rows(overview)
+    agreement = agreement_rows(mean for mean in paired.value or () if viewer.may_use(mean.pipeline))
+    kappa_rows = [kappa for kappa in kappas.value or () if viewer.may_use(kappa.pipeline)][:ROWS]
     content = JudgeContent(
         endpoints=endpoints,
-        usage=pipeline_usage(overview),
+        usage=usage,
         paired=paired,
-        agreement=agreement_rows(mean for mean in paired.value or () if viewer.may_use(mean.pipeline)),
+        agreement=agreement,
         kappas=kappas,
-        kappa_rows=[kappa for kappa in kappas.value or () if viewer.may_use(kappa.pipeline)][:ROWS],
-        consistency=self_consistency_rows(overview),
-        errors=gold_error_rows(overview),
+        kappa_rows=kappa_rows,
+        consistency=consistency,
+        errors=errors,
+        shows_more=any((endpoints, endpoints is None, usage, agreement, kappa_rows, consistency, errors)),
     )
     return render(request, viewer, content)

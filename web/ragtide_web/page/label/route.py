@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.text.keys import letters
 from ragtide_offline.annotation.annotated import DoubleAnnotations, double_annotations
-from ragtide_offline.annotation.annotations import StoredAnnotations
+from ragtide_offline.annotation.annotations import Annotation, StoredAnnotations
 from ragtide_offline.annotation.questions import RATINGS, WHOLE, ItemQuestion, questions
 from ragtide_offline.annotation.queue import (
     AnnotationOutcome,
@@ -135,7 +135,7 @@ async def _label_page(
     try:
         annotations = await StoredAnnotations(shared.redis, shared.settings.prefix).read()
         if _may_answer(viewer):
-            names, items = await _queue(shared, viewer, chosen)
+            names, items = await _queue(shared, viewer, chosen, annotations)
             items = left(items, annotations, viewer.name)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
@@ -162,7 +162,9 @@ def _may_answer(viewer: Viewer) -> bool:
     return viewer.is_operator and viewer.sees_texts
 
 
-async def _queue(shared: Context, viewer: Viewer, chosen: LabelChoice) -> tuple[list[str], list[ItemToAnnotate]]:
+async def _queue(
+    shared: Context, viewer: Viewer, chosen: LabelChoice, annotations: Sequence[Annotation]
+) -> tuple[list[str], list[ItemToAnnotate]]:
     """Return the pipelines with kept items, and the queue of the chosen one."""
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
     names = [name for name in await kept.pipelines() if viewer.may_use(name)]
@@ -171,7 +173,7 @@ async def _queue(shared: Context, viewer: Viewer, chosen: LabelChoice) -> tuple[
         return names, []
     window_s = shared.settings.feedback_window_s
     options = QueueOptions(chosen.sources, 1.0, ("trace.adherence", *chosen.rated), chosen.rated, window_s)
-    return names, await queue_of(kept, [pipeline], options)
+    return names, await queue_of(kept, [pipeline], options, annotations)
 
 
 @router.post("/label", dependencies=[Depends(same_site)])
@@ -181,9 +183,10 @@ async def post_label(request: Request, shared: Shared, viewer: Operator, chosen:
         raise HttpProblem(403, "texts are hidden from this user, and questions are about texts: see web.texts")
     fields = await form_of(request)
     try:
-        _, items = await _queue(shared, viewer, chosen)
         stored = StoredAnnotations(shared.redis, shared.settings.prefix)
-        item = _of_form(left(items, await stored.read(), viewer.name), fields)
+        annotations = await stored.read()
+        _, items = await _queue(shared, viewer, chosen, annotations)
+        item = _of_form(left(items, annotations, viewer.name), fields)
         asked = questions(item.specimen, chosen.rated)
         skipped = "skip" in fields
         missing = [] if skipped else _missing(asked, fields)
