@@ -8,11 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Final, Literal
 
 from .alert import Alert, ChangeCause, SegmentShare
-from .diagnosis import DIAGNOSED_N
+from .diagnosis import DIAGNOSED_N, enough_for_advice
+from .metric_definitions import METRICS
 from .printable import printable
+from .specimen import Specimen
 
 LONGEST_TITLE: Final = 150
 """Most characters of a title: as many as Slack's header has."""
@@ -32,9 +35,6 @@ MOST_WORST: Final = 3
 MOST_DIAGNOSES: Final = 3
 """Most diagnoses that are named."""
 
-WITHOUT_STATISTICS: Final = frozenset({"budget", "stall", "capped"})
-"""Kinds of alerts whose message is written by their source."""
-
 
 @dataclass(frozen=True, slots=True)
 class WorstAnswer:
@@ -45,6 +45,21 @@ class WorstAnswer:
     """Its question, redacted as it was kept; None where texts are not shown, or are no longer kept."""
     score: float | None = None
     """Its score of the alert's metric, in the unit of the metric."""
+
+
+def worst_answer(alert: Alert, interaction_id: str, specimen: Specimen | None, *, texts: bool) -> WorstAnswer:
+    """Return an answer that an alert names, as far as it is kept.
+
+    Args:
+        alert: that names it.
+        interaction_id: its id.
+        specimen: its specimen; None if it is no longer kept.
+        texts: whether its question may be shown.
+    """
+    if specimen is None:
+        return WorstAnswer(interaction_id)
+    question = specimen.interaction.question if texts else None
+    return WorstAnswer(interaction_id, question, specimen.score_of(alert))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +118,7 @@ class AlertText:
     """How sure the alert is: the one sentence about false alarms, with its caution about dependence. None for an alert
     without statistics."""
     diagnosis: tuple[str, ...]
-    """Diagnoses with evidence and advice; empty if there are none."""
+    """Diagnoses with evidence and advice; empty if there are none, and while there is too little data for advice."""
     worst: tuple[WorstAnswer, ...]
     """Answers to read first, the worst first, at most `MOST_WORST`."""
     first: str | None
@@ -118,14 +133,36 @@ class AlertText:
     """Address of the page of the alert."""
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """All facts below the title, in the order of reading; each is one line."""
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """All facts below the title, in the order of reading: the name of each, and a sentence in one line."""
         whole = line(self.alert.message)
-        found = [None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)]
-        found += [self.change, self.normal, self.now, self.status, self.where, *self.cause, self.sure, *self.notes]
-        found += [f"Diagnosis: {sentence}" for sentence in self.diagnosis]
-        found += [self.first, *(f"Worst answer: {words_of(answer)}" for answer in self.worst)]
-        return tuple(sentence for sentence in found if sentence)
+        found = [
+            ("What", None if self.change or self.title.endswith(whole) else cut(whole, LONGEST_SENTENCE)),
+            ("Seen" if self.state == "firing" else "Now", self.change),
+            ("Target" if self.alert.baseline_source == "target" else "Normal", self.normal),
+            ("Now", self.now),
+            ("When", self.status),
+            ("Where", self.where),
+            *(("Cause", sentence) for sentence in self.cause),
+            ("How sure", self.sure),
+            *(("Note", sentence) for sentence in self.notes),
+            *(("Diagnosis", sentence) for sentence in self.diagnosis),
+            ("Do first", self.first),
+            *(("Worst answer", _words_of(answer)) for answer in self.worst),
+        ]
+        return tuple((name, sentence) for name, sentence in found if sentence)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences of `rows`; those that are not understood without their name have it before them."""
+        return tuple(
+            f"{name}: {sentence}" if name in ("Diagnosis", "Worst answer") else sentence for name, sentence in self.rows
+        )
+
+    @property
+    def worst_answers(self) -> tuple[str, ...]:
+        """The worst answers, each in a line: its question if that may be shown, its score and its id."""
+        return tuple(f"Worst answer: {_words_of(answer)}" for answer in self.worst)
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -142,9 +179,8 @@ class AlertText:
             if _limit(alert) is not None:
                 found.append((f"Counts {_beyond(alert)}", number(_limit(alert))))
             if alert.n is not None:
-                found.append(
-                    (f"Answers of {short_name(alert.segment)}" if alert.segment else "Answers in all", f"{alert.n:,}")
-                )
+                of = short_name(alert.segment) if alert.segment else "all"
+                found.append(("Answers so far", f"{alert.n:,} in {of}"))
         if alert.began_at is not None:
             found.append(("Began", f"about {time(self.began_at)}"))
         found.append(("Fired", time(self.fired_at)))
@@ -188,7 +224,7 @@ def alert_text(
     duration = None if end is None else max(end - began_at, timedelta())
     answers = tuple(WorstAnswer(name) for name in alert.worst_interaction_ids) if worst is None else tuple(worst)
     fires = alert.status != "resolved"
-    has_statistics = alert.kind not in WITHOUT_STATISTICS
+    measured = has_statistics(alert)
     recovered = alert.fired_observed is not None
     from_value = alert.baseline if alert.normal is None else alert.normal
     return AlertText(
@@ -197,10 +233,10 @@ def alert_text(
         scope=scope_of(alert),
         state="firing" if fires else "resolved",
         status=_status(alert, duration, acknowledged, silenced_until),
-        change=_change(alert) if has_statistics else None,
-        normal=_normal(alert) if has_statistics else None,
-        from_value=from_value if has_statistics else None,
-        to_value=(alert.fired_observed if recovered else alert.observed) if has_statistics else None,
+        change=_change(alert) if measured else None,
+        normal=_normal(alert) if measured else None,
+        from_value=from_value if measured else None,
+        to_value=(alert.fired_observed if recovered else alert.observed) if measured else None,
         now_value=current.value if current is not None else alert.observed if recovered else None,
         now=None if current is None else _now(current),
         began_at=began_at,
@@ -228,20 +264,25 @@ def message_of(alert: Alert) -> str:
     return " ".join(sentence for sentence in found if sentence)
 
 
+def has_statistics(alert: Alert) -> bool:
+    """Return whether an alert is about a statistic of a metric; the message of any other is written by its source."""
+    return alert.kind not in ("budget", "stall", "capped")
+
+
 def scope_of(alert: Alert) -> str:
     """Return pipeline and segment value of an alert, shortened."""
     pipeline = "all pipelines" if alert.pipeline == "*" else short_name(alert.pipeline)
     return f"{pipeline}, {short_name(alert.segment)}" if alert.segment else pipeline
 
 
-def words_of(answer: WorstAnswer) -> str:
+def _words_of(answer: WorstAnswer) -> str:
     """Return the question of an answer with its score and its id; without a question, score and id."""
     score = "" if answer.score is None else f"{number(answer.score)}, "
     name = short_name(answer.interaction_id)
-    return f"{score}{name}" if answer.question is None else f"{question_of(answer)} ({score}{name})"
+    return f"{score}{name}" if answer.question is None else f"{_question_of(answer)} ({score}{name})"
 
 
-def question_of(answer: WorstAnswer) -> str:
+def _question_of(answer: WorstAnswer) -> str:
     """Return the question of an answer in one line, shortened; empty without one."""
     return cut(
         without_links(printable(" ".join((answer.question or "")[: 4 * LONGEST_QUESTION].split()))), LONGEST_QUESTION
@@ -318,15 +359,15 @@ def _resolved(at: datetime, alert: Alert) -> datetime:
 
 
 def _title(alert: Alert) -> str:
-    if alert.kind in WITHOUT_STATISTICS or (alert.status == "resolved" and alert.fired_observed is None):
+    if not has_statistics(alert) or (alert.status == "resolved" and alert.fired_observed is None):
         return cut(f"{scope_of(alert)}: {line(alert.message)}", LONGEST_TITLE)
     subject, observed = _subject(alert), number(alert.observed)
     if alert.status == "resolved":
         return cut(f"{subject} is back at {observed}, after {number(alert.fired_observed)}", LONGEST_TITLE)
-    if alert.baseline_source == "target":
-        side = "below" if alert.direction == "fall" else "above"
-        return cut(f"{subject} is {side} its target {number(alert.baseline)}: {observed}", LONGEST_TITLE)
     verb = "fell" if alert.direction == "fall" else "rose"
+    if alert.baseline_source == "target":
+        moved = f"{verb} {_beyond(alert)} its target {number(alert.baseline)}"
+        return cut(f"{subject} {moved}, to {observed}", LONGEST_TITLE)
     before = alert.baseline if alert.normal is None else alert.normal
     return cut(f"{subject} {verb} from {number(before)} to {observed}", LONGEST_TITLE)
 
@@ -372,7 +413,7 @@ def _normal(alert: Alert) -> str:
         moved = _limit(alert)
         counts = "" if moved is None else f"; the rule counts {_beyond(alert)} {number(moved)}"
         return f"The target is {number(alert.baseline)}{counts}."
-    of = f" for {line(alert.normal_of)}" if alert.normal_of else ""
+    of = f" for {line(alert.normal_of)}" if alert.normal_of and alert.baseline_source != "window" else ""
     limit = _limit(alert)
     counts = "" if limit is None else f"; the rule counts {_beyond(alert)} {number(limit)}"
     value = alert.baseline if alert.normal is None else alert.normal
@@ -386,7 +427,9 @@ def _learned(alert: Alert) -> str:
     if alert.baseline_source == "given":
         return ", given by the rule"
     n = "" if not alert.normal_n else f" from {_answers(alert, alert.normal_n)}"
-    return f", as in the time before{n}" if alert.baseline_source == "window" else f", learned{n}"
+    if alert.baseline_source == "window":
+        return f", as in {line(alert.normal_of or 'the time before')}{n.replace(' from', ':')}"
+    return f", learned{n}"
 
 
 def _limit(alert: Alert) -> float | None:
@@ -453,7 +496,7 @@ def _cause(alert: Alert) -> tuple[str, ...]:
         f"{cause.within:+.3f} ({cause.within_lower:+.3f} to {cause.within_upper:+.3f}), {100 * cause.confidence:.3g}% "
         f"sure, from {cause.n_before:,} answers before the alert and {cause.n_since:,} since."
     )
-    shares = tuple(_share(share) for share in cause.shares)
+    shares = tuple(_share(share) for share in cause.shares) if cause.verdict != "within" else ()
     verdict = f"{_VERDICTS[cause.verdict]} (by {short_name(cause.segment)})"
     return (cut(f"{verdict}: {line(cause.text)}.", LONGEST_SENTENCE), *shares, parts)
 
@@ -471,7 +514,7 @@ def _share(share: SegmentShare) -> str:
 
 def _sure(alert: Alert) -> str | None:
     if alert.false_discovery_rate is not None:
-        promise = f"At most {100 * alert.false_discovery_rate:.3g}% of all alarms are false, on average"
+        promise = f"At most {100 * alert.false_discovery_rate:.3g}% of alarms are false, on average"
     elif alert.run_length is not None:
         promise = f"At most one false alarm in {_answers(alert, round(alert.run_length))}, on average"
     else:
@@ -480,32 +523,43 @@ def _sure(alert: Alert) -> str | None:
     if alert.dependence == "ignored":
         return (
             f"{promise}, if answers were independent; but neighbouring answers depend on each other{effect}, so expect "
-            "more: set clusters.by to session_id, user_id or blocks."
+            "more. Set clusters.by to session_id, user_id or blocks."
         )
     if alert.dependence == "long":
         return (
-            f"{promise}, if the measured blocks are long enough for the dependence{effect}, which is not certain: set "
+            f"{promise}, if the measured blocks are long enough for the dependence{effect}, which is not certain. Set "
             "clusters.by to session_id or user_id if sessions are known."
         )
     return f"{promise}."
 
 
 def _first(alert: Alert, answers: Sequence[WorstAnswer]) -> str | None:
-    if alert.kind in WITHOUT_STATISTICS:
+    if not has_statistics(alert):
         return None
     if alert.cause is not None and alert.cause.verdict == "mix":
-        return "First find where the new traffic comes from: the answers to the same kind of traffic are as before."
+        return "Find first where the new traffic comes from: the answers to the same kind of traffic are as before."
     if answers:
-        return "First read the worst answers since the change."
-    return "First look at what changed shortly before: versions, prompts, indexes, traffic."
+        return "Read first the worst answers since the change."
+    return "Look first at what changed shortly before: versions, prompts, indexes, traffic."
 
 
 def _notes(alert: Alert) -> tuple[str, ...]:
     found = tuple(cut(line(note), LONGEST_SENTENCE) for note in alert.notes)
-    if alert.kind in WITHOUT_STATISTICS or alert.diagnosis or (alert.observed_n or 0) >= DIAGNOSED_N:
+    if not alert.diagnosis or _advises(alert):
         return found
-    return (*found, f"There is too little data for advice: it takes {DIAGNOSED_N} answers since the change.")
+    return (*found, f"There is too little data for advice yet: it takes {DIAGNOSED_N} answers since the change.")
 
 
 def _diagnosis(alert: Alert) -> tuple[str, ...]:
+    if not _advises(alert):
+        return ()
     return tuple(cut(line(sentence), LONGEST_SENTENCE) for sentence in alert.diagnosis[:MOST_DIAGNOSES])
+
+
+def _advises(alert: Alert) -> bool:
+    """Return whether an alert has enough data for advice: since the change, or since the alert once it is explained."""
+    if alert.status == "explained" and alert.cause is not None and alert.cause.n_since >= DIAGNOSED_N:
+        return True
+    definition = METRICS.get(alert.metric)
+    value_range = (-inf, inf) if definition is None else (definition.lower, definition.upper)
+    return enough_for_advice(alert.observed_n, alert.observed_lower, alert.observed_upper, value_range)

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, StringConstraints
 
+from .alert import Alert
 from .base import Count, Dollars, Name, Probability, Seconds, Tokens, UtcTime, Value, VersionedModel, WireModel
 from .errors import InvalidEntryError, Reason
 from .interaction import RagInteraction
@@ -74,6 +75,18 @@ class Specimen(VersionedModel):
     """Counts of repairs and events while labeling, by name."""
     trace_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     """Id of the trace of the interaction, if there is one."""
+
+    def score_of(self, alert: Alert) -> float | None:
+        """Return the score that an alert is about: of its metric, labeler and profile; None without one."""
+        by = (alert.labeler, alert.labeler_version, alert.profile)
+        return next(
+            (
+                labeling.scores.get(alert.metric)
+                for labeling in self.labelings
+                if (labeling.labeler, labeling.labeler_version, labeling.profile) == by
+            ),
+            None,
+        )
 
     def encode(self) -> bytes:
         """Return the model as JSON (UTF-8), with every field: labels without a list of keys need their `null`.

@@ -10,7 +10,6 @@ from tests.support.metric_events import event
 
 from ragtide import Alert, AlertRule
 from ragtide_aggregator.alerts.cause_search import LOOKS, MOST_VALUES
-from ragtide_aggregator.alerts.messages import NOT_RESOLVED_YET
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
@@ -60,14 +59,14 @@ def explained(events: Sequence[MetricEvent], options: StateOptions = OPTIONS) ->
     fired, told, *_ = run(events, options)
     assert (fired.status, told.status) == ("firing", "explained")
     assert fired.cause is None
-    assert NOT_RESOLVED_YET in fired.message
-    assert NOT_RESOLVED_YET not in told.message
+    assert fired.cause_sought
+    assert not told.cause_sought
+    assert fired.message != told.message
     assert told.cause is not None
-    assert told.message.startswith(fired.message.partition(NOT_RESOLVED_YET)[0])
     assert told.cause.text in told.message
     assert told.explained_at is not None
     assert told.explained_at > fired.fired_at
-    same = {"status", "message", "cause", "explained_at", "n", "diagnosis"}
+    same = {"status", "message", "cause", "cause_sought", "explained_at", "n", "diagnosis"}
     assert told.model_dump(exclude=same) == fired.model_dump(exclude=same)
     return told
 
@@ -145,7 +144,7 @@ def test_without_segments_nothing_is_searched_for() -> None:
     events = traffic([(1_500, NORMAL), (1_100, MORE_DE)])
     plain = [one.model_copy(update={"segments": {}}) for one in events]
     (fired,) = run(plain)
-    assert NOT_RESOLVED_YET not in fired.message
+    assert not fired.cause_sought
     state = AggregatorState(OPTIONS)
     state.apply_columns(columns_of(plain))
     assert not any(b'"search"' in data for data in state.take_changes().rows.values())
@@ -158,7 +157,7 @@ def test_a_rule_on_a_segment_or_an_alert_about_a_spread_is_not_explained(changes
     alerts = run(traffic([(1_500, NORMAL), (2_000, MORE_DE)]), StateOptions(rules=(rule,)))
     assert alerts
     assert {alert.status for alert in alerts} <= {"firing", "resolved"}
-    assert all(NOT_RESOLVED_YET not in alert.message for alert in alerts)
+    assert not any(alert.cause_sought for alert in alerts)
 
 
 def test_a_resolved_alert_keeps_its_cause_and_the_next_alert_is_explained_by_itself() -> None:

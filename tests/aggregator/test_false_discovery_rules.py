@@ -96,7 +96,7 @@ def test_a_rule_with_a_run_length_keeps_its_own_promise_and_lowers_no_level() ->
     by_itself = [one for one in both if one.rule == "own"]
     assert by_itself == alerts(own)
     assert {one.false_discovery_rate for one in by_itself} == {None}
-    assert "one false alarm per 200" in by_itself[0].message
+    assert "one false alarm in 200" in by_itself[0].message
     assert [one for one in both if one.rule == "shared"] == alerts(shared, false_discovery=RATE) != []
 
 

@@ -157,7 +157,7 @@ def test_a_baseline_of_the_window_before_moves_along_and_fires_on_a_sudden_fall(
     assert alert.baseline_source == "window"
     # On the lenient side of the last hour's mean of 0.75.
     assert 0.6 < alert.baseline < 0.75  # type: ignore[operator]
-    assert "of the 1h before" in alert.message
+    assert "as in the 1h before" in alert.message
 
 
 def test_spread_and_error_have_baselines_of_windows_too() -> None:

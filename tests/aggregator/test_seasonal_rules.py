@@ -59,8 +59,10 @@ def test_day_and_night_do_not_fire_and_a_fall_below_the_hours_own_mean_does() ->
     assert alert.fired_at == START + timedelta(days=9, hours=9, seconds=(alert.fired_at - START).seconds - 9 * HOUR)
     assert 0.75 < alert.baseline < 0.9  # type: ignore[operator]
     assert alert.observed < 0.75  # type: ignore[operator]
-    assert f"Normal for 09:00 to 10:00 UTC is {alert.baseline:.3f}" in alert.message
-    assert "learned by hour of the day from 2700 interactions in 9 days" in alert.message
+    assert f"Normal for 09:00 to 10:00 UTC is {alert.normal:.3f}, learned from 1,350 answers" in alert.message
+    assert alert.normal == pytest.approx(0.9, abs=0.03)
+    assert alert.limit == pytest.approx(alert.baseline - 0.02)  # type: ignore[operator]
+    assert "learned in 9 days" in alert.message
     assert "no hour is worse than the same hour of earlier days by more than 0.02" in alert.message
     assert len(alert.worst_interaction_ids) == 5
 

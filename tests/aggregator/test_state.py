@@ -90,6 +90,34 @@ def test_a_learned_baseline_is_on_the_lenient_side_of_the_mean() -> None:
     learned = np.mean([e.scores["trace.adherence"] for e in FALL[:100]])
     assert learned - 0.15 < alert.baseline < learned  # type: ignore[operator]
     assert alert.baseline_source == "learned"
+    assert alert.normal == pytest.approx(learned)
+    assert alert.normal_n == 100
+    assert alert.limit == pytest.approx(alert.baseline - DRIFT.min_effect)  # type: ignore[operator]
+
+
+def test_a_target_and_a_given_baseline_are_what_they_are() -> None:
+    (below,) = run((THRESHOLD,), FALL)
+    assert (below.normal, below.normal_n) == (None, None)
+    assert below.limit == pytest.approx(0.7 - THRESHOLD.min_effect)
+    (fell,) = run((GIVEN,), FALL)
+    assert (fell.normal, fell.normal_n) == (0.85, None)
+
+
+def test_a_rule_knows_what_it_learned_after_a_restart() -> None:
+    state = AggregatorState(StateOptions(rules=(DRIFT,)))
+    for one in FALL[:150]:
+        state.apply(one)
+    again = AggregatorState.from_fields(StateOptions(rules=(DRIFT,)), state.take_changes().rows)
+    for one in FALL[150:]:
+        again.apply(one)
+    assert list(again.take_changes().alerts) == run((DRIFT,), FALL)
+
+
+def test_a_resolved_alert_says_what_was_seen_when_it_fired() -> None:
+    fired, resolved = run((THRESHOLD,), FALL_AND_BACK)
+    assert resolved.fired_observed == fired.observed
+    assert resolved.began_at == fired.began_at
+    assert fired.fired_observed is None
 
 
 def test_nothing_changed_is_nothing_to_commit() -> None:

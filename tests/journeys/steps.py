@@ -26,8 +26,8 @@ FIRST_DAYS: Final = (
                 pains=(
                     Pain(
                         "riddles: the baseline on the lenient side",
-                        "Normal is 0.853 (learned from 120 interactions)",
-                        ("Normal is 0.", "learned from 120 interactions", "Expect at most one false alarm"),
+                        "Normal is 0.929, learned from 120 answers; the rule counts below 0.847",
+                        ("Normal is 0.", "learned from 120 answers", "At most one false alarm"),
                         ("lenient side",),
                     ),
                 ),

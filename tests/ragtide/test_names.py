@@ -25,6 +25,7 @@ from ragtide.cli.watch_view import WatchView
 from ragtide_offline.replay.result import RuleAlerts
 from ragtide_roles.doctor.finding import Finding
 from ragtide_runtime.recordings.recording import COUNTS
+from ragtide_schemas.alert_text import alert_text
 
 ALIKE = [f"{'checkout-' * 5}{part}{'-answers' * 5}" for part in ("de", "fr", "it")]
 """Names whose beginnings and ends are the same."""
@@ -63,7 +64,7 @@ def tables() -> dict[str, tuple[Any, list[str]]]:
         "compare by metric": (compared_table([compared((9, 9), one) for one in METRICS_ALIKE], "a", "b", 80),
                               METRICS_ALIKE),
         "items": (lists_view([{"pipeline": one, "list": f"worst:{one}", "items": 9} for one in ALIKE], 80), ALIKE),
-        "alerts": (alerts_view([alert(str(n), pipeline=name) for n, name in enumerate(ALIKE)]), ALIKE),
+        "alerts": (alerts_view([alert_text(alert(str(n), pipeline=name)) for n, name in enumerate(ALIKE)]), ALIKE),
         "rules of a replay": (rules_table({name: RuleAlerts([], 1) for name in ALIKE}, 80), ALIKE),
         "parts of a change": (segments_table(shares(), "of", 80), ALIKE),
         "recording": (

@@ -19,6 +19,7 @@ from ragtide.cli.watch_screen import LiveWatch, watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
 from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
+from ragtide_consumers.notify.silences import MutedAlerts
 from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import Estimate
 
@@ -119,6 +120,7 @@ class FakeScreen:
     def __init__(self, estimates_: list[Estimate]) -> None:
         self.estimates = estimates_
         self.alerts: list[Any] = []
+        self.muted = MutedAlerts()
         self.trends: dict[Any, Any] = {}
         self.warnings: list[str] = []
         self.counts = Text("ragtide   scored 200")

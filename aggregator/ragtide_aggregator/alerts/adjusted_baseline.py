@@ -278,7 +278,7 @@ class AdjustedBaseline(RuleBaseline):
         """Return the facts of an alarm, whose mean is the distance from the references."""
         adjusted = self.summary(detector.movement, at.position)
         mean = alarm.change_mean + adjusted.reference
-        return AlarmFacts(adjusted.reference, adjusted.learned_n, mean, adjusted=adjusted)
+        return AlarmFacts(adjusted.reference, adjusted.learned_n, mean, adjusted.normal, adjusted=adjusted)
 
     def summary(self, movement: Movement, position: int) -> AdjustedMean:
         """Return the mean of the baselines as of a value of the batch that was taken last."""
@@ -295,9 +295,16 @@ class AdjustedBaseline(RuleBaseline):
             if after < at and baseline.ends is not None and count
         ]
         weighted = fsum(count * baseline.ends[side] for baseline, count in known if baseline.ends is not None)
+        normal = fsum(
+            count * (baseline.learned.mean if baseline.learned.n else baseline.ends[side])
+            for baseline, count in known
+            if baseline.ends is not None
+        )
+        total = sum(count for _, count in known)
         return AdjustedMean(
             self.segment,
-            weighted / sum(count for _, count in known),
+            weighted / total,
+            normal / total,
             len(known),
             sum(baseline.learned.n for baseline, _ in known),
         )

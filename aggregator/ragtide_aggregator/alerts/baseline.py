@@ -56,7 +56,9 @@ class AdjustedMean(NamedTuple):
     segment: str
     """Name of the segment."""
     reference: float
-    """Scaled mean."""
+    """Scaled mean of the lenient ends."""
+    normal: float
+    """Scaled mean of what was learned or given, by the same shares."""
     values: int
     """Number of segment values."""
     learned_n: int
@@ -72,6 +74,8 @@ class AlarmFacts(NamedTuple):
     """Number of values from which it was learned; 0 for a given one."""
     mean: float
     """Mean of the values since the change."""
+    normal: float | None = None
+    """The mean that was learned, scaled; or the learned kappa. None if nothing was learned: the reference is normal."""
     hours: SeasonalHours | None = None
     """Of a seasonal baseline."""
     adjusted: AdjustedMean | None = None
@@ -251,7 +255,9 @@ class Learner:
         """Return the baseline learned so far."""
         confidence = 1 - (1 - BASELINE_CONFIDENCE) / (2 if self.spread else 1)
         spread = self.squares.interval(confidence) if self.spread else None
-        return Baseline(self.mean.interval(confidence), self.center, spread, self.mean.n)
+        return Baseline(
+            self.mean.interval(confidence), self.center, spread, self.mean.n, (self.mean.mean, self.squares.mean)
+        )
 
     def dump(self) -> dict[str, Any]:
         """Return the state, to be given to `load`."""
@@ -278,16 +284,20 @@ class Baseline:
     spread: tuple[float, float] | None = None
     n: int = 0
     """Number of values that it was learned from; 0 for a given baseline."""
+    learned: tuple[float, float] | None = None
+    """The learned mean, and the learned spread about the centre; None for a given baseline."""
 
     def dump(self) -> list[Any]:
         """Return the baseline as JSON can hold it."""
-        return [self.mean, self.center, self.spread, self.n]
+        return [self.mean, self.center, self.spread, self.n, self.learned]
 
     @classmethod
     def read(cls, dumped: list[Any]) -> "Baseline":
         """Return the baseline that `dump` returned."""
-        mean, center, spread, n = dumped
-        return cls(tuple(mean), center, None if spread is None else tuple(spread), n)
+        mean, center, spread, n, *rest = dumped  # an earlier version did not keep what was learned
+        learned = rest[0] if rest else None
+        ends = None if spread is None else tuple(spread)
+        return cls(tuple(mean), center, ends, n, None if learned is None else tuple(learned))
 
 
 class FixedBaseline(RuleBaseline):
@@ -362,9 +372,11 @@ class FixedBaseline(RuleBaseline):
         return True
 
     @staticmethod
-    def _reference(detector: RuleDetector, baseline: Baseline) -> float:
-        of_mean = detector.statistic.name != "spread" or baseline.spread is None
-        ends = baseline.mean if of_mean else baseline.spread
+    def _of_spread(detector: RuleDetector, baseline: Baseline) -> bool:
+        return detector.statistic.name == "spread" and baseline.spread is not None
+
+    def _reference(self, detector: RuleDetector, baseline: Baseline) -> float:
+        ends = baseline.spread if self._of_spread(detector, baseline) else baseline.mean
         return ends[0] if detector.movement == "fall" else ends[1]  # type: ignore[index]
 
     def _limit(self, detector: RuleDetector, baseline: Baseline, *, watching: bool) -> float:
@@ -390,7 +402,9 @@ class FixedBaseline(RuleBaseline):
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
-        return AlarmFacts(self._reference(detector, self._value), self._value.n, alarm.change_mean)
+        value = self._value
+        normal = None if value.learned is None else value.learned[self._of_spread(detector, value)]
+        return AlarmFacts(self._reference(detector, value), value.n, alarm.change_mean, normal)
 
     def dump(self) -> dict[str, Any]:
         """Return the baseline, and what was learned for the next one, as JSON can hold it."""

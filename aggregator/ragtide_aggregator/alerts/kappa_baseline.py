@@ -17,7 +17,17 @@ from ragtide_schemas import METRICS, AlertRule, Direction
 from ..events.batch import EventSource
 from ..events.keys import EstimateKey
 from ..statistics.drift.drift import Alarm
-from ..statistics.drift.kappa import Couple, CoupleSums, couple_of, disagreements, limit_of, packed, scaled, unpacked
+from ..statistics.drift.kappa import (
+    Couple,
+    CoupleSums,
+    couple_of,
+    disagreements,
+    kappa_of,
+    limit_of,
+    packed,
+    scaled,
+    unpacked,
+)
 from ..statistics.tables.batches import Floats, Rows
 from .baseline import BASELINE_CONFIDENCE, AlarmFacts, Place, RuleBaseline
 from .contributors import Contributor, contenders
@@ -252,7 +262,8 @@ class KappaBaseline(RuleBaseline):
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
         couple = unpacked(alarm.change_mean, alarm.change_n // 2)
-        return AlarmFacts(self._reference, self._learned_n, alarm.change_mean, couple=couple)
+        normal = kappa_of(self._sums.own, self._sums.crossed) if self._learned_n else None
+        return AlarmFacts(self._reference, self._learned_n, alarm.change_mean, normal, couple=couple)
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it."""

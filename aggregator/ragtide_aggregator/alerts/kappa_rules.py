@@ -12,7 +12,7 @@ from ..events.keys import GOLD_LABELER, PairKey
 from ..statistics.tables.batches import by_row
 from .evaluator import Raised, RuleEvaluator
 from .kappa_baseline import JoinedPairs, KappaBaseline
-from .messages import MIXED_GOLD_SENTENCE
+from .messages import MIXED_GOLD_NOTE, restated
 from .rule_state import RuleState
 from .rule_values import Arrived
 
@@ -96,10 +96,9 @@ class KappaRules:
         for found in self._evaluator.evaluate([Arrived(couples, couples.positions)]):
             alert = found.alert
             if alert.status == "firing":
-                sentence = MIXED_GOLD_SENTENCE if items.mixed(found.position) else ""
+                mixed = (MIXED_GOLD_NOTE,) if items.mixed(found.position) else ()
                 # A rule on kappa has a run length, which the alert states exactly.
-                stated = {"run_length": state.rule.run_length, "message": alert.message + sentence}
-                alert = alert.model_copy(update=stated)
+                alert = restated(alert, run_length=state.rule.run_length, notes=(*alert.notes, *mixed))
                 state.fired_as(alert)
             yield found.position, alert
 

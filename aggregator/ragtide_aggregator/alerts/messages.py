@@ -1,4 +1,7 @@
-"""Makes the alert of a detector's decision, with a message for people, and sentences about its promise. No state."""
+"""Makes the alert of a detector's decision, with all facts; `ragtide_schemas.alert_text` has the words. No state.
+
+The notes are the sentences that no field of an alert states: an assumption, a caution, the meaning of the metric.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +11,12 @@ from ragtide_schemas import (
     Alert,
     AlertRule,
     ChangeCause,
-    MetricDefinition,
     MetricEvent,
     Movement,
     definition_of,
     from_milliseconds,
 )
+from ragtide_schemas.alert_text import message_of
 
 from ..events.keys import EstimateKey
 from ..statistics.drift.kappa import kappa_interval, kappa_of
@@ -21,7 +24,7 @@ from ..statistics.drift.seasons import HOUR_MS, SLOTS
 from ..statistics.intervals.intervals import interval
 from .baseline import AlarmFacts, SeasonalHours
 from .kappa_baseline import line_of
-from .statistic import Statistic
+from .statistic import RuleDetector, Statistic
 
 OBSERVED_CONFIDENCE: Final = 0.95
 """Confidence of the interval of the values since a change."""
@@ -69,6 +72,19 @@ class Decision:
         return self.statistic.unscaled(self.facts.reference)
 
     @property
+    def normal(self) -> float | None:
+        """What was learned or given, in the statistic's unit; None for a target."""
+        if self.source == "target":
+            return None
+        return self.reference if self.facts.normal is None else self.statistic.unscaled(self.facts.normal)
+
+    @property
+    def limit(self) -> float:
+        """The limit from which the rule counts, in the statistic's unit."""
+        detector = RuleDetector(0, self.movement, self.statistic)
+        return self.statistic.unscaled(detector.limit(self.rule, self.facts.reference, watching=True))
+
+    @property
     def observed(self) -> tuple[float, float, float]:
         """The statistic since the change, with the ends of its interval, in its unit."""
         couple = self.facts.couple
@@ -110,6 +126,10 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "labeler_version": key.labeler_version,
         "baseline": decision.reference,
         "baseline_source": decision.source,
+        "normal": decision.normal,
+        "normal_n": decision.facts.learned_n or None,
+        "normal_of": _normal_of(decision),
+        "limit": decision.limit,
         "quantity": decision.statistic.name,
         "observed": observed,
         "observed_n": decision.n,
@@ -117,9 +137,10 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "observed_upper": upper,
         "log_evidence": decision.log_evidence,
         "n": 1,
+        "message": "",
     }
     if fired is None:
-        return Alert(
+        alert = Alert(
             **common,
             status="firing",
             severity=rule.severity,
@@ -129,10 +150,11 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
             run_length=decision.run_length,
             false_discovery_rate=decision.false_discovery_rate,
             worst_interaction_ids=tuple(decision.contributors),
-            message=_firing(decision, definition_of(rule.metric, event.declared)),
+            notes=_notes(decision, event),
         )
+        return restated(alert)
     # At the end of an alert the detector has found the return to normal; the alert is about the change before.
-    return Alert(
+    alert = Alert(
         **common,
         status="resolved",
         severity=fired.severity,
@@ -142,51 +164,31 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         began_at=fired.began_at,
         run_length=fired.run_length,
         false_discovery_rate=fired.false_discovery_rate,
-        message=_resolved(decision),
+        fired_observed=fired.observed,
     )
+    return restated(alert)
 
 
-MIXED_SENTENCE: Final = (
-    " Interactions were kept with different sampling probabilities, and a rule takes them as they were kept: a change"
-    " of the sampling may move its mean. The estimate of the metric is weighted."
+def restated(alert: Alert, **facts: Any) -> Alert:
+    """Return an alert about a metric with further facts, and with the message that states all of them."""
+    alert = alert.model_copy(update=facts)
+    return alert.model_copy(update={"message": message_of(alert)})
+
+
+MIXED_NOTE: Final = (
+    "Interactions were kept with different sampling probabilities, and a rule takes them as they were kept: a change "
+    "of the sampling may move its mean. The estimate of the metric is weighted."
 )
-"""Added to alerts of keys whose interactions were kept with different probabilities."""
+"""Of alerts of keys whose interactions were kept with different probabilities."""
 
-MIXED_GOLD_SENTENCE: Final = (
-    " Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a"
-    " change of the drawing may move its kappa."
+MIXED_GOLD_NOTE: Final = (
+    "Interactions were drawn for gold scores with different probabilities, and the rule takes them without weights: a "
+    "change of the drawing may move its kappa."
 )
-"""Added to an alert about kappa whose gold scores have different probabilities."""
+"""Of an alert about kappa whose gold scores have different probabilities."""
 
 CERTAIN_EFFECT: Final = 1.2
 """A design effect that is certainly larger breaks the promise of a rule that takes each interaction by itself."""
-
-
-def dependent_sentence(effect: float) -> str:
-    """Return what a design effect means for a rule that takes each interaction by itself."""
-    return (
-        f" Neighbouring interactions depend on each other (design effect {effect:.1f}), but the rule takes each by"
-        " itself: false alarms come more often than that. Set clusters.by to session_id, user_id or blocks."
-    )
-
-
-def unsettled_sentence(block: int) -> str:
-    """Return what it means for a rule that the dependence reaches further than the measured blocks."""
-    return (
-        f" Blocks of {block:,} interactions may be too short for the measured dependence: this rate is not guaranteed."
-        " Set clusters.by to session_id or user_id if sessions are known."
-    )
-
-
-NOT_RESOLVED_YET: Final = (
-    " Traffic or system: not resolved yet; the alert comes once more, as explained, when enough interactions tell."
-)
-"""End of the message of an alert while its cause is not known."""
-
-
-def awaiting_cause(alert: Alert) -> Alert:
-    """Return an alert that says that its cause is searched for."""
-    return alert.model_copy(update={"message": alert.message + NOT_RESOLVED_YET})
 
 
 def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n: int) -> Alert:
@@ -198,90 +200,44 @@ def explained_alert(alert: Alert, cause: ChangeCause, explained_at: datetime, n:
         explained_at: time of the interaction at which it was found.
         n: number of values in its scope so far.
     """
-    told = (
-        f" Traffic or system: {cause.text} (mix {cause.mix:+.3f}, {cause.mix_lower:+.3f} to {cause.mix_upper:+.3f}; "
-        f"within segments {cause.within:+.3f}, {cause.within_lower:+.3f} to {cause.within_upper:+.3f}; "
-        f"{cause.n_since:,} interactions since the alert, {cause.n_before:,} before)."
-    )
     at = max(explained_at, alert.fired_at)
-    changes = {"status": "explained", "cause": cause, "explained_at": at, "n": n}
-    return alert.model_copy(update={**changes, "message": alert.message.replace(NOT_RESOLVED_YET, told)})
+    return restated(alert, status="explained", cause=cause, cause_sought=False, explained_at=at, n=n)
 
 
-def _subject(decision: Decision) -> str:
-    key, rule = decision.key, decision.rule
-    segment = f", {key.segment}" if key.segment else ""
-    if decision.facts.couple is not None:
-        return f"Agreement of {key.labeler} with people on {rule.metric} of {key.pipeline}{segment}"
-    error = {"rmse": "RMSE of ", "spread": "Spread of "}.get(decision.statistic.name, "")
-    return f"{error}{rule.metric} of {key.pipeline}{segment}"
+def _normal_of(decision: Decision) -> str | None:
+    facts, rule = decision.facts, decision.rule
+    if facts.hours is not None:
+        return _named(facts.hours)
+    if facts.adjusted is not None:
+        plural = "" if facts.adjusted.values == 1 else "s"
+        return f"{facts.adjusted.values} value{plural} of {facts.adjusted.segment} (each with its own mean)"
+    return None if rule.baseline_window is None else f"the {rule.baseline_window} before"
 
 
-def _seen(decision: Decision, observed: float) -> str:
-    names = {"mean": "mean", "spread": "standard deviation", "rmse": "RMSE", "kappa": "Cohen's kappa"}
-    return f"{names[decision.statistic.name]} {observed:.3f} over the last {decision.n} {_values(decision)}"
-
-
-def _values(decision: Decision) -> str:
-    return "interactions" if decision.facts.couple is None else "gold scores"
-
-
-def _firing(decision: Decision, definition: MetricDefinition | None) -> str:
-    facts, baseline = decision.facts, decision.reference
-    normal = {
-        "seasonal": "" if facts.hours is None else _seasonal(decision, facts.hours),
-        "target": f"The target is {baseline:.3f}.",
-        "given": f"Normal is {baseline:.3f} ({_each(decision)}given by the rule).",
-        "learned": f"Normal is {baseline:.3f} ({_each(decision)}learned from {facts.learned_n} {_values(decision)}).",
-        "window": f"Normal is {baseline:.3f} (from {facts.learned_n} interactions of the "
-        f"{decision.rule.baseline_window} before).",
-    }[decision.source]
-    observed, meaning = decision.statistic.unscaled(facts.mean), ""
+def _notes(decision: Decision, event: MetricEvent) -> tuple[str, ...]:
+    facts, rule = decision.facts, decision.rule
+    found = []
+    if facts.hours is not None:
+        season, cycles = facts.hours.season, facts.hours.cycles
+        by = f" by more than {rule.min_effect:g}" if rule.min_effect else ""
+        found.append(
+            f"Each hour of the {season} has its own normal value, learned in {cycles} {season}s. The rule assumes that "
+            f"no hour is worse than the same hour of earlier {season}s{by}."
+        )
+    if facts.adjusted is not None:
+        segment = facts.adjusted.segment
+        found.append(f"The mix of {segment} is held fixed: each answer is compared with those of the same {segment}.")
     if facts.couple is not None:
-        observed = decision.observed[0]
-    elif definition is not None and definition.meaning:
-        meaning = f" Meaning: {definition.meaning}"
-    return (
-        f"{_subject(decision)} {'fell' if decision.movement == 'fall' else 'rose'}{_fixed(decision)}: "
-        f"{_seen(decision, observed)}, since about {from_milliseconds(decision.began_ms):%Y-%m-%d %H:%M:%S} UTC"
-        f"{_verdicts(decision)}. {normal} {_promise(decision)}{meaning}"
-    )
-
-
-def _verdicts(decision: Decision) -> str:
-    couple = decision.facts.couple
-    if couple is None:
-        return ""
-    line = line_of(decision.rule, decision.key.value_range)
-    return f"; good is {line:g} or better, and {couple.own:.0%} of verdicts differ, {couple.crossed:.0%} by chance"
-
-
-def _fixed(decision: Decision) -> str:
-    adjusted = decision.facts.adjusted
-    return "" if adjusted is None else f" within {adjusted.segment}, mix held fixed"
-
-
-def _each(decision: Decision) -> str:
-    adjusted = decision.facts.adjusted
-    if adjusted is None:
-        return ""
-    plural = "" if adjusted.values == 1 else "s"
-    return f"{adjusted.values} value{plural} of {adjusted.segment}, each with its own mean, "
-
-
-def _promise(decision: Decision) -> str:
-    if decision.false_discovery_rate is not None:
-        return f"At most {100 * decision.false_discovery_rate:.3g}% of alarms are false, on average (by e-values)."
-    return f"Expect at most one false alarm per {decision.run_length:,.0f} {_values(decision)}, on average."
-
-
-def _seasonal(decision: Decision, hours: SeasonalHours) -> str:
-    effect, learned_n = decision.rule.min_effect, decision.facts.learned_n
-    return (
-        f"Normal for {_named(hours)} is {decision.reference:.3f} (learned by hour of the {hours.season} from "
-        f"{learned_n} interactions in {hours.cycles} {hours.season}s). The rule assumes that no hour is "
-        f"worse than the same hour of earlier {hours.season}s{f' by more than {effect:g}' if effect else ''}."
-    )
+        own, crossed = facts.couple
+        found.append(
+            f"A score of {line_of(rule, decision.key.value_range):g} or better is good; {own:.0%} of verdicts differ "
+            f"since the change, and {crossed:.0%} would by chance."
+        )
+        return tuple(found)
+    definition = definition_of(rule.metric, event.declared)
+    if definition is not None and definition.meaning:
+        found.append(f"Meaning: {definition.meaning}")
+    return tuple(found)
 
 
 def _named(hours: SeasonalHours) -> str:
@@ -294,12 +250,3 @@ def _named(hours: SeasonalHours) -> str:
         return "all hours of the week"
     until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%A}s {last:%H:%M}"
     return f"{first:%A}s {first:%H:%M} to {until} UTC"
-
-
-def _resolved(decision: Decision) -> str:
-    kappa = decision.facts.couple is not None
-    observed = decision.observed[0] if kappa else decision.statistic.unscaled(decision.facts.mean)
-    return (
-        f"{_subject(decision)} is back{_fixed(decision)}: {_seen(decision, observed)}, against "
-        f"{decision.reference:.3f} ({decision.source})."
-    )

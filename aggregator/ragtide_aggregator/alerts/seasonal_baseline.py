@@ -24,7 +24,7 @@ NO_CYCLE: Final = np.iinfo(np.int64).min // 2
 
 
 class SeasonalBaseline(RuleBaseline):
-    """The lenient ends of each slot, with the row of a table that learns them.
+    """The lenient ends and the mean of each slot, with the row of a table that learns them.
 
     A rule looks for a change from the beginning, but an hour of which too little is known takes no values.
 
@@ -44,7 +44,8 @@ class SeasonalBaseline(RuleBaseline):
         self.season: Season = rule.season or "day"
         self.table, self.row = table, table.add_row()
         self.cycle, self.cycles = NO_CYCLE, 0
-        self.ends = np.zeros((3, self.slots))
+        # Lower ends, upper ends, numbers of values and means of the slots.
+        self.ends = np.zeros((4, self.slots))
         self.ends[1] = 1.0
 
     @property
@@ -71,15 +72,17 @@ class SeasonalBaseline(RuleBaseline):
         known = (self.ends[0] > 0) | (self.ends[1] < 1)
         return np.where(known, self.ends[0] if movement == "fall" else self.ends[1], np.nan)
 
-    def reference(self, movement: Movement, hours: NDArray[np.int64]) -> float:
-        """Return the mean of the lenient ends of hours since 1970, weighted by their usual numbers of values.
+    def reference(self, movement: Movement, hours: NDArray[np.int64]) -> tuple[float, float, int]:
+        """Return the mean of the lenient ends of hours since 1970, the mean of their means, and their number of values.
 
-        At least one of the hours has a known slot.
+        Means are weighted by the usual numbers of values of the hours. At least one of the hours has a known slot.
         """
         slots = hours[-self.slots :] % self.slots
         ends = self.references(movement)[slots]
         weights = np.where(np.isnan(ends), 0.0, self.ends[2][slots])
-        return float(np.add.reduce(weights * np.where(np.isnan(ends), 0.0, ends)) / np.add.reduce(weights))
+        total = np.add.reduce(weights)
+        lenient = np.add.reduce(weights * np.where(np.isnan(ends), 0.0, ends)) / total
+        return float(lenient), float(np.add.reduce(weights * self.ends[3][slots]) / total), int(total)
 
     def limits(self, detector: RuleDetector, *, watching: bool) -> Floats:
         """Return the limits of a detector by slot; 0 for a slot for which it is to wait.
@@ -108,7 +111,8 @@ class SeasonalBaseline(RuleBaseline):
         """Return the facts of an alarm, for the hours of its change."""
         between = hours_between(alarm.change_tag, at.hour)
         hours = SeasonalHours(self.season, self.cycles, int(between[-self.slots :][0]), at.hour)
-        return AlarmFacts(self.reference(detector.movement, between), self.n, alarm.change_mean, hours=hours)
+        reference, normal, n = self.reference(detector.movement, between)
+        return AlarmFacts(reference, n, alarm.change_mean, normal, hours=hours)
 
     def dump(self) -> dict[str, Any]:
         """Return the state as JSON can hold it."""
@@ -125,7 +129,11 @@ class SeasonalBaseline(RuleBaseline):
         """
         season = dumped["season"]
         self.table.load(self.row, base64.b64decode(season["learned"]))
-        ends = np.frombuffer(base64.b64decode(season["ends"]), "<f8").reshape(3, self.slots).copy()
+        ends = np.frombuffer(base64.b64decode(season["ends"]), "<f8").reshape(-1, self.slots).copy()
+        if len(ends) == 3:  # an earlier version did not keep the means
+            ends = np.concatenate([ends, np.nan_to_num(self.table.means(np.array([self.row])))])
+        if len(ends) != 4:
+            raise ValueError("a seasonal baseline has another number of rows")
         if not (np.isfinite(ends).all() and isfinite(season["cycle"])):
             raise ValueError("a seasonal baseline holds a number that is not finite")
         self.begin(season["cycle"], season["cycles"], ends)

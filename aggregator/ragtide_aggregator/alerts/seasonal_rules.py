@@ -178,7 +178,8 @@ def _begin(seasons: list[tuple[SeasonalBaseline, int]]) -> None:
     table = seasons[0][0].table
     rows = np.array([season.row for season, _ in seasons], dtype=np.intp)
     table.close(rows)
-    ends = np.stack([*table.intervals(rows, confidence=BASELINE_CONFIDENCE), table.values(rows)], axis=1)
+    means = np.nan_to_num(table.means(rows))
+    ends = np.stack([*table.intervals(rows, confidence=BASELINE_CONFIDENCE), table.values(rows), means], axis=1)
     cycles = table.cycles(rows).max(axis=1)
     for (season, cycle), of_season, most in zip(seasons, ends, cycles.tolist(), strict=True):
         season.begin(cycle, most, of_season)

@@ -144,16 +144,7 @@ def _is_of_change(specimen: Specimen, alert: Alert) -> bool:
     }
     if interaction.run != alert.run or interaction.occurred_at < since or not of_segment or alert.baseline is None:
         return False
-    by = (alert.labeler, alert.labeler_version, alert.profile)
-    scores = next(
-        (
-            labeling.scores
-            for labeling in specimen.labelings
-            if (labeling.labeler, labeling.labeler_version, labeling.profile) == by
-        ),
-        {},
-    )
-    score = scores.get(alert.metric)
+    score = specimen.score_of(alert)
     if score is None:
         return False
     return score < alert.baseline if alert.direction == "fall" else score > alert.baseline

@@ -21,14 +21,7 @@ from ..alerts.cause_search import MOST_NAMES, MOST_VALUES, CauseSearch, SegmentB
 from ..alerts.evaluator import Raised, RuleEvaluator
 from ..alerts.kappa_rules import KappaRules
 from ..alerts.levels import FalseDiscoveryLevel, OwnLevel, SharedBudget
-from ..alerts.messages import (
-    CERTAIN_EFFECT,
-    MIXED_SENTENCE,
-    awaiting_cause,
-    dependent_sentence,
-    explained_alert,
-    unsettled_sentence,
-)
+from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, restated
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import Arrived, RuleValues
 from ..errors import reading
@@ -85,7 +78,7 @@ class AlertCauses:
         Moments and panes hold everything up to the alarm, and nothing after it.
         """
         state = self._state(row, alert)
-        alert = awaiting_cause(alert)
+        alert = restated(alert, cause_sought=True)
         state.fired_as(alert)
         names = dict(list(self._names(row).items())[:MOST_NAMES])
         places = [row, *(place for values in names.values() for place in values.values())]
@@ -370,14 +363,14 @@ class StateAlerts(StatePart):
             return alert
         alert = self._with_dependence(alert, raised.row)
         if self._rows.has_mixed_weights(raised.row):
-            alert = alert.model_copy(update={"message": alert.message + MIXED_SENTENCE})
+            alert = restated(alert, notes=(*alert.notes, MIXED_NOTE))
         if not self._causes.wanted(raised.row, alert):
             return alert
         adding.panes_until(raised.position)
         return self._causes.begin(raised.row, alert)
 
     def _with_dependence(self, alert: Alert, row: int) -> Alert:
-        """Return an alert with the measured design effect, and what it means for the false alarms of the rule."""
+        """Return an alert with the measured design effect, and what makes the guarantee of its rule uncertain."""
         key = self._rows.keys[row]
         whole = row if key.segment is None else self._rows.find(key._replace(segment=None))
         if self._dependence is None or whole is None or not self._dependence.measures(whole):
@@ -391,12 +384,12 @@ class StateAlerts(StatePart):
         if np.isnan(effect):
             return alert
         clusters = None if self._clusters is None else self._clusters.scopes.get((key.pipeline, key.run))
-        sentence = ""
+        dependence = None
         if clusters is None and found.certain[0] > CERTAIN_EFFECT:
-            sentence = dependent_sentence(effect)
+            dependence = "ignored"
         elif clusters is not None and self._clusters is not None and self._clusters.options.measures_blocks:
-            sentence = "" if found.settled[0] else unsettled_sentence(clusters.block)
-        return alert.model_copy(update={"design_effect": effect, "message": alert.message + sentence})
+            dependence = None if found.settled[0] else "long"
+        return restated(alert, design_effect=effect, dependence=dependence)
 
     def _diagnosis(self, key: EstimateKey, alert: Alert | None = None) -> tuple[str, ...]:
         """Return the diagnosis of a scope by its recent scores, because means of all scores lag behind the alert.

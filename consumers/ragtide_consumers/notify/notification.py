@@ -1,10 +1,12 @@
 """A notification: the change of one alert, or of a group of alerts of one pipeline, for one destination."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Literal
 
 from ragtide_schemas import Alert, to_milliseconds, utc_now
+from ragtide_schemas.alert_text import WorstAnswer
 
 NotificationStatus = Literal["firing", "explained", "resolved", "summary", "test"]
 """The content of a notification: a change of alerts, a summary of withheld messages, or a test of a destination."""
@@ -34,20 +36,45 @@ class Notification:
     """Wall time at which the alert was raised; None means its `fired_at`, the time of an interaction."""
     changed_at: datetime | None = None
     """Wall time of the change; None means now."""
+    worst: Mapping[str, tuple[WorstAnswer, ...]] = field(default_factory=dict)
+    """The answers that each alert names, by the alert's id, with their questions if the destination may have them."""
+    acknowledged: Mapping[str, str] = field(default_factory=dict)
+    """User who acknowledged an alert, by the alert's id."""
+    silenced_until: Mapping[str, datetime] = field(default_factory=dict)
+    """End of the silence that holds for an alert, by the alert's id."""
 
 
 def sample_alert() -> Alert:
-    """Return an alert for a test of a destination; each has an id of its own, so no receiver drops a second test."""
+    """Return an alert for a test of a destination; each has an id of its own, so no receiver drops a second test.
+
+    It has all that an alert about a mean has, so that a test shows what an alert looks like.
+    """
     now = utc_now()
     return Alert(
         alert_id=f"ragtide-test-{to_milliseconds(now)}",
         status="firing",
         rule="ragtide-test",
-        kind="stall",
+        kind="drift",
         severity="info",
         pipeline="ragtide-test",
         metric="trace.adherence",
+        profile="ragbench",
+        labeler="local",
+        labeler_version="test",
         direction="fall",
+        began_at=now - timedelta(minutes=5),
         fired_at=now,
+        baseline=0.8,
+        baseline_source="learned",
+        normal=0.85,
+        normal_n=500,
+        limit=0.78,
+        observed=0.62,
+        observed_n=60,
+        observed_lower=0.56,
+        observed_upper=0.68,
+        log_evidence=10.0,
+        run_length=10_000,
+        n=2_000,
         message="This is a test of ragtide's notifications: no alert fires.",
     )

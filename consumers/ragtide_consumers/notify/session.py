@@ -14,10 +14,10 @@ once more, with the same key.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import structlog
 from redis import RedisError
@@ -27,16 +27,18 @@ from ragtide_runtime.calls.breaker import Breaker
 from ragtide_runtime.ownership.ownership import Ownership
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.entries import START, Entry, Unreadable, order
-from ragtide_runtime.redis.keys import NOTIFY_GROUP
+from ragtide_runtime.redis.keys import NOTIFY_GROUP, interaction_digest
 from ragtide_runtime.redis.log import last_id, pin, read_range
 from ragtide_runtime.settings.notify import NotifySettings
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, InvalidEntryError, Specimen
+from ragtide_schemas.alert_text import MOST_WORST, WorstAnswer, worst_answer
 
 from .destinations.protocol import Destination, Refused, TryLater
 from .grouping import DeliveryTimes, DueMessage, KnownDestination, PendingChange
+from .notification import Notification
 from .outbox import NotificationOutbox, OutboxLimits, WithheldBy
 from .outbox_step import OutboxStore
-from .silences import is_silenced, read_acknowledged, read_silences
+from .silences import MutedAlerts, read_muted
 from .telemetry import NotifyTelemetry
 
 READ: Final = 100
@@ -112,6 +114,7 @@ class NotifySession:
         )
         self._sending: dict[asyncio.Task[str], DueMessage] = {}
         self._unreadable = Unreadable("alert")
+        self._muted = MutedAlerts()
         self._withheld_by = WithheldBy()
         self._refresh_at = 0.0
 
@@ -227,15 +230,45 @@ class NotifySession:
         await self._refresh()
         messages = self._outbox.due(_now_ms(), self._withheld_by, may_try=self._may_try)
         try:
+            notifications = [await self._notification(message) for message in messages]
             await self._store.write(self._outbox.take_changes())
         except BaseException:
             for message in messages:
                 self._destinations[message.destination].breaker.abandoned()
             raise
-        for message in messages:
-            notification = self._outbox.notification(message)
+        for message, notification in zip(messages, notifications, strict=True):
             deliver = self._destinations[message.destination].destination.deliver(notification)
             self._sending[asyncio.create_task(_limited(deliver, 2 * self._notify.timeout_s))] = message
+
+    async def _notification(self, message: DueMessage) -> Notification:
+        """Return a notification with what people did about its alerts, and with the answers that the alerts name."""
+        notification, now = self._outbox.notification(message), datetime.now(UTC)
+        texts = self._destinations[message.destination].known.settings.questions
+        worst: dict[str, tuple[WorstAnswer, ...]] = {}
+        silenced: dict[str, datetime] = {}
+        acknowledged: dict[str, str] = {}
+        for alert in notification.alerts:
+            worst[alert.alert_id] = await self._answers(alert, texts=texts)
+            until, by = self._muted.silenced_until(alert, now), self._muted.acknowledged_by(alert.alert_id)
+            silenced |= {} if until is None else {alert.alert_id: until}
+            acknowledged |= {} if by is None else {alert.alert_id: by}
+        return replace(notification, worst=worst, silenced_until=silenced, acknowledged=acknowledged)
+
+    async def _answers(self, alert: Alert, *, texts: bool) -> tuple[WorstAnswer, ...]:
+        """Return the answers that an alert names; those that are no longer kept have their ids alone."""
+        ids = () if alert.status == "resolved" else alert.worst_interaction_ids[:MOST_WORST]
+        if not ids:
+            return ()
+        keys = [self._streams.specimen(interaction_digest(alert.pipeline, interaction_id)) for interaction_id in ids]
+        found = []
+        payloads = cast("list[bytes | None]", await self._redis.mget(keys))
+        for interaction_id, stored in zip(ids, payloads, strict=True):
+            try:
+                specimen = None if stored is None else Specimen.from_stored(stored)
+            except InvalidEntryError:  # damaged, so no reader can show it
+                specimen = None
+            found.append(worst_answer(alert, interaction_id, specimen, texts=texts))
+        return tuple(found)
 
     def _may_try(self, name: str) -> bool:
         return self._destinations[name].breaker.admits()
@@ -245,10 +278,11 @@ class NotifySession:
         next_ms = self._outbox.next_ms(_now_ms())
         if next_ms is None or next_ms > _now_ms() or time() < self._refresh_at:
             return
-        silences = await read_silences(self._redis, self._prefix)
-        acknowledged = await read_acknowledged(self._redis, self._prefix)
+        self._muted = muted = await read_muted(self._redis, self._prefix)
         now = datetime.now(UTC)
-        self._withheld_by = WithheldBy(lambda alert: is_silenced(silences, alert, now), acknowledged.__contains__)
+        self._withheld_by = WithheldBy(
+            lambda alert: muted.silenced_until(alert, now) is not None, muted.acknowledged.__contains__
+        )
         self._refresh_at = time() + REFRESH_S
 
     def _take_answers(self) -> None:

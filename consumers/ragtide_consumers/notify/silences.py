@@ -1,6 +1,7 @@
 """Silences and acknowledgements: people mute alerts, or their repetitions. Both are stored in Redis."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Final, TypeVar, cast
@@ -72,9 +73,22 @@ class Acknowledgement(WireModel):
     """Time of the acknowledgement."""
 
 
-def is_silenced(silences: Iterable[Silence], alert: Alert, now: datetime) -> bool:
-    """Return whether any silence holds for an alert now."""
-    return any(silence.silences(alert, now) for silence in silences)
+@dataclass(frozen=True, slots=True)
+class MutedAlerts:
+    """The silences and acknowledgements of a deployment."""
+
+    silences: Sequence[Silence] = ()
+    acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
+    """By the id of the alert."""
+
+    def silenced_until(self, alert: Alert, now: datetime) -> datetime | None:
+        """Return the end of the last silence that holds for an alert now; None if none does."""
+        return max((silence.until for silence in self.silences if silence.silences(alert, now)), default=None)
+
+    def acknowledged_by(self, alert_id: str) -> str | None:
+        """Return the person who acknowledged an alert; None if nobody did."""
+        found = self.acknowledged.get(alert_id)
+        return None if found is None else found.by
 
 
 async def add_silence(redis: Redis, prefix: str, silence: Silence) -> None:
@@ -124,6 +138,15 @@ async def read_acknowledged(redis: Redis, prefix: str) -> dict[str, Acknowledgem
     """Return the acknowledgements, by the id of the alert."""
     found = _readable(Acknowledgement, cast("dict[bytes, bytes]", await redis.hgetall(Streams(prefix, 0).acknowledged)))
     return {acknowledgement.alert_id: acknowledgement for acknowledgement in found}
+
+
+async def read_muted(redis: Redis, prefix: str) -> MutedAlerts:
+    """Return the silences and acknowledgements.
+
+    Raises:
+        redis.RedisError: Redis failed.
+    """
+    return MutedAlerts(await read_silences(redis, prefix), await read_acknowledged(redis, prefix))
 
 
 def new_silence_id() -> str:

@@ -16,6 +16,7 @@ from ragtide_roles.running import on_signal
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.settings.model import Settings
+from ragtide_schemas.alert_text import alert_text
 
 from .alert_views import alerts_view
 from .console import err, out
@@ -100,7 +101,7 @@ def print_demo(result: DemoResult) -> None:
     out.print(Text("Result", style="bold"))
     out.print(estimates_table(result.estimates, out.width))
     out.print()
-    out.print(alerts_view(result.alerts))
+    out.print(alerts_view([alert_text(alert) for alert in result.alerts]))
     out.print(
         f"{result.published:,} interactions published, {result.scored:,} scored and aggregated, "
         f"{result.dead_letters:,} dead letters, in {result.duration_s:.1f} s.",

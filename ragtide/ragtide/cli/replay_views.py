@@ -12,6 +12,7 @@ from ragtide_offline.replay.result import ReplayResult, RuleAlerts
 from ragtide_offline.replay.session import ReplayProgress
 from ragtide_runtime.recordings import Recording
 from ragtide_schemas import Alert
+from ragtide_schemas.alert_text import alert_text
 
 from .alert_views import alerts_view
 from .console import err, out
@@ -88,7 +89,8 @@ def print_rule_test(recording: Recording, found: ReplayResult, total: int) -> No
     out.print(rules_table(found.rules, out.width))
     if found.alerts:
         out.print()
-        out.print(alerts_view(sorted(found.alerts, key=lambda alert: alert.fired_at)[:ALERTS_SHOWN]))
+        first = sorted(found.alerts, key=lambda alert: alert.fired_at)[:ALERTS_SHOWN]
+        out.print(alerts_view([alert_text(alert) for alert in first]))
     if len(found.alerts) > ALERTS_SHOWN:
         err.print(f"{len(found.alerts) - ALERTS_SHOWN:,} more alerts: --json has all of them", highlight=False)
     err.print(f"{total:,} metric events of {recording.url} in {found.seconds:.1f} s", highlight=False, soft_wrap=True)

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_consumers.notify.silences import MutedAlerts
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
 from ragtide_runtime.settings.alerting import ClusterSettings
@@ -16,6 +17,7 @@ from ragtide_runtime.settings.open_sessions import waiting_sentence
 from ragtide_schemas import Alert, Estimate
 from ragtide_schemas.suggestions import unknown
 
+from .alert_reading import text_of_alert
 from .alert_views import alerts_view
 from .console import err, out
 from .groups import whole_pipelines
@@ -37,6 +39,7 @@ class Screen:
         pipeline: name of the only shown pipeline; all pipelines if it is None.
         segments: whether estimates of segment values are shown.
         hint: how to show them, if they are not shown.
+        read_muted: reads silences and acknowledgements; without it no alert has any.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Screen:
         pipeline: str | None = None,
         segments: bool = True,
         hint: str = "",
+        read_muted: Callable[[], Awaitable[MutedAlerts]] | None = None,
     ) -> None:
         self._deployment = deployment
         self._pipeline = pipeline
@@ -55,14 +59,16 @@ class Screen:
         self.trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
         self.estimates: Sequence[Estimate] = ()
         self.alerts: Sequence[Alert] = ()
+        self.muted = MutedAlerts()
+        self._read_muted = read_muted or _nothing_muted
         self.counts = Text()
         self.warnings: list[str] = []
 
     async def refresh(self) -> None:
         """Read estimates, alerts and backlog; if nothing is new, this takes one round trip."""
         deployment = self._deployment
-        everything, self.alerts, backlogs = await asyncio.gather(
-            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog()
+        everything, self.alerts, backlogs, self.muted = await asyncio.gather(
+            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog(), self._read_muted()
         )
         wanted = self._pipeline
         found = [
@@ -93,9 +99,19 @@ class Screen:
             Text(),
             estimates_table(self.estimates, width, self.trends),
             Text(),
-            alerts_view(sorted(self.alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]),
+            newest_alerts(self.alerts, self.muted),
             *([Text(hidden, style="bright_black")] if self._hidden and self._hint else []),
         )
+
+
+async def _nothing_muted() -> MutedAlerts:
+    return MutedAlerts()
+
+
+def newest_alerts(alerts: Sequence[Alert], muted: MutedAlerts) -> RenderableType:
+    """Return the newest alerts in brief."""
+    newest = sorted(alerts, key=lambda alert: alert.fired_at)[-ALERTS_SHOWN:]
+    return alerts_view([text_of_alert(alert, muted) for alert in newest], brief=True)
 
 
 def _counts(backlogs: Sequence[Backlog]) -> Text:

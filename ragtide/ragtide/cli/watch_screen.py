@@ -15,9 +15,8 @@ from rich.text import Text
 from ragtide_runtime.processes.waiting import end
 from ragtide_schemas import Alert, Estimate
 
-from .alert_views import alerts_view
 from .keyboard import keyboard
-from .screen import ALERTS_SHOWN, Screen
+from .screen import Screen, newest_alerts
 from .tables import estimates_table
 from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_changed, press, worst_of
 
@@ -85,7 +84,8 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
         body = _own_view(screen, chosen, pipelines[chosen], width)
     else:
         above.append(_list(pipelines, chosen, screen.alerts, width))
-        parts = [estimates_table(pipelines[chosen], width, screen.trends), Text(), _alerts(screen.alerts, chosen)]
+        own = [alert for alert in screen.alerts if alert.pipeline == chosen]
+        parts = [estimates_table(pipelines[chosen], width, screen.trends), Text(), newest_alerts(own, screen.muted)]
         hidden = (
             0
             if segments
@@ -155,15 +155,10 @@ def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: i
         Text("Labelers: " + "; ".join(f"{' '.join(name)}, n {scored[name]:,}" for name in sorted(scored))),
         Text("Segments: " + (", ".join(segments[:SEGMENTS_LISTED]) + more if segments else "none")),
         Text(),
-        _alerts(screen.alerts, pipeline),
+        newest_alerts([alert for alert in screen.alerts if alert.pipeline == pipeline], screen.muted),
         Text(),
         estimates_table(found, width, screen.trends),
     )
-
-
-def _alerts(alerts: Iterable[Alert], pipeline: str) -> RenderableType:
-    own = sorted((alert for alert in alerts if alert.pipeline == pipeline), key=lambda alert: alert.fired_at)
-    return alerts_view(own[-ALERTS_SHOWN:])
 
 
 def _below(view: WatchView) -> Text:

@@ -21,6 +21,17 @@ from .environment import PREFIX
 MOST_SHOWN: Final = 10
 """Most mistakes that a message describes."""
 
+_USUAL_NAMES: Final = {
+    "from": "sender",
+    "from_address": "sender",
+    "recipient": "to",
+    "recipients": "to",
+    "server": "host",
+    "webhook": "url",
+    "webhook_url": "url",
+}
+"""Settings by names that people know from other programs, and that are spelled otherwise."""
+
 _FORMS: Final = {
     "prefix": "may have letters, digits and . _ - only, at most 128 of them",
     "windows": "is no window: write 1h (tumbling) or 24h/1h (a day that moves every hour)",
@@ -142,7 +153,9 @@ class Explainer:
 
     def _meant(self, loc: Sequence[str | int]) -> str:
         model = _model_at(self._model, loc[:-1])
-        near = closest(str(loc[-1]), model.model_fields) if model is not None else None
+        fields = {} if model is None else model.model_fields
+        usual = _USUAL_NAMES.get(str(loc[-1]).lower())
+        near = usual if usual is not None and usual in fields else closest(str(loc[-1]), fields)
         return f": did you mean {near}?" if near else ": correct its name or remove it"
 
     def _form(self, detail: Any) -> str:

@@ -157,6 +157,8 @@ class DestinationSettings(BaseModel):
         "resolved",
     )
     """Changes of an alert that are sent: `firing`, `explained` (the cause became known), `resolved`."""
+    questions: bool = False
+    """Whether its messages have the questions of the worst answers, redacted as they are kept (`specimens.redact`)."""
     quiet: QuietSettings | None = None
     """Hours in which nothing is sent to it: a table `[notify.destinations.quiet]`; None for none. Not for alertmanager
     and pagerduty, which have schedules of their own."""
@@ -195,7 +197,7 @@ class DestinationSettings(BaseModel):
             raise ValueError("channel goes with token: give both, or url alone")
 
 
-_COMMON: Final = ("name", "kind", "match", "on", "quiet")
+_COMMON: Final = ("name", "kind", "match", "on", "questions", "quiet")
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "webhook": (("url",), ("secret", "token")),

@@ -32,7 +32,7 @@ async def test_a_service_gets_title_and_text(server: Receiver) -> None:
         await service.deliver(told_of())
         await service.deliver(told_of(drift(status="resolved", resolved_at=RESOLVED)))
     first, second = (one.json for one in server.received)
-    assert first["title"] == "trace.adherence of shop fell from 0.853 to 0.712"
+    assert first["title"] == "trace.adherence of shop fell from 0.910 to 0.712"
     assert "https://ragtide.example/a/adherence-3f2a9c" in first["message"]
     assert (first["type"], second["type"]) == ("failure", "success")
 

@@ -34,7 +34,7 @@ async def test_an_incoming_webhook_gets_blocks(server: Receiver) -> None:
         assert slack.grouped
         assert await slack.deliver(told_of()) == ""
     body = server.received[0].json
-    assert body["text"] == "trace.adherence of shop fell from 0.853 to 0.712"
+    assert body["text"] == "trace.adherence of shop fell from 0.910 to 0.712"
     # The text is shown where blocks are not, and is no markup there.
     assert (body["mrkdwn"], body["parse"], body["link_names"]) == (False, "none", False)
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "section", "context"]
@@ -46,7 +46,7 @@ async def test_a_bot_updates_its_message_and_answers_in_the_thread(server: Recei
     async with destination("slack", token="xoxb-secret", channel="C1") as slack:
         sent = await slack.deliver(told_of())
         assert await slack.deliver(told_of(repeat=1, sent_as=sent)) == sent
-        resolved = drift(status="resolved", resolved_at=RESOLVED)
+        resolved = drift(status="resolved", resolved_at=RESOLVED, observed=0.85, fired_observed=0.712)
         assert await slack.deliver(told_of(resolved, sent_as=sent, n_still_firing=1)) == sent
         assert await slack.deliver(told_of(resolved, sent_as=sent)) == sent
     assert sent == "C1:17.5"
@@ -62,14 +62,14 @@ async def test_a_bot_updates_its_message_and_answers_in_the_thread(server: Recei
     assert (some["thread_ts"], some["reply_broadcast"]) == ("17.5", False)
     assert "1 other alert of this group still fires." in json.dumps(some)
     assert update["ts"] == "17.5"
-    assert update["text"] == "Resolved: trace.adherence of shop is back: 0.712"
+    assert update["text"] == "Resolved: trace.adherence of shop is back at 0.850, after 0.712"
     assert last["thread_ts"] == "17.5"
 
 
 async def test_a_deleted_message_begins_a_new_one(server: Receiver) -> None:
     server.answers = [ScriptedAnswer(200, b'{"ok": false, "error": "message_not_found"}'), POSTED]
     async with destination("slack", token="xoxb-secret", channel="C1") as slack:
-        resolved = drift(status="resolved", resolved_at=RESOLVED)
+        resolved = drift(status="resolved", resolved_at=RESOLVED, observed=0.85, fired_observed=0.712)
         assert await slack.deliver(told_of(resolved, sent_as="C1:1.1")) == "C1:17.5"
     assert "thread_ts" not in server.received[-1].json
 

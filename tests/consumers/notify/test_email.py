@@ -48,7 +48,7 @@ async def test_a_message_has_text_and_html_and_a_stable_id() -> None:
         assert await email.deliver(told_of(resolved, sent_as=first)) == first
     message, again, later = server.messages
     assert server.recipients[0] == ["ann@example.org", "bob@example.org"]
-    assert message["Subject"] == f"trace.adherence of shop, {HOSTILE} fell from 0.853 to 0.712"
+    assert message["Subject"] == f"trace.adherence of shop, {HOSTILE} fell from 0.910 to 0.712"
     assert message["Message-ID"] == again["Message-ID"] == first
     assert first.endswith("@example.org>")
     assert later["Message-ID"] != first

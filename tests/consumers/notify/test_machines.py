@@ -111,7 +111,7 @@ async def test_alertmanager_gets_labels_that_identify_the_alert(server: Receiver
         "severity": "page",
     }
     assert posted["annotations"]["alert_id"] == "adherence-3f2a9c"
-    assert posted["annotations"]["summary"] == "trace.adherence of shop, lang=de fell from 0.853 to 0.712"
+    assert posted["annotations"]["summary"] == "trace.adherence of shop, lang=de fell from 0.910 to 0.712"
     assert all(isinstance(label, str) for label in [*posted["labels"].values(), *posted["annotations"].values()])
     assert datetime.fromisoformat(posted["startsAt"]) == FIRED
     assert datetime.fromisoformat(posted["endsAt"]) >= before + timedelta(minutes=5)
@@ -158,10 +158,10 @@ async def test_pagerduty_triggers_and_resolves_one_incident(server: Receiver) ->
         "client_url": LINK,
         "links": [{"href": LINK, "text": "Open the alert"}],
     }
-    assert payload["summary"] == "trace.adherence of shop fell from 0.853 to 0.712"
+    assert payload["summary"] == "trace.adherence of shop fell from 0.910 to 0.712"
     assert payload["severity"] == "critical"
     assert payload["source"] == "shop"
-    assert payload["custom_details"]["Normal"] == "0.853 (learned)"
+    assert payload["custom_details"]["Normal"] == "0.910, learned from 500 answers"
 
 
 def test_an_explained_alert_tells_its_cause_to_pagerduty() -> None:

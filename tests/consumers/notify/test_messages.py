@@ -7,31 +7,31 @@ from tests.support.alerts import alert
 from tests.support.cases import for_each
 from tests.support.told import BEGAN, DIAGNOSIS, FIRED, RESOLVED, drift, mix_cause, told_of
 
-from ragtide_consumers.notify.messages import advises, message_text
+from ragtide_consumers.notify.messages import message_text
 from ragtide_schemas import Alert
-
-LEVEL = (
-    "The mean is 0.712 over the last 240 interactions, between 0.680 and 0.744. "
-    "Normal is 0.853, as learned before the change."
-)
 
 
 def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_look_at() -> None:
     text = message_text(told_of())
-    assert text.title == "trace.adherence of shop fell from 0.853 to 0.712"
+    assert text.title == "trace.adherence of shop fell from 0.910 to 0.712"
     assert text.sentences == (
-        LEVEL,
-        "The change began about 2026-11-23 02:40 UTC, and the alert fired at 2026-11-23 03:02 UTC.",
-        "At most one false alarm in 10,000 interactions, on average.",
+        "The mean is 0.712 (0.680 to 0.744), 240 answers since the change.",
+        "Normal is 0.910, learned from 500 answers; the rule counts below 0.833.",
+        "Began about 2026-11-23 02:40 UTC, fired 2026-11-23 03:02 UTC.",
+        "At most one false alarm in 10,000 answers, on average.",
         f"Diagnosis: {DIAGNOSIS}",
-        "Interactions to read first: q-17, q-4.",
+        "Read first the worst answers since the change.",
+        "Worst answer: q-17",
+        "Worst answer: q-4",
     )
     assert dict(text.facts) == {
         "Pipeline": "shop",
         "Metric": "trace.adherence",
         "Rule": "adherence (page)",
-        "Now": "0.712 (0.680 to 0.744) over 240 interactions",
-        "Normal": "0.853 (learned)",
+        "Since the change": "0.712 (0.680 to 0.744), 240 answers",
+        "Normal": "0.910, learned from 500 answers",
+        "Counts below": "0.833",
+        "Answers so far": "5,000 in all",
         "Began": "about 2026-11-23 02:40 UTC",
         "Fired": "2026-11-23 03:02 UTC",
         "Labeler": "judge",
@@ -42,15 +42,18 @@ def test_an_alert_that_fires_says_what_changed_since_when_how_sure_and_what_to_l
 
 def test_a_known_cause_says_where_the_change_is_with_shares_and_intervals() -> None:
     text = message_text(told_of(drift(status="explained", explained_at=RESOLVED, cause=mix_cause())))
-    assert text.title == "Cause known: trace.adherence of shop fell from 0.853 to 0.712"
+    assert text.title == "Cause known: trace.adherence of shop fell from 0.910 to 0.712"
     told = " ".join(text.sentences)
-    assert "The traffic changed, and not the answers to the same kind of traffic (by lang)." in told
+    assert (
+        "The traffic changed, and not the answers to the same kind of traffic (by lang): mostly mix: more lang=de"
+        in told
+    )
     assert (
         "lang=de is 31% of the traffic since the alert (27% to 35%), and was 12% before (10% to 14%); its mean went "
         "from 0.610 to 0.605." in told
     )
     assert "-0.100 (-0.140 to -0.060)" in told
-    assert "95% sure, from 900 interactions before and 400 since." in told
+    assert "95% sure, from 900 answers before the alert and 400 since." in told
 
 
 @for_each("verdict", ["within", "both", "neither", "unresolved"])
@@ -76,40 +79,46 @@ def test_every_verdict_has_words(verdict: str) -> None:
 )
 def test_no_advice_from_too_little_data(changes: dict[str, Any], *, advised: bool) -> None:
     found = drift(**changes)
-    assert advises(found) == advised
     told = " ".join(message_text(told_of(found)).sentences)
     assert ("restrict the prompt" in told) == advised
-    assert ("There is too little data for advice yet." in told) == (not advised)
+    assert ("There is too little data for advice yet" in told) == (not advised)
 
 
 def test_the_guarantee_of_a_budget_is_its_share_of_false_alarms() -> None:
     told = message_text(told_of(drift(false_discovery_rate=0.05))).sentences
-    assert "At most 5% of all alarms are false, on average." in told
+    assert "At most 5% of alarms are false, on average." in told
     assert not any("10,000" in sentence for sentence in told)
 
 
 def test_a_target_is_no_normal_value() -> None:
-    text = message_text(told_of(drift(kind="threshold", baseline_source="target", baseline=0.8)))
-    assert text.title == "trace.adherence of shop is below its target 0.800: 0.712"
-    assert "The target is 0.800." in text.sentences[0]
+    text = message_text(
+        told_of(drift(kind="threshold", baseline_source="target", baseline=0.8, normal=None, normal_n=None, limit=0.78))
+    )
+    assert text.title == "trace.adherence of shop fell below its target 0.800, to 0.712"
+    assert text.sentences[1] == "The target is 0.800; the rule counts below 0.780."
+    assert "normal" not in text.plain.lower()
 
 
 def test_an_alert_that_is_over_says_so_without_advice() -> None:
-    resolved = drift(status="resolved", resolved_at=RESOLVED, observed=0.85, n=9000)
+    resolved = drift(status="resolved", resolved_at=RESOLVED, observed=0.85, fired_observed=0.712, n=9000)
     text = message_text(told_of(resolved, n_still_firing=2))
-    assert text.title == "Resolved: trace.adherence of shop is back: 0.850"
+    assert text.title == "Resolved: trace.adherence of shop is back at 0.850, after 0.712"
     told = " ".join(text.sentences)
-    assert "since 2026-11-23 05:30 UTC" in told
+    assert (
+        "Began about 2026-11-23 02:40 UTC, fired 2026-11-23 03:02 UTC, resolved 2026-11-23 05:30 UTC (2 h 50 min)."
+        in told
+    )
     assert "2 other alerts of this group still fire." in told
     assert "restrict" not in told
     assert "false alarm" not in told
 
 
 def test_an_alert_without_statistics_tells_its_own_message() -> None:
-    stalled = alert("stall-1", message="Labeling is behind: the oldest interaction has waited 900 s.", pipeline="*")
+    behind = "Labeling is behind: the oldest interaction has waited 900 s."
+    stalled = alert("stall-1", message=behind, pipeline="*", fired_at=FIRED)
     text = message_text(told_of(stalled))
     assert text.title == "all pipelines: Labeling is behind: the oldest interaction has waited 900 s."
-    assert text.sentences == ()
+    assert text.sentences == (f"Fired {FIRED:%Y-%m-%d %H:%M} UTC.",)
     long = message_text(told_of(alert("stall-2", message="Word. " * 60)))
     assert long.title.endswith("...")
     assert long.sentences[0].startswith("Word. Word.")
@@ -133,12 +142,14 @@ def test_a_group_is_one_message_with_one_guarantee() -> None:
     assert text.title == "3 metrics of shop fell since 03:02 UTC"
     assert text.sentences == (
         f"The first change began about {BEGAN:%Y-%m-%d %H:%M} UTC.",
-        "- trace.adherence of shop fell from 0.853 to 0.712",
-        "- trace.completeness of shop fell from 0.853 to 0.712",
-        "- trace.context_relevance of shop fell from 0.853 to 0.712",
-        "For each rule: at most one false alarm in 10,000 interactions, on average.",
+        "- trace.adherence of shop fell from 0.910 to 0.712",
+        "- trace.completeness of shop fell from 0.910 to 0.712",
+        "- trace.context_relevance of shop fell from 0.910 to 0.712",
+        "For each rule: at most one false alarm in 10,000 answers, on average.",
         f"Diagnosis: {DIAGNOSIS}",
-        "Interactions to read first: q-17, q-4.",
+        "Read first the worst answers since the change.",
+        "Worst answer: q-17",
+        "Worst answer: q-4",
     )
     assert text.facts == ()
 
@@ -156,7 +167,7 @@ def test_repetitions_summaries_and_tests_say_what_they_are() -> None:
     assert "This was sent 2 times before." in message_text(told_of(repeat=2)).sentences
     summary = message_text(told_of(*group(2), status="summary", n_withheld=31))
     assert summary.title == "31 messages about shop withheld"
-    assert message_text(told_of(status="test", alerts=())).title == "Test message of ragtide"
+    assert message_text(told_of(status="test", alerts=())).title == "Test of ragtide's notifications: no alert fires"
 
 
 def test_control_characters_and_long_names_are_bounded() -> None:

@@ -21,7 +21,7 @@ from tests.consumers.notify.outboxes import (
 )
 
 from ragtide_consumers.notify.outbox import WithheldBy
-from ragtide_consumers.notify.silences import Silence, is_silenced
+from ragtide_consumers.notify.silences import MutedAlerts, Silence
 
 pytestmark = pytest.mark.pure
 
@@ -115,8 +115,9 @@ def test_an_alertmanager_is_sent_a_firing_alert_again_and_again_whatever_people_
 def test_a_silenced_alert_is_told_when_the_silence_ends_and_its_end_is_told() -> None:
     one = outbox(machine())
     silence = Silence(id="s", pipeline="sh*", until=NOW + timedelta(hours=1), by="ann", created_at=NOW)
-    during = WithheldBy(silenced=lambda alert: is_silenced([silence], alert, NOW))
-    after = WithheldBy(silenced=lambda alert: is_silenced([silence], alert, NOW + timedelta(hours=1)))
+    muted = MutedAlerts([silence])
+    during = WithheldBy(silenced=lambda alert: muted.silenced_until(alert, NOW) is not None)
+    after = WithheldBy(silenced=lambda alert: muted.silenced_until(alert, NOW + timedelta(hours=1)) is not None)
     one.take(change("a", "firing"), 0)
     one.take(change("b", "firing", pipeline="other"), 0)
     assert send(one, 0, during) == [("hook", "firing", ("b",))]

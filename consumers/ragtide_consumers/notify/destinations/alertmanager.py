@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from ragtide_schemas import Alert
 
-from ..messages import facts_of, headline, message_text
+from ..messages import TEST_TITLE, text_of
 from ..notification import Notification, sample_alert
 from .http import HttpDestination, HttpRequest, bearer
 
@@ -58,12 +58,12 @@ def posted_alert(alert: Alert, notification: Notification, now: datetime) -> dic
         "run": alert.run,
         "severity": alert.severity,
     }
-    single = Notification(alert.alert_id, alert.status, (alert,), url=notification.url)
+    text = text_of(alert, notification)
     annotations = {
-        "summary": headline(alert),
-        "description": "\n".join(message_text(single).sentences) or alert.message,
+        "summary": TEST_TITLE if notification.status == "test" else text.title,
+        "description": "\n".join(text.sentences) or alert.message,
         "alert_id": alert.alert_id,
-        **{name.lower(): value for name, value in facts_of(alert) if name.lower() not in labels},
+        **{key: value for name, value in text.facts if (key := name.lower().replace(" ", "_")) not in labels},
     }
     if alert.status == "resolved":
         ends = notification.changed_at or now

@@ -185,7 +185,7 @@ def html_of(text: NotificationText) -> str:
     parts = [f"<h2>{html.escape(text.title)}</h2>"]
     parts += [f"<p>{html.escape(sentence)}</p>" for sentence in text.sentences]
     parts += [f"<table>{rows}</table>"] if rows else []
-    parts += [f'<p><a href="{html.escape(text.link)}">Open the alert</a></p>'] if text.link else []
+    parts += [f'<p><a href="{html.escape(text.link)}">{html.escape(text.link_name)}</a></p>'] if text.link else []
     return f"<!doctype html><html><body>{''.join(parts)}</body></html>\n"
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from ragtide_schemas import Alert
 
-from ..messages import facts_of, headline, message_text, scope
+from ..messages import TEST_TITLE, text_of
 from ..notification import Notification, sample_alert
 from .http import HttpDestination, HttpRequest
 
@@ -44,22 +44,24 @@ def event_of(alert: Alert, notification: Notification, now: datetime) -> dict[st
     """
     if alert.status == "resolved":
         return {"event_action": "resolve", "dedup_key": alert.alert_id}
-    single = Notification(alert.alert_id, alert.status, (alert,), url=notification.url)
+    text = text_of(alert, notification)
+    title = TEST_TITLE if notification.status == "test" else text.title
     event: dict[str, object] = {
         "event_action": "trigger",
         "dedup_key": alert.alert_id,
         "client": "ragtide",
         "payload": {
-            "summary": headline(alert)[:LONGEST_SUMMARY],
+            "summary": title[:LONGEST_SUMMARY],
             "severity": SEVERITIES[alert.severity],
-            "source": scope(alert),
+            "source": text.scope,
             "timestamp": (notification.raised_at or min(alert.fired_at, now)).isoformat(),
             "component": alert.metric,
             "group": alert.pipeline,
             "class": alert.kind,
-            "custom_details": {"Message": " ".join(message_text(single).sentences), **dict(facts_of(alert))},
+            "custom_details": {"Message": " ".join(text.sentences), **dict(text.facts)},
         },
     }
     if notification.url:
-        event |= {"client_url": notification.url, "links": [{"href": notification.url, "text": "Open the alert"}]}
+        name = "Open ragtide" if notification.status == "test" else "Open the alert"
+        event |= {"client_url": notification.url, "links": [{"href": notification.url, "text": name}]}
     return event

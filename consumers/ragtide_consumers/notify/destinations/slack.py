@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Final
 from urllib.parse import quote
 
 from ragtide_schemas import utc_now
+from ragtide_schemas.alert_text import LONGEST_TITLE
 
-from ..messages import LONGEST_TITLE, NotificationText, message_text
+from ..messages import NotificationText, message_text
 from ..notification import Notification
 from .http import HttpAnswer, HttpDestination, HttpRequest, bearer
 from .protocol import Refused, TryLater
@@ -143,7 +144,7 @@ def blocks_of(text: NotificationText) -> list[dict[str, Any]]:
         fields = [_plain(f"{name}\n{value}", LONGEST_FIELD) for name, value in text.facts[:MOST_FIELDS]]
         blocks.append({"type": "section", "fields": fields})
     if text.link:
-        link = f"<{quote(text.link, safe=_SAFE_IN_LINK)}|Open the alert>"
+        link = f"<{quote(text.link, safe=_SAFE_IN_LINK)}|{text.link_name}>"
         blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": link}]})
     return blocks
 

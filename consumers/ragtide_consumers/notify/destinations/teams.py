@@ -55,7 +55,7 @@ def card_of(text: NotificationText, *, resolved: bool) -> dict[str, Any]:
         "body": body,
     }
     if text.link:
-        card["actions"] = [{"type": "Action.OpenUrl", "title": "Open the alert", "url": text.link}]
+        card["actions"] = [{"type": "Action.OpenUrl", "title": text.link_name, "url": text.link}]
     return card
 
 

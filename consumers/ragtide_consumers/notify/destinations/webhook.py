@@ -1,7 +1,7 @@
 """Webhooks: each change of an alert as a CloudEvent, signed as Standard Webhooks describes.
 
-The body is a CloudEvent 1.0 in structured JSON whose `data` is the alert. The event's id is also `webhook-id`, so a
-receiver removes repetitions by it.
+The body is a CloudEvent 1.0 in structured JSON whose `data` is the alert; `title` and `text` have it in words. The
+event's id is also `webhook-id`, so a receiver removes repetitions by it.
 """
 
 import base64
@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from ragtide_runtime.settings.notify import DestinationSettings, NotifySettings
 from ragtide_schemas import Alert
 
+from ..messages import TEST_TITLE, text_of
 from ..notification import Notification, sample_alert
 from .http import HttpDestination, HttpRequest, bearer
 
@@ -79,6 +80,9 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
     status = "test" if notification.status == "test" else alert.status
     repeat = f":{notification.repeat}" if notification.repeat else ""
     happened = {"resolved": alert.resolved_at, "explained": alert.explained_at}.get(alert.status)
+    text = text_of(alert, notification)
+    # A diagnosis that is held back, because there is too little data, is held back everywhere.
+    shown = alert.model_copy(update={"diagnosis": text.diagnosis})
     event: dict[str, object] = {
         "specversion": "1.0",
         "type": f"io.ragtide.alert.{status}",
@@ -88,8 +92,10 @@ def cloud_event(alert: Alert, notification: Notification, source: str) -> dict[s
         "subject": alert.pipeline,
         "datacontenttype": "application/json",
         "dataschema": f"urn:ragtide:alert:{alert.schema_version}",
-        "data": alert.model_dump(mode="json", exclude_none=True),
+        "data": shown.model_dump(mode="json", exclude_none=True),
     }
+    title = TEST_TITLE if notification.status == "test" else text.title
+    event |= {"title": title, "text": "\n".join(text.sentences)}
     if notification.url:
         event["link"] = notification.url
     return event

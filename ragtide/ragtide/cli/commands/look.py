@@ -28,6 +28,7 @@ def watch(
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_consumers.notify.silences import read_muted
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
 
@@ -45,6 +46,7 @@ def watch(
             pipeline=pipeline,
             segments=segments or not printed,
             hint="--segments shows them.",
+            read_muted=lambda: read_muted(redis, settings.prefix),
         )
         if printed:
             await screen.refresh()
@@ -112,48 +114,46 @@ def alerts(
 
     With --json each alert is one line.
     """
-    import asyncio
-
     from redis.asyncio import Redis
 
     from ragtide_aggregator.reading.deployment import Deployment
     from ragtide_consumers.alert_subscriber import AlertSubscriber
     from ragtide_roles.running import cancelled_by_signal
     from ragtide_runtime.redis.url import RedisHandle
-    from ragtide_schemas import Alert
+    from ragtide_schemas.alert_text import AlertText
 
+    from ..alert_reading import json_of_alert, text_of_new_alert, texts_of_alerts
     from ..alert_views import alert_panel, alerts_view
     from ..with_redis import settings_with, with_redis
 
     settings = settings_with(context, workspace)
 
-    def show(alert: Alert) -> None:
-        if as_json:
-            print_json(alert.model_dump(mode="json"))
-        else:
-            out.print(alert_panel(alert))
-
-    async def tail() -> None:
+    async def tail(redis: Redis) -> None:
         async with AlertSubscriber(settings=settings, from_start=True) as subscriber:
             async for alert in subscriber:
-                if alert.status != "resolved" or not firing:
-                    show(alert)
+                if alert.status == "resolved" and firing:
+                    continue
+                text = await text_of_new_alert(redis, settings, alert)
+                if as_json:
+                    print_json(json_of_alert(text))
+                else:
+                    out.print(alert_panel(text))
 
-    if follow:
-        asyncio.run(cancelled_by_signal(tail()))
-        return
-
-    async def body(redis: Redis, _: RedisHandle) -> list[Alert]:
+    async def body(redis: Redis, _: RedisHandle) -> list[AlertText]:
+        if follow:
+            await cancelled_by_signal(tail(redis))
+            return []
         deployment = Deployment(redis, settings)
         found = await deployment.alerts()
         warn(*deployment.warnings())
-        return found
+        wanted = [alert for alert in found if alert.status != "resolved" or not firing]
+        return await texts_of_alerts(redis, settings, wanted)
 
-    found = [alert for alert in with_redis(settings, body) if alert.status != "resolved" or not firing]
+    found = with_redis(settings, body)
     if as_json:
-        for alert in found:
-            show(alert)
-    else:
+        for text in found:
+            print_json(json_of_alert(text))
+    elif not follow:
         out.print(alerts_view(found))
 
 
