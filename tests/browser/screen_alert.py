@@ -21,7 +21,7 @@ async def test_an_alert_is_acknowledged_and_silenced_with_buttons(
 ) -> None:
     await commit(async_redis, *traffic(), alerts=(drift(),))
     page = await screen.open("/a")
-    await page.get_by_role("link", name="shop · Adherence").click()
+    await page.get_by_role("link", name="trace.adherence of shop").click()
     await expect(page.locator(".chart canvas")).to_have_count(1)
     async with opened(browser, service.url) as other:
         seen = await other.open("/a/A-1")
@@ -30,7 +30,7 @@ async def test_an_alert_is_acknowledged_and_silenced_with_buttons(
         await expect(page.get_by_role("status").first).to_contain_text("The alert is acknowledged.")
         # The second viewer sees the order without a reload.
         await expect(seen.locator("#timeline")).to_contain_text("acknowledged by")
-        await page.get_by_label("Reason of the silence").fill("deploy")
+        await page.get_by_label("Reason", exact=True).fill("deploy")
         await page.get_by_label("Silence for").select_option("4h")
         await page.get_by_role("button", name="Silence").click()
         await expect(page.locator("#timeline")).to_contain_text("silenced by")
@@ -58,7 +58,7 @@ async def test_axe_keyboard_phone_and_foreign_text(async_redis: Any, screen: Scr
     await screen.ran_no_foreign_script()
     await screen.passes_axe()
     await screen.fits()
-    for selector in ("input[name=reason]", "select[name=for]", "#table-change summary", "h1 a"):
+    for selector in ("input[name=reason]", "select[name=for]", "#table-change summary", ".path a"):
         await screen.reaches_by_tab(selector)
 
 
@@ -76,8 +76,10 @@ async def test_a_rule_is_replayed_with_a_button_and_its_evidence_is_drawn(
         async with opened(browser, service.url) as screen, opened(browser, service.url) as other:
             seen = await other.open("/a/A-1")
             page = await screen.open("/a/A-1")
+            await page.locator("#statistics > summary").click()
             await page.get_by_label("Replay the last").select_option("7d")
             await page.get_by_role("button", name="Replay this rule").click()
+            await seen.locator("#statistics > summary").click()
             for one in (page, seen):
                 # The second viewer sees the result without a reload.
                 await expect(one.locator("#replay")).to_contain_text(f"1 in the replay of {EVENTS} metric events")

@@ -39,6 +39,8 @@ from ragtide_web.server import page_beside
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bm25_rag" / "experiment.toml"
 FOLDER = Path(__file__).parents[2] / "docs" / "screens"
 WIDTHS = {1400: 900, 390: 844}
+LONGEST = {"traffic": 1_800}
+"""Most pixels of the height of a picture of a long list."""
 COLOURS = 256
 """Colours of a picture: enough for text and charts, and a third of the bytes."""
 PIPELINES = ("support-bot", "docs-search", "legal-qa")
@@ -72,9 +74,14 @@ async def _alert(page: Page) -> str:
     found = await _link(page, "/a?state=firing", f"tbody th a:has-text('{PIPELINES[0]}')")
     await page.goto(found)
     if not await page.locator("#replay .chart").count():
+        await page.locator("#statistics > summary").click()
         await page.get_by_role("button", name="Replay this rule").click()
         await expect(page.locator("#replay .chart canvas")).to_have_count(1)
     return found
+
+
+async def _traffic(_: Page) -> str:
+    return f"/t?pipeline={PIPELINES[0]}"
 
 
 async def _experiments(_: Page) -> str:
@@ -114,6 +121,7 @@ SCREENS: Mapping[str, Callable[[Page], Awaitable[str]]] = {
     "pipeline": _pipeline,
     "alerts": _alerts,
     "alert": _alert,
+    "traffic": _traffic,
     "items": _items,
     "item": _item,
     "experiments": _experiments,
@@ -190,7 +198,8 @@ async def pictures(browser: Browser, address: str, folder: Path, only: str) -> N
                     await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
                 await page.evaluate("() => document.fonts.ready")
                 shot = Image.open(io.BytesIO(await page.screenshot(full_page=True)))
-                small = shot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+                shown = shot.crop((0, 0, shot.width, min(shot.height, LONGEST.get(name, shot.height))))
+                small = shown.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
                 small.save(folder / f"{name}-{scheme}-{width}.png", optimize=True)
                 await context.close()
 

@@ -6,10 +6,18 @@ from typing import Any
 from tests.support.alerts import alert
 from tests.support.http_service import http_service
 from tests.support.metric_events import START
+from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
 from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
-from ragtide_consumers.notify.silences import Acknowledgement, Silence, read_acknowledged, read_silences
+from ragtide_consumers.notify.silences import (
+    Acknowledgement,
+    Silence,
+    acknowledge,
+    add_silence,
+    read_acknowledged,
+    read_silences,
+)
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert import ChangeCause, SegmentShare
@@ -117,14 +125,59 @@ async def test_an_alert_shows_everything_that_is_known(async_redis: Any, redis_u
         status, text = await page(service, "/a/A-1")
         assert status == 200
         for words in (
-            "0.800", "0.300", "[0.200, 0.400]", "at most once in 10,000 values", "9.500", "mostly mix: more lang=de",
-            "lang=de", "40.0%", "The retriever finds less.", "i-1", "no longer kept", "adherence-drift",
-            "the baseline was learned", 'class="chart"', "change began", "Reason of the silence",
+            "trace.adherence of shop fell from 0.800 to 0.300", "0.200 to 0.400", "40 answers", "10,000 answers",
+            "9.500", "mostly mix: more lang=de", "40.0%", "The retriever finds less.",
+            "answers that are no longer kept",
+            "adherence-drift", 'class="chart"', 'class="since"', "change began", "Acknowledge or silence",
+            "No message about this alert is known",
         ):  # fmt: skip
             assert words in text, words
         assert "<script>alert" not in text
         assert (await page(service, "/a/none"))[0] == 404
         assert (await page(service, "/a?state=resolved"))[1].count("/a/A-1") == 0
+
+
+async def test_the_page_begins_with_what_to_do_and_ends_with_the_statistics(async_redis: Any, redis_url: str) -> None:
+    await keep(async_redis, specimen("i-1"), specimen("i-2", question="How long?"))
+    found = drift(worst_interaction_ids=("i-2", "gone", "i-1"), segment="lang=de")
+    await commit(async_redis, *traffic(lang="de"), alerts=(found,))
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/a/A-1")
+    places = [
+        text.index(words)
+        for words in (
+            "fell from 0.800 to 0.300", 'name="reason"', "The mean is 0.300", "Worst answers since the change",
+            "How long?", "May I cancel?", "Likely cause", "What happened", 'id="statistics"', "9.500",
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    worst = text.partition('id="worst"')[2].partition("</section>")[0]
+    assert worst.count('data-support="supported"') == 2
+    assert 'href="/i/shop/i-2?alert=A-1" title="i-2"' in worst
+    assert "gone" not in worst
+
+
+async def test_a_list_and_a_card_show_what_people_did(async_redis: Any, redis_url: str) -> None:
+    await commit(async_redis, *traffic(), alerts=(drift(), drift("A-2", status="resolved", resolved_at=utc_now())))
+    await acknowledge(async_redis, "ragtide", "A-1", "ann")
+    now = utc_now()
+    silence = Silence(id="s", pipeline="shop", until=now + timedelta(hours=1), by="bob", created_at=now)
+    await add_silence(async_redis, "ragtide", silence)
+    async with http_service(redis_url) as service:
+        for path in ("/", "/p/shop", "/a"):
+            _, text = await page(service, path)
+            assert text.count("acknowledged by ann") == 1, path
+            assert text.count("silenced until") == 1, path
+
+
+async def test_how_it_is_now_is_the_headline_since_the_change(async_redis: Any, redis_url: str) -> None:
+    now = utc_now()
+    await commit(async_redis, *traffic(), alerts=(drift(began_at=now - timedelta(minutes=40)),))
+    async with http_service(redis_url, history=SETTINGS.history) as service:
+        _, text = await page(service, "/a/A-1")
+        assert "Now it is" in text
+        await add(async_redis, drift(quantity="spread"))
+        assert "Now it is" not in (await page(service, "/a/A-1"))[1]
 
 
 async def test_an_alert_without_statistics_and_an_empty_list(async_redis: Any, redis_url: str) -> None:

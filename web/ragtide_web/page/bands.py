@@ -19,8 +19,20 @@ class Mark:
 
     at: datetime
     kind: str
-    """`began`, `fired` or `deploy`."""
+    """`began`, `fired`, `resolved` or `deploy`."""
     text: str
+    """What else is said about it, such as a rule; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A value that holds for a while, such as the level before a change."""
+
+    start: datetime
+    end: datetime
+    value: float
+    kind: str
+    """`before` or `since`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,7 @@ class BandChart:
     target: float | None = None
     baseline: float | None = None
     marks: Sequence[Mark] = field(default_factory=tuple)
+    levels: Sequence[Level] = field(default_factory=tuple)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -45,6 +58,7 @@ class BandChart:
             value for point in self.points for value in (point.lower, point.upper, point.mean) if value is not None
         ]
         values += [value for value in (self.target, self.baseline) if value is not None]
+        values += [level.value for level in self.levels]
         if not values:
             return self.lowest, self.highest
         margin = 0.08 * ((max(values) - min(values)) or (self.highest - self.lowest) or 1.0)

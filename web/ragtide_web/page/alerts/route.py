@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -15,34 +15,31 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_consumers.notify.grouping import NotificationGroup
 from ragtide_consumers.notify.outbox import GROUP
-from ragtide_consumers.notify.silences import (
-    Acknowledgement,
-    Silence,
-    acknowledge,
-    add_silence,
-    new_silence_id,
-    read_acknowledged,
-    read_silences,
-)
+from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, new_silence_id, read_muted
 from ragtide_offline.datasets.choosing import chosen_of_alert
 from ragtide_offline.datasets.rows import json_lines, rows
-from ragtide_schemas import METRICS, Alert, AlertRule, utc_now
+from ragtide_schemas import Alert, AlertRule, RagInteraction, Specimen, utc_now
+from ragtide_schemas.alert_text import AlertText, worst_answer
 from ragtide_schemas.base import describe
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..bands import BandChart, Mark
+from ..bands import BandChart, Level, Mark
 from ..fleet.route import visible_alerts
-from ..item_address import item_address
+from ..items.screen import ItemScreen, item_view
 from ..orders import form_of, reason_in, record_order, same_site
 from ..rendering import HEADERS, PageContent, render
 from ..viewers import Operator, Reader, Viewer
 from ..words import words
 from .rule_replays import ReplayIsRunningError, ReplayOrder, ReplayState, rule_of
 from .screen import REPLAYS, SILENCES, AlertList, EvidenceChart, TimelineEntry, alert_list, chart_range, timeline
+from .texts import alert_texts, current_level, in_words
 
 POINTS_MAX = 200
+
+ANSWER_CHARS: Final = 900
+"""Most characters of the texts of an answer beside others."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -53,8 +50,21 @@ class AlertsContent(PageContent):
 
     template = "alerts.html"
     found: AlertList
+    texts: Sequence[AlertText]
+    """The alerts of this page of the list, in words."""
     state: str
     """Only alerts in this state; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """One of the worst answers of an alert."""
+
+    interaction: RagInteraction
+    view: ItemScreen
+    """Its texts with marks, cut."""
+    score: float | None
+    """Its score of the alert's metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +73,18 @@ class AlertContent(PageContent):
 
     template = "alert.html"
     alert: Alert
+    text: AlertText
+    """All its facts in words."""
     problem: str
     """Why the last order was refused; empty if none was."""
     chart: BandChart | None
-    meaning: str
-    """Meaning of the metric; empty if it is not known."""
     timeline: Sequence[TimelineEntry]
-    acknowledged: Acknowledgement | None
-    items: Sequence[tuple[str, bool, str]]
-    """Id, whether it is kept, and address of each item that the alert names."""
+    worst: Sequence[ShownAnswer]
+    """Answers that the alert names and that are kept, the worst first."""
+    not_kept: Sequence[str]
+    """Ids of those that are no longer kept."""
+    query: Mapping[str, str]
+    """Fields of the address of an answer: the list that its neighbours are from."""
     replay: ReplayState | None
     """The last replay of the rule."""
     evidence: EvidenceChart | None
@@ -95,10 +108,11 @@ async def get_alerts(
 ) -> Response:
     """Show the alerts, those that fire first."""
     try:
-        alerts = await visible_alerts(shared, viewer)
+        found = alert_list(await visible_alerts(shared, viewer), state=state, page=page)
+        texts = await alert_texts(shared, found.alerts)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    return render(request, viewer, AlertsContent(alert_list(alerts, state=state, page=page), state))
+    return render(request, viewer, AlertsContent(found, texts, state))
 
 
 async def _alert_page(
@@ -106,7 +120,7 @@ async def _alert_page(
 ) -> Response:
     try:
         alert = await _found(shared, viewer, alert_id)
-        content = await _content(shared, alert, problem)
+        content = await _content(shared, viewer, alert, problem)
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
     except (CheckpointError, DamagedFieldError) as error:
@@ -121,33 +135,38 @@ async def _found(shared: Context, viewer: Viewer, alert_id: str) -> Alert:
     raise HttpProblem(404, f"there is no alert {alert_id[:200]!r}: it was resolved long ago, or its name is wrong")
 
 
-async def _content(shared: Context, alert: Alert, problem: str) -> AlertContent:
-    now = utc_now()
-    stored = await read_silences(shared.redis, shared.settings.prefix)
-    silences = [silence for silence in stored if silence.silences(alert, now)]
-    acknowledged = (await read_acknowledged(shared.redis, shared.settings.prefix)).get(alert.alert_id)
-    definition = METRICS.get(alert.metric)
+async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) -> AlertContent:
+    now, muted = utc_now(), await read_muted(shared.redis, shared.settings.prefix)
     kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    specimens = {name: await kept.find(name, alert.pipeline) for name in alert.worst_interaction_ids}
+    worst = [_shown(viewer, alert, specimen) for found in specimens.values() for specimen in found]
+    text = in_words(
+        alert,
+        muted,
+        now=now,
+        current=await current_level(shared, alert, now),
+        worst=[
+            worst_answer(alert, name, next(iter(found), None), texts=viewer.sees_texts)
+            for name, found in specimens.items()
+        ],
+    )
     replay, evidence = shared.rule_replays.of(alert.alert_id), None
     if replay is not None and replay.result is not None and any(point.once_in for point in replay.result.points):
         evidence = EvidenceChart(replay.result.points, replay.start, replay.end)
     return AlertContent(
         alert=alert,
+        text=text,
         problem=problem,
-        chart=await _chart(shared, alert, now),
-        meaning="" if definition is None else definition.meaning,
+        chart=await _chart(shared, text, now),
         timeline=timeline(
-            alert, acknowledged=acknowledged, silences=silences, sent=await _sent_at(shared, alert.alert_id)
+            alert,
+            acknowledged=muted.acknowledged.get(alert.alert_id),
+            silences=[silence for silence in muted.silences if silence.silences(alert, now)],
+            sent=await _sent_at(shared, alert.alert_id),
         ),
-        acknowledged=acknowledged,
-        items=[
-            (
-                interaction_id,
-                bool(await kept.find(interaction_id, alert.pipeline)),
-                item_address(alert.pipeline, interaction_id, {"alert": alert.alert_id}),
-            )
-            for interaction_id in alert.worst_interaction_ids
-        ],
+        worst=worst,
+        not_kept=[name for name, found in specimens.items() if not found],
+        query={"alert": alert.alert_id},
         replay=replay,
         evidence=evidence,
         replayed_rule=rule_of(shared.settings, alert),
@@ -155,8 +174,14 @@ async def _content(shared: Context, alert: Alert, problem: str) -> AlertContent:
     )
 
 
-async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | None:
+def _shown(viewer: Viewer, alert: Alert, specimen: Specimen) -> ShownAnswer:
+    view = item_view(specimen, alert.labeler, sees_texts=viewer.sees_texts, chars=ANSWER_CHARS)
+    return ShownAnswer(specimen.interaction, view, specimen.score_of(alert))
+
+
+async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart | None:
     """Return the mean of the metric around the change; None for an alert without statistics, or without a history."""
+    alert = text.alert
     if alert.observed is None or alert.run is not None:
         return None
     start, end = chart_range(alert, now)
@@ -177,10 +202,17 @@ async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | No
     lowest, highest = history.key.value_range
     is_mean = alert.quantity == "mean"
     marks = [
-        Mark(at, kind, alert.rule)
-        for kind, at in (("began", alert.began_at), ("fired", alert.fired_at))
-        if at is not None and start <= at < end
+        Mark(at, kind, "")
+        for kind, at in (("began", text.began_at), ("fired", text.fired_at), ("resolved", text.resolved_at))
+        if at is not None and start <= at < end and not (kind == "began" and alert.began_at is None)
     ]
+    levels = []
+    if is_mean and text.from_value is not None and text.to_value is not None:
+        until = min(text.resolved_at or end, end)
+        levels = [
+            Level(start, text.began_at, text.from_value, "before"),
+            Level(text.began_at, max(until, text.began_at), text.to_value, "since"),
+        ]
     return BandChart(
         points=history.points,
         start=start,
@@ -189,8 +221,8 @@ async def _chart(shared: Context, alert: Alert, now: datetime) -> BandChart | No
         lowest=lowest,
         highest=highest,
         target=alert.baseline if is_mean and alert.baseline_source == "target" else None,
-        baseline=alert.baseline if is_mean and alert.baseline_source != "target" else None,
         marks=marks,
+        levels=levels,
     )
 
 

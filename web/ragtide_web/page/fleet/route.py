@@ -12,10 +12,12 @@ from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
 from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.alert_text import AlertText
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ..alerts.texts import alert_texts
 from ..dead_letters.screen import may_see
 from ..rendering import PageContent, lasting, render
 from ..viewers import Reader, Viewer
@@ -123,7 +125,7 @@ class FleetContent(PageContent):
     """Query of the same screen for whole pipelines."""
     chosen: FleetChoice
     firing: Sequence[Alert]
-    recent: Sequence[Alert]
+    recent: Sequence[AlertText]
     """Alerts beside the pipelines: those that fire, and the newest resolved ones."""
     facts: Facts
     states: Sequence[str] = STATES
@@ -151,6 +153,9 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
     try:
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
+        firing = [alert for alert in alerts if alert.status != "resolved"]
+        resolved = [alert for alert in alerts if alert.status == "resolved"]
+        recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
         facts = await _facts(shared, viewer)
         sparklines = await shared.sparklines.read(
             (
@@ -171,7 +176,6 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         raise redis_is_away(error) from None
     except (CheckpointError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
-    firing = [alert for alert in alerts if alert.status != "resolved"]
     content = FleetContent(
         fleet=drawn,
         sparklines=sparklines,
@@ -182,7 +186,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         ),
         chosen=chosen,
         firing=firing,
-        recent=firing[:20] + [alert for alert in alerts if alert.status == "resolved"][: max(0, 8 - len(firing))],
+        recent=recent,
         facts=facts,
     )
     return render(request, viewer, content)

@@ -63,6 +63,11 @@ function draw(chart) {
   const evidence = "evidence" in chart.dataset;
   const points = pointsOf(region);
   const { marks, target, baseline } = marksOf(chart, region);
+  const levels = (chart.dataset.levels ?? "").split(" ").filter(Boolean).map((one) => {
+    const [kind, ...numbers] = one.split(",");
+    const [from, to, value] = numbers.map(Number);
+    return { kind, from: Math.max(from, Number(chart.dataset.start)), to: Math.min(to, Number(chart.dataset.end)), value };
+  });
   const [low, high] = [Number(chart.dataset.low), Number(chart.dataset.high)];
   const [start, end] = [Number(chart.dataset.start), Number(chart.dataset.end)];
   const line = getComputedStyle(chart).color;
@@ -83,12 +88,12 @@ function draw(chart) {
     stroked(plot, stroke, dash, plot.bbox.left, y, plot.bbox.left + plot.bbox.width, y);
   }
 
-  /** @param {any} plot @param {string} stroke @param {number[]} dash @param {number} x1 @param {number} y1 @param {number} x2 @param {number} y2 */
-  function stroked(plot, stroke, dash, x1, y1, x2, y2) {
+  /** @param {any} plot @param {string} stroke @param {number[]} dash @param {number} x1 @param {number} y1 @param {number} x2 @param {number} y2 @param {number} [width] */
+  function stroked(plot, stroke, dash, x1, y1, x2, y2, width = 1) {
     const context = plot.ctx;
     context.save();
     context.strokeStyle = stroke;
-    context.lineWidth = devicePixelRatio;
+    context.lineWidth = width * devicePixelRatio;
     context.setLineDash(dash.map((part) => part * devicePixelRatio));
     context.beginPath();
     context.moveTo(x1, y1);
@@ -120,10 +125,27 @@ function draw(chart) {
     ],
     bands: evidence ? [] : [{ series: [2, 1], fill: `color-mix(in srgb, ${line} 22%, transparent)` }],
     hooks: {
+      drawClear: [
+        (/** @type {any} */ plot) => {
+          for (const { kind, from, to } of levels) {
+            if (kind !== "since") continue;
+            const [x1, x2] = [from, to].map((at) => plot.valToPos(at, "x", true));
+            plot.ctx.save();
+            plot.ctx.fillStyle = `color-mix(in srgb, ${colour("--warn")} 10%, transparent)`;
+            plot.ctx.fillRect(x1, plot.bbox.top, x2 - x1, plot.bbox.height);
+            plot.ctx.restore();
+          }
+        },
+      ],
       draw: [
         (/** @type {any} */ plot) => {
           if (baseline) level(plot, Number(baseline), colour("--grey"), [6, 4]);
           if (target) level(plot, Number(target), colour("--target"), [2, 3]);
+          for (const { kind, from, to, value } of levels) {
+            const [x1, x2] = [from, to].map((at) => plot.valToPos(at, "x", true));
+            const y = Math.round(plot.valToPos(value, "y", true)) + 0.5;
+            stroked(plot, colour(kind === "since" ? "--bad" : "--grey"), [6, 4], x1, y, x2, y, 2);
+          }
           for (const mark of marks) {
             const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
             const stroke = colour({ fired: "--bad", began: "--warn" }[mark.kind] ?? "--grey");

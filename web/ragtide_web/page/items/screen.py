@@ -137,9 +137,9 @@ class ItemScreen:
 class _Room:
     """The characters and sentences that the page still shows."""
 
-    def __init__(self, *, sees_texts: bool, whole: bool) -> None:
+    def __init__(self, *, sees_texts: bool, whole: bool, chars: int) -> None:
         self.sees_texts = sees_texts
-        self.chars = 10**9 if whole else SHOWN_CHARS
+        self.chars = 10**9 if whole else chars
         self.sentences = 10**9 if whole else SHOWN_SENTENCES
         self.cut = False
 
@@ -161,7 +161,9 @@ class _Room:
         return True, None if shown is None else shown.text + (" …" if shown.cut else "")
 
 
-def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whole: bool = False) -> ItemScreen:
+def item_view(
+    specimen: Specimen, labeler: str | None, *, sees_texts: bool, whole: bool = False, chars: int = SHOWN_CHARS
+) -> ItemScreen:
     """Return the content of the page of an item.
 
     Args:
@@ -169,10 +171,11 @@ def item_view(specimen: Specimen, labeler: str | None, *, sees_texts: bool, whol
         labeler: labeler whose marks are shown; None for the last one that marks sentences, such as the judge.
         sees_texts: whether the viewer may see texts; else keys and marks stand without them.
         whole: whether long texts are shown whole.
+        chars: most characters of all texts, unless they are shown whole.
     """
     labeling = labeling_to_show(specimen, labeler) or labeling_to_show(specimen) or specimen.labelings[0]
     found = marked(specimen, labeling)
-    interaction, room = specimen.interaction, _Room(sees_texts=sees_texts, whole=whole)
+    interaction, room = specimen.interaction, _Room(sees_texts=sees_texts, whole=whole, chars=chars)
     question = room.text(interaction.question)
     response = None if found.response is None else _response(found.response, room)
     response_text = room.text(interaction.response) if response is None else None

@@ -16,11 +16,13 @@ from ragtide_offline.report.pipelines import Compared, PipelineSide, read_compar
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.settings.open_sessions import closing_places, waiting_texts
 from ragtide_runtime.settings.retention import HistorySettings
-from ragtide_schemas import Alert, Estimate, utc_now
+from ragtide_schemas import Estimate, utc_now
+from ragtide_schemas.alert_text import AlertText
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ..alerts.texts import alert_texts
 from ..bands import Mark
 from ..fleet.route import visible_alerts
 from ..fleet.screen import FleetRow, cell_of, fleet, importance, important
@@ -85,7 +87,7 @@ class PipelineContent(PageContent):
     """Segment values by the name of the segment."""
     segment_metrics: Sequence[str]
     """Metrics with a column there."""
-    alerts: Sequence[Alert]
+    alerts: Sequence[AlertText]
     diagnoses: Sequence[tuple[str, str]]
     """Labeler and sentence of each."""
     others: Sequence[str]
@@ -160,7 +162,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         numbers=[estimate for estimate in whole if estimate.segment is None and estimate.estimator == "mean"],
         segments=segments,
         segment_metrics=columns,
-        alerts=alerts[:20],
+        alerts=await alert_texts(shared, alerts[:20]),
         diagnoses=[
             (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
             for where, found in diagnoses([estimate for estimate in whole if estimate.segment is None])

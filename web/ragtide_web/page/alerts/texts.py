@@ -1,0 +1,72 @@
+"""Alerts in words for the page: each with its acknowledgement, its silence and its address."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import quote
+
+from ragtide_aggregator.estimates.headline import HeadlineRange
+from ragtide_consumers.notify.silences import MutedAlerts, read_muted
+from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, time
+
+from ...context import Context
+
+NOW: Final = timedelta(hours=1)
+"""Time over which a statistic is how it is now."""
+
+
+def in_words(
+    alert: Alert,
+    muted: MutedAlerts,
+    *,
+    now: datetime,
+    current: CurrentLevel | None = None,
+    worst: Sequence[WorstAnswer] | None = None,
+) -> AlertText:
+    """Return an alert in words.
+
+    Args:
+        alert: in its latest state.
+        muted: silences and acknowledgements of the deployment.
+        now: present time.
+        current: how its statistic is now, if that is known.
+        worst: its answers to read first; None takes those that it names, without questions.
+    """
+    return alert_text(
+        alert,
+        now=now,
+        current=current,
+        worst=worst,
+        acknowledged=muted.acknowledged_by(alert.alert_id),
+        silenced_until=muted.silenced_until(alert, now),
+        link=f"/a/{quote(alert.alert_id)}",
+    )
+
+
+async def alert_texts(shared: Context, alerts: Sequence[Alert]) -> list[AlertText]:
+    """Return alerts in words, in their order."""
+    muted, now = await read_muted(shared.redis, shared.settings.prefix), utc_now()
+    return [in_words(alert, muted, now=now) for alert in alerts]
+
+
+async def current_level(shared: Context, alert: Alert, now: datetime) -> CurrentLevel | None:
+    """Return how the mean of an alert is now: over the last hour, or since its change or its end if that is shorter.
+
+    None for another statistic, for an offline run, and without values in this time.
+    """
+    if alert.observed is None or alert.run is not None or alert.quantity != "mean":
+        return None
+    event = alert.resolved_at or alert.began_at or alert.fired_at
+    start = max(event, now - NOW)
+    found = await shared.deployment.headlines(
+        HeadlineRange("since", start), pipeline=alert.pipeline, segment=alert.segment, labeler=alert.labeler
+    )
+    for headline in found:
+        if headline.metric != alert.metric or headline.range != "since" or not headline.n:
+            continue
+        if headline.estimate is None or headline.lower is None or headline.upper is None:
+            continue
+        over = "the last hour" if start > event else f"the time since {time(start)}"
+        return CurrentLevel(headline.estimate, headline.lower, headline.upper, headline.n, over)
+    return None
