@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.metric_events import START, event
 
+from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.events.batch import ClusterOptions
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.state.history import pane_of, series_name
@@ -17,6 +18,7 @@ from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.pane_rows import PaneRows
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
+from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import MetricEvent, to_milliseconds
 
 METRIC = "trace.adherence"
@@ -202,3 +204,23 @@ def test_twelve_fine_panes_are_their_coarse_pane(values: list[tuple[int, float]]
     assert pooled.n == whole.n == [len(values)]
     for name in ("mean", "m2", "v", "minimum", "maximum"):
         np.testing.assert_allclose(getattr(pooled, name), getattr(whole, name), rtol=1e-12, atol=1e-12)
+
+
+def test_a_segment_that_a_rule_watches_has_the_series_of_its_metric() -> None:
+    watched = HistoryOptions(FINE_MS, COARSE_MS, 9, 9, 86_400_000, 100, watched=frozenset({("lang", METRIC)}))
+    one = at(0, segments={"lang": "de", "tier": "free"})
+    other = one.model_copy(update={"scores": {METRIC: 1.0, "trace.completeness": 1.0}})
+    series = {name for name in after([other], StateOptions(history=watched)).fields if name.startswith("series:")}
+    assert {name for name in series if "latency_s" not in name} == {
+        f"series:{key_of(other)}",
+        f"series:{key_of(other, metric='trace.completeness')}",
+        f"series:{key_of(other, 'lang=de')}",
+    }
+
+
+def test_the_rules_of_the_settings_name_the_segments_that_they_watch() -> None:
+    rule = {"name": "r", "kind": "threshold", "metric": METRIC, "target": 0.7, "segment": "lang"}
+    settings = load_settings(alerts=[rule, {**rule, "name": "whole", "segment": None}])
+    history = state_options(settings).history
+    assert history is not None
+    assert history.watched == {("lang", METRIC)}

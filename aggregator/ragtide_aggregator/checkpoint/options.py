@@ -76,6 +76,7 @@ def _history(settings: Settings) -> HistoryOptions | None:
         expire_ms=duration_ms(history.coarse_for),
         series_max=history.series_max,
         segments=frozenset(history.segments),
+        watched=frozenset((rule.segment, rule.metric) for rule in settings.alerts if rule.segment is not None),
     )
 
 

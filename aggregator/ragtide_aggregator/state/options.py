@@ -57,12 +57,17 @@ class HistoryOptions:
     """Most series of a partition."""
     segments: frozenset[str] = frozenset()
     """Names of the segments whose values have series, too."""
+    watched: frozenset[tuple[str, str]] = frozenset()
+    """Name of the segment and metric of each alert rule on a segment. They have series, so that alerts have a chart."""
 
     def may_have_series(self, key: EstimateKey) -> bool:
-        """Return whether a key may have a series: of a whole pipeline or a chosen segment, without a run."""
+        """Return whether a key may have a series: of a whole pipeline, or of a named or watched segment; of no run."""
         if key.run is not None or key.metric.startswith(HIDDEN):
             return False
-        return key.segment is None or key.segment.partition("=")[0] in self.segments
+        if key.segment is None:
+            return True
+        name = key.segment.partition("=")[0]
+        return name in self.segments or (name, key.metric) in self.watched
 
     def kept(self, length_ms: int) -> int:
         """Return how many closed panes of a length stay."""

@@ -112,7 +112,8 @@ class HistorySettings(BaseModel):
     coarse_for: Duration = "60d"
     """Time for which these panes are kept; a series without a new pane for so long is deleted."""
     segments: tuple[SegmentName, ...] = ()
-    """Names of segments, such as `version`, whose values have series of their own."""
+    """Names of segments, such as `version`, whose values have series of their own. The metric of an alert rule on a
+    segment has them without being named."""
     series_max: Annotated[int, Field(ge=1, le=1_000_000)] = 500
     """Most series of a partition; the scores of further keys have no history."""
 

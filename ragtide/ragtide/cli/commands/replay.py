@@ -239,6 +239,14 @@ def check_rules(
         wrong = {finding.rule for finding in findings}
         fine = sum(rule.name not in wrong for rule in found)
         out.print(Text.assemble(("✓", "green"), f" {fine} of {len(found)} rules can fire"))
+        on_segments = [printable(rule.name) for rule in found if rule.segment is not None]
+        if on_segments and not settings.history.enabled:
+            out.print(
+                f"Alerts of {', '.join(on_segments)} have no chart: set history.enabled = true.",
+                style="bright_black",
+                highlight=False,
+                soft_wrap=True,
+            )
         if settings.clusters.by not in ("none", BLOCKS):
             out.print(
                 closing_sentence(settings.clusters),

@@ -1,0 +1,148 @@
+"""One alert has the same facts in every channel: terminal, mail, chats, pager, webhook and Alertmanager."""
+
+import html
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.support.receiver import destination
+from tests.support.told import BEGAN, FIRED, RESOLVED, drift, mix_cause, told_of
+
+from ragtide.cli.alert_views import alert_panel
+from ragtide_consumers.notify.destinations.alertmanager import posted_alert
+from ragtide_consumers.notify.destinations.pagerduty import event_of
+from ragtide_consumers.notify.destinations.slack import message_of
+from ragtide_consumers.notify.destinations.teams import card_of
+from ragtide_consumers.notify.destinations.webhook import cloud_event
+from ragtide_consumers.notify.messages import message_text
+from ragtide_consumers.notify.notification import Notification
+from ragtide_schemas import Alert
+from ragtide_schemas.alert_text import AlertText, WorstAnswer, alert_text
+from ragtide_schemas.alert_text import message_of as message
+
+TARGET = {"kind": "threshold", "baseline_source": "target", "baseline": 0.8, "normal": None, "normal_n": None}
+WITHIN = mix_cause(verdict="within", carriers=("lang=de",), spread="few", text="within lang=de (0.9 to 0.1)")
+PLAIN = {"observed": None, "began_at": None, "run_length": None, "diagnosis": (), "worst_interaction_ids": ()}
+KINDS: dict[str, dict[str, Any]] = {
+    "learned": {"segment": "lang=de", "status": "explained", "cause": WITHIN, "explained_at": RESOLVED},
+    "sought": {"cause_sought": True, "notes": ("Meaning: <b>1</b> if supported & true.",)},
+    "mix": {"status": "explained", "cause": mix_cause(), "explained_at": RESOLVED},
+    "target": TARGET,
+    "window": {"baseline_source": "window", "normal_of": "the 1d before"},
+    "rmse": {"kind": "rmse", "quantity": "rmse", "direction": "rise", "normal": 0.1, "baseline": 0.12, "limit": 0.14},
+    "kappa": {"kind": "agreement", "quantity": "kappa", "notes": ("A score of 0.5 or better is good.",)},
+    "seasonal": {"baseline_source": "seasonal", "normal_of": "Mondays 09:00 to 10:00 UTC"},
+    "dependent": {"design_effect": 9.3, "dependence": "ignored"},
+    "long": {"design_effect": 4.0, "dependence": "long"},
+    "false discovery": {"false_discovery_rate": 0.1},
+    "few": {"observed_n": 14},
+    "stall": {**PLAIN, "kind": "stall", "message": "Labeling is behind: <5> entries wait & more come."},
+    "budget": {**PLAIN, "kind": "budget", "pipeline": "*", "message": "The judge's spend limit is reached."},
+    "resolved": {"status": "resolved", "resolved_at": RESOLVED, "observed": 0.88, "fired_observed": 0.712},
+}
+
+
+def of_kind(name: str) -> Alert:
+    alert = drift(**KINDS[name])
+    return alert if alert.kind in ("stall", "budget") else alert.model_copy(update={"message": message(alert)})
+
+
+def in_a_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts of a JSON value in their order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from texts_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from texts_in(part)
+
+
+def terminal(text: AlertText) -> str:
+    screen = io.StringIO()
+    Console(width=80, file=screen).print(alert_panel(text))
+    return in_a_line(re.sub(r"[│╭╮╰╯─]", " ", screen.getvalue()))
+
+
+async def mail(notification: Notification) -> EmailMessage:
+    fields = {"host": "localhost", "sender": "a@example.org", "to": ["b@example.org"]}
+    async with destination("email", **fields) as found:
+        sent: EmailMessage = found.message(notification, datetime.now(UTC))  # type: ignore[attr-defined]
+    return sent
+
+
+def body(sent: EmailMessage, kind: str) -> str:
+    part = sent.get_body((kind,))
+    assert part is not None
+    return str(part.get_content())
+
+
+async def channels(alert: Alert, notification: Notification, text: AlertText) -> dict[str, str]:
+    """Return an alert as each channel has it, in a line of plain text."""
+    sent, now = await mail(notification), FIRED + timedelta(minutes=1)
+    slack = json.loads(json.dumps(message_of(notification)))
+    found = {
+        "terminal": terminal(text),
+        "mail": f"{sent['Subject']} {body(sent, 'plain')}",
+        "mail in html": html.unescape(re.sub(r"<[^>]*>", " ", body(sent, "html"))),
+        "slack": html.unescape(" ".join(texts_in(slack))),
+        "teams": " ".join(texts_in(card_of(message_text(notification), resolved=False))),
+        "alertmanager": " ".join(texts_in(posted_alert(alert, notification, now)["annotations"])),
+        "webhook": " ".join(texts_in(cloud_event(alert, notification, "/ragtide"))),
+    }
+    if alert.status != "resolved":  # it only ends the incident then
+        found["pagerduty"] = " ".join(texts_in(event_of(alert, notification, now)))
+    return {name: in_a_line(channel) for name, channel in found.items()}
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_every_channel_has_every_fact(name: str) -> None:
+    alert = of_kind(name)
+    worst = (WorstAnswer("q-17", "What does <it> cost & why?", 0.1),) if alert.worst_interaction_ids else ()
+    until = RESOLVED + timedelta(days=1)
+    given: dict[str, Any] = {"acknowledged": {alert.alert_id: "ann"}, "silenced_until": {alert.alert_id: until}}
+    notification = told_of(alert, worst={alert.alert_id: worst}, **given)
+    text = alert_text(alert, worst=worst, acknowledged="ann", silenced_until=until, link=notification.url)
+    assert "acknowledged by ann; silenced until" in text.status
+    for channel, shown in (await channels(alert, notification, text)).items():
+        for fact in (text.title, *text.sentences):
+            bare = fact.removeprefix("Worst answer: ").removeprefix("Diagnosis: ") if channel == "terminal" else fact
+            assert in_a_line(bare) in shown, f"{channel} lacks: {fact}"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_alert_begins_before_it_fires_and_fires_before_it_resolves(name: str) -> None:
+    late = of_kind(name).model_copy(update={"began_at": RESOLVED, "resolved_at": BEGAN})
+    text = alert_text(late)
+    assert text.resolved_at is not None
+    assert text.began_at <= text.fired_at <= text.resolved_at
+
+
+def test_a_target_is_called_target_everywhere_and_normal_nowhere() -> None:
+    alert = of_kind("target")
+    assert "normal" not in " ".join((alert.message, terminal(alert_text(alert)))).lower()
+    assert "normal" not in message_text(told_of(alert)).plain.lower()
+    assert alert.kind == "threshold"
+
+
+def test_the_message_of_an_alert_has_the_facts_of_its_record() -> None:
+    for name in KINDS:
+        alert = of_kind(name)
+        text = alert_text(alert)
+        if text.change is not None:
+            assert text.title in alert.message
+            assert text.change in alert.message
+            assert text.normal is not None
+            assert text.normal in alert.message
+            assert (text.sure or "") in alert.message
