@@ -180,6 +180,7 @@ racing: .venv/.dev ## simulate races of 16 configs: work saved, mistakes made; w
 realtraffic: .venv/.dev ## simulate false alarms and delays on real traffic, beside others; write docs/measured/real_traffic.md and pictures
 	$(BIN)/python benchmarks/real_traffic.py --folder docs/measured $(ARGS)
 	$(BIN)/python benchmarks/continued_clusters.py > docs/measured/continued_clusters.md
+	$(BIN)/python benchmarks/first_answers.py > docs/measured/first_answers.md
 	$(BIN)/python benchmarks/figures.py docs/measured
 
 mixshift: .venv/.dev ## simulate drifts of known cause: the split into mix and within; write docs/measured/mix_shift.md

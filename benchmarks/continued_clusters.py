@@ -14,7 +14,7 @@ import numpy as np
 from traffic.measures import Mean, Sizes, groups
 from traffic.records import run_lengths
 from traffic.report import table
-from traffic.rules import alarms_by_cluster, recorded
+from traffic.rules import alarms_by_session, recorded
 from traffic.scenarios import named
 from traffic.stream import Traffic
 
@@ -68,7 +68,7 @@ def main() -> None:
         later = traffic.columns(slice(sizes.reference, None))
         for quiet_s in QUIET_S:
             shares[quiet_s].append(continued_share(later.columns(slice(0, arguments.n)), quiet_s))
-            alarms = alarms_by_cluster(
+            alarms = alarms_by_session(
                 later, CHAT.cluster, size=SIZE, quiet_s=quiet_s, limit=limit, run_length=sizes.run_length
             )
             lengths[quiet_s] += run_lengths(alarms, sizes.cut).tolist()

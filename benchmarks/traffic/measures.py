@@ -10,7 +10,7 @@ from .coverage import ever_missed_by_cluster, ever_missed_by_item
 from .luck import design_effect
 from .peers import Peer, peers
 from .records import Records, run_lengths
-from .rules import alarms_by_cluster, alarms_by_item
+from .rules import alarms_by_cluster, alarms_by_item, alarms_by_session
 from .scenarios import BLOCKS, Clusters, Scenario
 from .scores import Change
 from .stream import Codes, Traffic, joined
@@ -93,7 +93,8 @@ def _clustered(scenario: Scenario, settings: Clusters, limit: float, run_length:
     size, quiet_s = settings.size, FOREVER_S if settings.blocks else settings.quiet_s
 
     def first_alarms(traffic: Traffic) -> Codes:
-        return alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)
+        found = alarms_by_cluster if settings.blocks else alarms_by_session
+        return found(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)
 
     def ever_missed(traffic: Traffic) -> float:
         return ever_missed_by_cluster(traffic, by, size=size, quiet_s=quiet_s)

@@ -19,7 +19,8 @@ Scores are yes or no with the mean 0.85, unless the name of the traffic says oth
 baseline, `min_effect` 0 unless the name says otherwise, and `run_length` {run_length:,.0f}:
 
 - **by answer** takes each answer by itself.
-- **clusters** takes sessions, or batches, when they are closed: by their size or by their quiet time.
+- **clusters** takes sessions, or batches, when they are closed, by their size or by their quiet time, and the first
+  answer of each at once. Its baseline is that of first answers, too.
 - **blocks** takes neighbours in time as a cluster, whatever their session.
 
 A run length is the mean number of answers until the first false alarm, in runs cut at {cut:,}; after ± stands the

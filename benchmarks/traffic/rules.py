@@ -132,6 +132,36 @@ def alarms_by_cluster(
     return found_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length).column
 
 
+def alarms_by_session(
+    traffic: Traffic, by: str, *, size: int, quiet_s: float, limit: float, run_length: float
+) -> Codes:
+    """Return the column of each run's first alarm of a rule that takes sessions; -1 for none.
+
+    Its detectors of whole sessions and of their first answers share the run length. An application whose interactions
+    all come alone names no session.
+    """
+    if all(np.unique(codes).size == codes.size for codes in traffic.clusters(by)):
+        return alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=run_length)
+    whole = alarms_by_cluster(traffic, by, size=size, quiet_s=quiet_s, limit=limit, run_length=2 * run_length)
+    first = alarms_by_first_answer(traffic, by, limit=limit, run_length=2 * run_length)
+    return np.where(whole < 0, first, np.where(first < 0, whole, np.minimum(whole, first)))
+
+
+def alarms_by_first_answer(traffic: Traffic, by: str, *, limit: float, run_length: float) -> Codes:
+    """Return the column of each run's first alarm of a detector that takes first answers of sessions; -1 for none.
+
+    The limit is that of first answers, which is known here; a rule learns it.
+    """
+    columns = [np.sort(np.unique(codes, return_index=True)[1]) for codes in traffic.clusters(by)]
+    run = np.repeat(np.arange(traffic.runs), [of.size for of in columns])
+    column = np.concatenate(columns)
+    answers = np.concatenate([np.diff(of, prepend=-1) for of in columns])
+    values = traffic.value[run, column]
+    return _alarms(
+        run, column, values, None, limit=limit, run_length=run_length, runs=traffic.runs, answers=answers
+    ).column
+
+
 def found_by_cluster(
     traffic: Traffic, by: str, *, size: int, quiet_s: float, limit: float, run_length: float
 ) -> FirstAlarms:
@@ -143,7 +173,15 @@ def found_by_cluster(
 
 
 def _alarms(
-    run: Codes, column: Codes, means: Floats, sizes: Codes | None, *, limit: float, run_length: float, runs: int
+    run: Codes,
+    column: Codes,
+    means: Floats,
+    sizes: Codes | None,
+    *,
+    limit: float,
+    run_length: float,
+    runs: int,
+    answers: Codes | None = None,
 ) -> FirstAlarms:
     """Return each run's first alarm.
 
@@ -155,6 +193,7 @@ def _alarms(
         limit: the alarm limit.
         run_length: of the detector.
         runs: number of runs.
+        answers: number of answers whose costs each bet has; the sizes unless given.
     """
     table = DetectorTable()
     for _ in range(runs):
@@ -170,7 +209,14 @@ def _alarms(
         )
         if not taken.size:
             break
-        alarms, _ = table.update(run[taken], means[taken], column[taken], sizes=None if sizes is None else sizes[taken])
+        alarms, _ = table.update(
+            run[taken],
+            means[taken],
+            column[taken],
+            sizes=None if sizes is None else sizes[taken],
+            costs=None if answers is None else answers[taken] / run_length,
+            answers=None if answers is None else answers[taken],
+        )
         for alarm in alarms:
             found.column[alarm.row] = column[taken[alarm.position]]
             found.change[alarm.row] = alarm.change_tag

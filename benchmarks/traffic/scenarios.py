@@ -23,7 +23,8 @@ class Clusters:
     size: int = 10
     """Most interactions of a cluster."""
     quiet_s: float = 120.0
-    """Time without an interaction of a cluster after which it is closed."""
+    """Time without an interaction of a cluster after which it is closed. The default of ragtide is 600 seconds; with an
+    answer a second all sessions would wait for it."""
     blocks: bool = False
     """Whether neighbours in time are clusters, as where no cluster is known; else those of the traffic."""
 
@@ -61,7 +62,7 @@ class Scenario:
         return scored(rng, self.plan(rng, runs, n), self.quality, change)
 
 
-_HALF_AN_HOUR: Final = (Clusters(), Clusters(quiet_s=1_800.0))
+_CHAT: Final = (Clusters(), Clusters(quiet_s=600.0))
 
 
 def _issue(name: str, plan: Plan, quality: Quality, *settings: Clusters) -> Scenario:
@@ -69,15 +70,15 @@ def _issue(name: str, plan: Plan, quality: Quality, *settings: Clusters) -> Scen
 
 
 def _chat(name: str, quality: Quality, min_effect: float = 0.0, **habits: Any) -> Scenario:
-    """Return a chat: turns are a minute apart, so the default quiet time cuts sessions, and half an hour does not."""
-    return Scenario(
-        name, partial(habitual, habits=Habits(**habits)), quality, min_effect=min_effect, settings=_HALF_AN_HOUR
-    )
+    """Return a chat: turns are a minute apart, so two minutes of quiet cut sessions, and ten, the default, do not."""
+    return Scenario(name, partial(habitual, habits=Habits(**habits)), quality, min_effect=min_effect, settings=_CHAT)
 
 
 _DAYS: Final = _issue("day and night, 0.85 +- 0.05", alone, Quality(swing=0.05))
 _OF_FIVE: Final = (Clusters(), Clusters(size=5))
 """The default, and the size of the sessions, at which each is closed by its last interaction."""
+_OPEN, _LATE = Quality(icc=0.2), Clusters(quiet_s=600.0)
+"""Sessions that are shorter than `size` wait for the quiet time: 600 answers, with an answer a second."""
 _USERS: Final = Quality(icc=0.2, user_icc=0.05)
 """Luck of sessions and users: assumed, between rows of the issue's table."""
 _DAILY: Final = replace(_USERS, swing=0.02, swing_from=0.25)
@@ -99,6 +100,8 @@ SCENARIOS: Final = (
     _issue("sessions of 5, icc 0.2", partial(sessions, size=5), Quality(icc=0.2), *_OF_FIVE),
     _issue("sessions of 5, icc 0.2, 20 at once", partial(sessions, size=5, at_once=20), Quality(icc=0.2), *_OF_FIVE),
     _issue("sessions of 5, icc 0.5, 20 at once", partial(sessions, size=5, at_once=20), Quality(icc=0.5), *_OF_FIVE),
+    _issue("sessions of 3 that stay open, icc 0.2, 20 at once", partial(sessions, size=3, at_once=20), _OPEN, _LATE),
+    _issue("sessions of 5 that stay open, icc 0.2, 20 at once", partial(sessions, size=5, at_once=20), _OPEN, _LATE),
     _issue(
         "batches of 50, icc 0.1",
         partial(batches, size=50),

@@ -157,6 +157,9 @@ class Alert(VersionedModel):
     baseline, moved by the mean distance of these values from the baselines of their segment values."""
     observed_n: Size | None = None
     """Number of values since the estimated change point."""
+    observed_of: Literal["answers", "first_answers"] = "answers"
+    """What `observed` and `observed_n` are of: all answers since the change, in closed sessions or by themselves, or
+    those that began a session."""
     observed_lower: float | None = None
     """Lower end of the fixed-n interval of `observed`: no guarantee, because the data chose the change point."""
     observed_upper: float | None = None

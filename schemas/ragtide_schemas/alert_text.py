@@ -396,7 +396,8 @@ def _level(alert: Alert) -> str:
     ends = ""
     if alert.observed_lower is not None and alert.observed_upper is not None:
         ends = f" ({number(alert.observed_lower)} to {number(alert.observed_upper)})"
-    return f"{number(alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}"
+    of = " that began a session" if alert.observed_of == "first_answers" else ""
+    return f"{number(alert.observed)}{ends}, {_answers(alert, alert.observed_n or 0)}{of}"
 
 
 def _change(alert: Alert) -> str | None:

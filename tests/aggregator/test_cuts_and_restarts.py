@@ -64,6 +64,20 @@ PLAIN = (
     rule("error", "rmse", target=0.2, run_length=10),
     rule("learned-error", "rmse", metric=RELEVANCE, learn_n=60, run_length=20),
 )
+FIRST = (
+    rule("floor", "threshold", target=0.8, run_length=50, resolve_run_length=20, learn_n=20),
+    rule("given", baseline=0.85, run_length=50, learn_n=60),
+    rule("learned", learn_n=60, run_length=50),
+    rule("both", metric=RELEVANCE, baseline=0.7, direction="both", run_length=50, learn_n=40),
+    rule("lang", baseline=0.8, segment="lang", run_length=50, learn_n=30),
+    rule("window", baseline_window="1m", learn_n=20, run_length=20),
+    rule("window-shape", "distribution", baseline_window="1m", learn_n=20, run_length=20),
+    rule("shape", "distribution", baseline=0.9, baseline_spread=0.2, run_length=50, learn_n=30),
+    rule("error", "rmse", target=0.2, run_length=50, learn_n=30),
+    rule("seasonal", baseline="seasonal"),
+    rule("adjusted", adjust="lang", run_length=50, learn_n=30),
+)
+"""They learn from few first answers."""
 LEVELLED = tuple(one.model_copy(update={"run_length": None}) for one in PLAIN)
 ADJUSTED = (
     rule("learned", adjust="lang", run_length=50, learn_n=30),
@@ -156,6 +170,19 @@ CASES: Mapping[str, Case] = {
             CheckpointField.CLUSTERS, CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER,
             CheckpointField.DEPENDENCE,
         ), ("floor",),
+    ),
+    "first answers": Case(
+        StateOptions(rules=FIRST, panes=WINDOWS, clusters=ClusterOptions("auto", 10, 600_000)),
+        Traffic(
+            (Stretch(500), Stretch(150, WORSE), Stretch(300)), sessions=0.9, open_sessions=20, gold=0.9, later=0.1,
+            judged=0.1, pipelines=1, disorder_s=20,
+        ), (CheckpointField.OPEN_CLUSTER,), ("floor", "given", "both", "shape"),
+    ),
+    "first answers, shared budget": Case(
+        StateOptions(rules=tuple(one.model_copy(update={"run_length": None}) for one in FIRST), budget=BUDGET,
+                     clusters=ClusterOptions("auto", 10, 60_000)),
+        Traffic((Stretch(300), Stretch(100, WORSE), Stretch(100)), sessions=0.7, open_sessions=20, second=5),
+        (CheckpointField.ALERT_CLOCK,), ("floor",),
     ),
     "clusters of a segment": Case(
         StateOptions(rules=PLAIN, panes=WINDOWS, clusters=BY_CHANNEL), EVERYTHING
@@ -256,6 +283,14 @@ def test_each_option_is_at_work_and_survives_cuts_and_restarts_to_the_bit(name: 
     assert len(explained) == len(set(explained))
     rules = {alert.rule for alert in raised(whole, "firing")}
     assert set(case.fires) <= rules | {f"{alert.rule}, explained" for alert in raised(whole, "explained")}
+
+
+def test_the_law_holds_for_alerts_of_first_answers() -> None:
+    for status in ("firing", "resolved"):
+        rules = {
+            alert.rule for alert in raised(example("first answers")[1], status) if alert.observed_of == "first_answers"
+        }
+        assert {"floor", "lang", "learned", "window", "window-shape"} <= rules, status
 
 
 SHARES = st.sampled_from([0.0, 0.1, 0.5])
@@ -454,7 +489,7 @@ def test_the_law_finds_a_column_of_a_table_that_a_restart_forgets(
     assert any(law_fails(name) for name in (likely, *CASES))
 
 
-ITEM_CASES = ("kappa", "plain", "seasonal", "adjusted", "causes", "sessions", "kappa of sessions")
+ITEM_CASES = ("first answers", "kappa", "plain", "seasonal", "adjusted", "causes", "sessions", "kappa of sessions")
 
 
 def items_of(data: bytes) -> dict[str, Any]:

@@ -15,7 +15,14 @@ from traffic.kinds import KINDS_QUICK, kinds_of_rules
 from traffic.measures import QUICK, Mean, Sizes, delays, steady, thresholds
 from traffic.messages import CAUSES, messages
 from traffic.report import HEADER, delay_table, kind_table, message_table, peer_table, rule_table
-from traffic.rules import alarms_by_cluster, alarms_by_item, counted_at, drift_rule, first_alerts
+from traffic.rules import (
+    alarms_by_cluster,
+    alarms_by_item,
+    alarms_by_session,
+    counted_at,
+    drift_rule,
+    first_alerts,
+)
 from traffic.scenarios import Clusters, Scenario, named
 from traffic.scores import MEAN, Change
 from traffic.stream import Traffic
@@ -103,7 +110,11 @@ def test_the_detector_alone_alarms_where_the_aggregators_state_fires(statement: 
         ("sessions of 3, icc 0.1", None, "blocks"),
     ],
 )
-def test_clusters_alarm_where_the_aggregators_state_fires(name: str, field: str | None, by: str) -> None:
+def test_clusters_alarm_where_the_aggregators_state_fires(
+    name: str, field: str | None, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A rule learns the limit of first answers, which the detectors here are given.
+    monkeypatch.setattr(ClusterOptions, "has_first_answers", False)
     kind = "blocks" if field is None else named(name).cluster
     traffic = named(name).draw(np.random.default_rng(3), 6, 1_600, Change(800, system=0.5))
     for size, quiet_s in ((10, 120), (4, 1_800)):
@@ -119,6 +130,21 @@ def test_clusters_alarm_where_the_aggregators_state_fires(name: str, field: str 
             there = np.cumsum(closed.size[mine])[closed.column[mine] == alone[run]]
             assert counted[run] in there if alone[run] >= 0 else counted[run] == -1
         assert np.sum(alone >= 0) == 6
+
+
+def test_first_answers_alarm_where_the_aggregators_state_fires() -> None:
+    name = "sessions of 5 that stay open, icc 0.2, 20 at once"
+    traffic = named(name).draw(np.random.default_rng(3), 6, 1_600, Change(800, system=0.4))
+    # No session is closed, and the target is far below what was learned, so it is the limit of first answers.
+    target = 0.6
+    rule = drift_rule(kind="threshold", target=target, learn_n=20)
+    options = {"clusters": ClusterOptions("auto", 100, 10**7)}
+    (first,) = first_alerts(traffic, [rule], options, {"session_id": "session"}).values()
+    # The detector has no evidence before it has learned: these answers are as if they had cost nothing.
+    alone = alarms_by_session(traffic, "session", size=100, quiet_s=10**4, limit=target, run_length=10_000)
+    fired = [-1 if alert is None or alert.n is None else alert.n - 1 for alert in first]
+    assert np.all(np.array(fired) >= 0)
+    assert np.mean(np.abs(np.array(fired) - alone)) < 30
 
 
 def test_clusters_of_one_answer_alarm_as_answers_do() -> None:
@@ -247,6 +273,6 @@ def test_settings_name_what_is_compared() -> None:
     scenario: Scenario = named("chat")
     assert [str(setting) for setting in scenario.settings] == [
         "clusters, size 10, quiet 120 s",
-        "clusters, size 10, quiet 1800 s",
+        "clusters, size 10, quiet 600 s",
     ]
     assert Clusters() == scenario.settings[0]

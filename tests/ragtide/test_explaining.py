@@ -283,9 +283,9 @@ def test_a_comparison_states_the_sessions_of_each_pipeline(redis: Any, run: Call
         for number, one in enumerate(traffic(1, BEFORE, MEANS, pipeline="new", n=500))
     ]
     store(redis, iter(sessions), traffic(2, BEFORE, MEANS, pipeline="old", n=300))
-    # No session fills a cluster, so those are closed that were quiet for half an hour.
+    # No session fills a cluster, so those are closed that were quiet for ten minutes.
     last = {session.session_id: session.occurred_at for session in sessions}
-    closed = sum(sessions[-1].occurred_at - time >= timedelta(minutes=30) for time in last.values())
+    closed = sum(sessions[-1].occurred_at - time >= timedelta(minutes=10) for time in last.values())
     assert 0 < closed < len(last)
     compared = json.loads(run("compare", "new", "old", "--json").output)
     [found] = [one for one in compared if (one["metric"], one["segment"]) == (METRIC, None)]

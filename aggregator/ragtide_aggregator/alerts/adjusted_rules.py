@@ -97,7 +97,9 @@ class AdjustedRules:
         """Give values to the baselines; return the rows whose limits changed."""
         if not self._states:
             return []
-        mine = np.flatnonzero(self._rows.holds[part.rows])
+        # A first answer counts with its cluster here.
+        holds = self._rows.holds[part.rows] if part.first is None else self._rows.holds[part.rows] & ~part.first
+        mine = np.flatnonzero(holds)
         entries = {name: dict(by_row(part.rows[within.of])) for name, within in part.within.items()}
         changed = []
         for row, places in by_row(part.rows[mine]):

@@ -3,7 +3,7 @@
 It is given by the rule, or learned from the first values of a key, or from a past window.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -17,12 +17,15 @@ from ..statistics.drift.seasons import Season
 from ..statistics.intervals.running import FIRST_GUESS, running_interval
 from ..statistics.means.clustered_interval import clustered_interval
 from ..statistics.means.clusters import ClusterSums
-from ..statistics.tables.batches import Rows
-from .rule_values import Inputs, LearnedValues, RuleValues
+from ..statistics.tables.batches import Floats, Rows
+from .rule_values import WAITS, Inputs, LearnedValues, RuleValues
 from .statistic import RuleDetector, Statistic, statistic_of
 
 BASELINE_CONFIDENCE: Final = 0.95
 """Confidence that the true mean lies within the baseline."""
+
+RELEARNED: Final = 1.1
+"""Growth of the number of first answers after which their baseline is learned again."""
 
 ANY_LIMIT: Final = 0.5
 """Limit of a detector whose values all come with their own."""
@@ -107,6 +110,10 @@ class RuleBaseline(Protocol):
     def learns(self) -> bool:
         """Whether values are to be given to `learn`, one by one."""
         return False
+
+    def begin_batch(self) -> None:
+        """Begin a batch, to whose values it will be applied."""
+        return
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a value or a cluster; return whether the baseline is known from the next value on."""
@@ -415,3 +422,118 @@ class FixedBaseline(RuleBaseline):
         self._value, self.is_known = Baseline.read(dumped["baseline"]), dumped["phase"] != "learning"
         if dumped["learner"] is not None:
             self._learner.load(dumped["learner"])
+
+
+class FirstAnswerBaseline(FixedBaseline):
+    """The baseline of the first answers of sessions, which may have another mean than later answers.
+
+    It is learned from first answers. A rule with a target or a given baseline promises something about the mean of all
+    answers, so its first answers are compared with that mean, or with the lenient end of their own if that is worse.
+    That end comes nearer to their mean with more first answers, so it is learned again whenever their number has grown
+    by a tenth. An answer is compared with what earlier answers gave.
+    """
+
+    def __init__(self, rule: AlertRule, value_range: tuple[float, float], movements: tuple[Movement, ...]) -> None:
+        self._bound: Baseline | None = None
+        super().__init__(rule, value_range, movements)
+        self.transforms = self.transforms or self._bound is not None
+        # Of the present batch: what was known before it, and what was learned at positions in it.
+        self._before, self._learned = self._value, list[tuple[int, Baseline]]()
+
+    def _given(self) -> Baseline | None:
+        self._bound = super()._given()
+        if self._bound is not None and self._bound.center is not None:
+            # Spreads can be compared about one centre only.
+            self._learner.center = self._bound.center
+        return None
+
+    @property
+    def learns(self) -> bool:
+        """Whether single values are to be given to `learn`."""
+        return self._bound is not None or super().learns
+
+    def begin_batch(self) -> None:
+        """Begin a batch: positions in it count from 0."""
+        self._before, self._learned = self._value, []
+
+    def learn(self, values: LearnedValues) -> bool:
+        """Learn from a first answer; return whether the baseline is known from the next one on."""
+        if self.is_known and self._bound is not None:
+            self._learner.add(values)
+            if self._learner.mean.n >= RELEARNED * self._value.n:
+                self._learned.append((values.position, self._narrowed(self._learner.found())))
+                self._value = self._learned[-1][1]
+            return False
+        known = super().learn(values)
+        if known:
+            self._learned.append((values.position, self._value))
+        return known
+
+    def _narrowed(self, found: Baseline) -> Baseline:
+        """Return the baseline with the ends that were nearest to the mean at any time: they hold at every look."""
+        ends, spread = self._value.mean, self._value.spread
+        mean = max(ends[0], found.mean[0]), min(ends[1], found.mean[1])
+        if spread is not None and found.spread is not None:
+            spread = max(spread[0], found.spread[0]), min(spread[1], found.spread[1])
+        return replace(found, mean=mean, spread=spread)
+
+    def _at(self, positions: Rows) -> tuple[list[Baseline], Rows]:
+        """Return baselines, and which of them values of the present batch are compared with."""
+        known = np.searchsorted([position for position, _ in self._learned], positions, side="left")
+        return [self._before, *(baseline for _, baseline in self._learned)], known
+
+    def _limits(self, detector: RuleDetector, positions: Rows, *, watching: bool) -> Floats:
+        """Return the limit of each value; `WAITS` while the interval of the baseline reaches an end of the range."""
+        baselines, which = self._at(positions)
+        limits = np.array([self._limit(detector, baseline, watching=watching) for baseline in baselines])
+        return np.where((limits > 0) & (limits < 1), limits, WAITS)[which]
+
+    def _reference(self, detector: RuleDetector, baseline: Baseline) -> float:
+        learned = super()._reference(detector, baseline)
+        if self._bound is None:
+            return learned
+        lenient = min if detector.movement == "fall" else max
+        return lenient(learned, super()._reference(detector, self._bound))
+
+    def limit(self, detector: RuleDetector, *, watching: bool) -> float:
+        """Return the limit of all values; with a target or a given baseline each value has its own."""
+        return self._limit(detector, self._value if self._bound is None else self._bound, watching=watching)
+
+    def beyond(self, detectors: list[RuleDetector], positions: Rows | None = None) -> tuple[Any, Any]:
+        """Return the limits of the mean: the least lenient ones unless there are positions."""
+        if positions is None or self._bound is None:
+            return super().beyond(detectors, positions)
+        low, high = np.full((2, positions.size), np.nan)
+        for detector in detectors:
+            if detector.active and detector.statistic.name != "spread":
+                limits = self._limits(detector, positions, watching=True)
+                limits = np.where(limits == WAITS, np.nan, limits)
+                low, high = (limits, high) if detector.movement == "fall" else (low, limits)
+        return low, high
+
+    def inputs(self, detector: RuleDetector, batch: RuleValues, positions: Rows, *, watching: bool) -> Inputs:
+        """Return values with their own limits, if the rule has a target or a given baseline."""
+        found = super().inputs(detector, batch, positions, watching=watching)
+        if self._bound is None:
+            return found
+        return found._replace(limits=self._limits(detector, positions, watching=watching))
+
+    def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
+        """Return the facts of an alarm; a baseline that the rule gives was learned from no value."""
+        if self._bound is None:
+            return super().facts(detector, alarm, at)
+        baselines, (which,) = self._at(np.array([at.position]))
+        reference = self._reference(detector, baselines[which])
+        own = reference != super()._reference(detector, self._bound)
+        if not own:
+            return AlarmFacts(reference, 0, alarm.change_mean)
+        return super().facts(detector, alarm, at)._replace(reference=reference, learned_n=baselines[which].n)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the baseline, and what was learned for the next one, as JSON can hold it."""
+        return super().dump() | {"known": self.is_known}
+
+    def load(self, dumped: dict[str, Any]) -> None:
+        """Set the state to what `dump` returned."""
+        super().load({**dumped, "phase": "watching" if dumped["known"] else "learning"})
+        self.begin_batch()

@@ -20,7 +20,7 @@ from ..statistics.tables.row_table import RowColumn, RowTable
 from .adjusted_rules import AdjustedRules
 from .baseline import Place
 from .levels import OwnLevel
-from .rule_state import RuleState, matches
+from .rule_state import FirstAnswerCounts, RuleState, matches
 from .rule_values import WAITS, Arrived, Inputs, RuleValues, in_order
 from .seasonal_rules import SeasonalRules
 
@@ -37,10 +37,24 @@ class Raised:
     alert: Alert
 
 
+@dataclass(frozen=True, slots=True)
+class TakenFirstAnswers:
+    """The first answers among values that rules take; shape (n,)."""
+
+    places: Rows
+    """Places among the values, rising."""
+    numbers: Rows
+    """Number of each among the first answers of its key, from 1."""
+    answers: Rows
+    """Number of answers whose costs each has: those of its key since the first answer before it."""
+    costs: Floats | None
+    """Sums of these costs, where they are known."""
+
+
 class _RuleRows(RowTable, what="rules of a key", capacity=16):
     """Per row of the deployment: its detectors, and what its rules need of a value."""
 
-    first = RowColumn(np.intp)
+    detectors = RowColumn(np.intp)
     """Index of its first detector."""
     count = RowColumn(np.intp)
     """Number of its detectors."""
@@ -48,6 +62,8 @@ class _RuleRows(RowTable, what="rules of a key", capacity=16):
     """Number of its rules without a run length."""
     learning = RowColumn(np.bool_)
     """Whether a rule learns from single values."""
+    first = RowColumn(np.bool_)
+    """Whether a rule takes first answers of sessions."""
     low = RowColumn(np.float64, fill=-1.0)
     """Limit below which interactions are remembered."""
     high = RowColumn(np.float64, fill=2.0)
@@ -58,6 +74,10 @@ class _RuleDetectors(RowTable, what="detectors of rules", capacity=16):
 
     place = RowColumn(np.intp)
     """Its row in the table of detectors."""
+    row = RowColumn(np.intp)
+    """Row of its key."""
+    first = RowColumn(np.bool_)
+    """Whether it takes first answers of sessions, and not whole clusters and single values."""
     active = RowColumn(np.bool_)
     """Whether it takes values."""
     transforms = RowColumn(np.bool_)
@@ -97,6 +117,8 @@ class RuleEvaluator:
         # Lengths of the windows for baselines, and the number of the present window of each length.
         self._sizes = {duration_ms(rule.baseline_window) for rule in rules if rule.baseline_window is not None}
         self._windows: dict[int, int] = {}
+        # Of the rows whose rules take first answers.
+        self._first_counts: dict[int, FirstAnswerCounts] = {}
 
     def add_row(self, key: EstimateKey, rules: Sequence[AlertRule] | None = None) -> int:
         """Add the rules on the key of the next row, those that match it unless given; return the row."""
@@ -106,20 +128,62 @@ class RuleEvaluator:
         self._states.append(states)
         self._seasonal.add_row(states)
         self.adjusted.add_row(key, states)
-        rows.first[row] = len(self._detectors)
-        for state in states:
-            first = len(self._detectors)
-            for number, detector in enumerate(state.detectors):
-                index = self._numbers.add_row()
-                self._numbers.place[index] = detector.row
-                self._numbers.transforms[index] = state.baseline.transforms
-                self._numbers.hours[index] = self._seasonal.add_detector(state)
-                self._detectors.append((state, number))
-            self._detectors_of[state] = slice(first, len(self._detectors))
-        rows.count[row] = len(self._detectors) - rows.first[row]
         rows.sharing[row] = sum(state.rule.run_length is None for state in states)
+        self._add_detectors(row)
         self.refresh(row)
         return row
+
+    def _add_detectors(self, row: int) -> None:
+        """Give the detectors of a row places one after the other."""
+        self._rows.detectors[row] = len(self._detectors)
+        for state in self._states[row]:
+            begin = len(self._detectors)
+            for number, detector in enumerate(state.detectors):
+                index = self._numbers.add_row()
+                self._numbers.place[index], self._numbers.row[index] = detector.row, row
+                self._numbers.first[index] = detector.first
+                self._numbers.transforms[index] = state.baseline_of(detector).transforms
+                self._numbers.hours[index] = self._seasonal.add_detector(state)
+                self._detectors.append((state, number))
+            self._detectors_of[state] = slice(begin, len(self._detectors))
+        self._rows.count[row] = len(self._detectors) - self._rows.detectors[row]
+
+    def begin_first_answers(self, row: int) -> None:
+        """Let the rules of a row take first answers of sessions from now on, before these sessions are closed."""
+        counts = self._first_counts.get(row, FirstAnswerCounts())
+        # Each of them begins.
+        if not sum(state.begin_first_answers(counts) for state in self._states[row]):
+            return
+        self._first_counts[row] = counts
+        self._rows.first[row] = True
+        earlier = slice(self._rows.detectors[row], self._rows.detectors[row] + self._rows.count[row])
+        self._numbers.active[earlier] = False
+        self._seasonal.begin_first_answers(row, self._states[row])
+        self._add_detectors(row)
+        self.refresh(row)
+
+    def first_answers(self, rows: Rows, is_first: NDArray[np.bool_], costs: Floats | None) -> "TakenFirstAnswers":
+        """Count answers of sessions, in order; return the first answers that rules take.
+
+        Args:
+            rows: of the values of rules, in sessions.
+            is_first: whether each is the first answer of its session.
+            costs: of the values, of a rule that shares a level; None if they are not known yet.
+        """
+        owed = [0.0] * rows.size if costs is None else costs.tolist()
+        found: list[tuple[int, int, int, float]] = []
+        for place, (row, first, cost) in enumerate(zip(rows.tolist(), is_first.tolist(), owed, strict=True)):
+            counts = self._first_counts.get(row)
+            charged = None if counts is None else counts.take(is_first=first, cost=cost)
+            if counts is not None and charged is not None:
+                found.append((place, counts.n, *charged))
+        places, numbers, answers, charged_costs = zip(*found, strict=True) if found else ((), (), (), ())
+        return TakenFirstAnswers(
+            np.array(places, dtype=np.intp),
+            np.array(numbers, dtype=np.intp),
+            np.array(answers, dtype=np.intp),
+            None if costs is None else np.array(charged_costs, dtype=np.float64),
+        )
 
     def of(self, row: int) -> list[RuleState]:
         """Return the states of the rules on a row."""
@@ -133,10 +197,15 @@ class RuleEvaluator:
         """Copy the changes of the rule states of a row into the arrays."""
         states, numbers = self._states[row], self._numbers
         self._rows.learning[row] = any(state.learns for state in states)
-        limits = [state.baseline.beyond(state.detectors) for state in states if state.looks_for_change]
+        limits = [state.baseline.beyond(state.whole) for state in states if state.looks_for_change]
+        limits += [
+            state.first.baseline.beyond(state.first.detectors)
+            for state in states
+            if state.looks_for_change and state.first is not None
+        ]
         self._rows.low[row] = max((low for low, _ in limits), default=-1.0)
         self._rows.high[row] = min((high for _, high in limits), default=2.0)
-        for index in range(self._rows.first[row], self._rows.first[row] + self._rows.count[row]):
+        for index in range(self._rows.detectors[row], self._rows.detectors[row] + self._rows.count[row]):
             state, number = self._detectors[index]
             numbers.active[index] = state.detectors[number].active
             numbers.share[index] = state.share if state.rule.run_length is None and state.looks_for_change else 0
@@ -188,8 +257,7 @@ class RuleEvaluator:
             return []
         sharing = sharing[evidence > 0]
         self._table.scale(numbers.place[sharing], factor)
-        row_of = np.repeat(np.arange(len(self._states)), self._rows.count[: len(self._states)])
-        rows: list[int] = np.unique(row_of[sharing]).tolist()
+        rows: list[int] = np.unique(numbers.row[sharing]).tolist()
         return rows
 
     def with_rules(self, rows: Rows) -> Rows:
@@ -208,7 +276,7 @@ class RuleEvaluator:
         if not self._detectors or not any(these.parts.size for these in arrived):
             return []
         values, parts = in_order(arrived)
-        costs = self.level.costs_when_counted(self._rows.sharing[values.rows], values.sizes)
+        costs = self.level.costs_when_counted(self._rows.sharing[values.rows], values.charged)
         every = Arrived(values if costs is None else replace(values, costs=costs), parts)
         raised = []
         for these in self._seasonal.stretches(every):
@@ -238,6 +306,8 @@ class RuleEvaluator:
             end = int(np.searchsorted(value_of, stop))
             value, detector = value_of[:end], detector_of[:end]
             taken = self._numbers.active[detector] & (value > done[detector])
+            if self._first_counts:
+                taken &= self._numbers.first[detector] == (False if batch.first is None else batch.first[value])
             first = self._first_alarms(batch, value[taken], detector[taken])
             if self.level.is_joint and first:
                 stop = min(position for position, _, _ in first.values()) + 1
@@ -260,21 +330,35 @@ class RuleEvaluator:
         counts = self._rows.count[rows]
         # Most rows have one detector.
         if np.all(counts == 1):
-            return np.arange(rows.size), self._rows.first[rows]
+            return np.arange(rows.size), self._rows.detectors[rows]
         value_of = np.repeat(np.arange(rows.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        return value_of, self._rows.first[rows][value_of] + within
+        return value_of, self._rows.detectors[rows][value_of] + within
 
     def _learn(self, batch: RuleValues) -> NDArray[np.int64]:
         """Give values one by one to the rules that learn; return by detector where, or -1, its rule learned enough."""
         done = np.full(len(self._detectors), -1, dtype=np.int64)
+        for row in np.unique(batch.rows[self._rows.first[batch.rows]]).tolist() if self._first_counts else ():
+            for state in self._states[row]:
+                state.begin_batch()
         for position in np.flatnonzero(self._rows.learning[batch.rows]).tolist():
             row, values = int(batch.rows[position]), batch.learned(position)
+            is_first = batch.first is not None and bool(batch.first[position])
             for state in self._states[row]:
-                if state.learns and state.learn(values):
-                    done[self._detectors_of[state]] = position
+                detectors = self._detectors_of[state]
+                if is_first and state.learn_first(values):
+                    # Its other detectors take the values before this one, too.
+                    done[self._first_of(state)] = position
+                    self.refresh(row)
+                elif not is_first and state.learn(values):
+                    done[detectors] = position
                     self.refresh(row)
         return done
+
+    def _first_of(self, state: RuleState) -> slice:
+        """Return the indexes of the detectors of a state that take first answers."""
+        detectors = self._detectors_of[state]
+        return slice(detectors.start + len(state.whole), detectors.stop)
 
     def _first_alarms(
         self, batch: RuleValues, value_of: Rows, detector_of: Rows
@@ -289,8 +373,9 @@ class RuleEvaluator:
         places, share = numbers.place[detector_of], numbers.share[detector_of]
         costs = self._table.costs(places)
         sizes = None if batch.sizes is None else batch.sizes[value_of]
-        if sizes is not None:
-            costs = costs * sizes
+        answers = None if batch.charged is None else batch.charged[value_of]
+        if answers is not None:
+            costs = costs * answers
         if batch.costs is not None:
             shared = batch.costs[value_of]
             costs = np.where((share > 0) & ~np.isnan(shared), shared / np.maximum(share, 1), costs)
@@ -301,6 +386,7 @@ class RuleEvaluator:
             batch.times_ms[value_of],
             costs=costs,
             sizes=sizes,
+            answers=answers,
             levels=np.where(share > 0, self.level.level, 1.0) if joint else None,
             looks=value_of if joint else None,
             limits=limits,
@@ -320,9 +406,8 @@ class RuleEvaluator:
         for detector, places in by_row(detector_of[transformed]):
             mine = transformed[places]
             state, number = self._detectors[detector]
-            found = state.baseline.inputs(
-                state.detectors[number], batch, value_of[mine], watching=state.looks_for_change
-            )
+            mine_of = state.detectors[number]
+            found = state.baseline_of(mine_of).inputs(mine_of, batch, value_of[mine], watching=state.looks_for_change)
             values[mine] = found.values
             if found.limits is not None:
                 limits = np.full(values.size, np.nan) if limits is None else limits
@@ -344,14 +429,30 @@ class RuleEvaluator:
         rows = batch.rows[part]
         beyond = (batch.lowest[part] < self._rows.low[rows]) | (batch.highest[part] > self._rows.high[rows])
         beyond = np.flatnonzero(beyond) + part.start
+        if batch.first is None:
+            self._remember_of(batch, beyond, after, until, first=False)
+            return
+        for first in (False, True):
+            self._remember_of(batch, beyond[batch.first[beyond] == first], after, until, first=first)
+
+    def _remember_of(
+        self, batch: RuleValues, beyond: Rows, after: NDArray[np.int64], until: NDArray[np.int64], *, first: bool
+    ) -> None:
+        """Remember interactions beyond the limits: of first answers, or of single values and whole clusters."""
         for row, places in by_row(batch.rows[beyond]):
             for state in self._states[row]:
+                if not state.looks_for_change or (first and state.first is None):
+                    continue
+                baseline, detectors, contributors = state.baseline, state.whole, state.contributors
                 detector = self._detectors_of[state].start
+                if first and state.first is not None:
+                    baseline, detectors = state.first.baseline, state.first.detectors
+                    contributors, detector = state.first.contributors, self._first_of(state).start
                 begin, end = after[detector], until[detector]
-                if state.looks_for_change and begin < end:
+                if begin < end:
                     mine = beyond[places[(begin < beyond[places]) & (beyond[places] <= end)]]
-                    for contributor in batch.remembered(mine, *state.baseline.beyond(state.detectors, mine)):
-                        state.contributors.add(contributor)
+                    for contributor in batch.remembered(mine, *baseline.beyond(detectors, mine)):
+                        contributors.add(contributor)
 
     def _alarmed(self, batch: RuleValues, position: int, detector: int, alarm: Alarm) -> Raised:
         state, number = self._detectors[detector]
@@ -363,6 +464,17 @@ class RuleEvaluator:
         alert = state.alarmed(state.detectors[number], alarm, at, event, rate=rate)
         self.refresh(row)
         return Raised(position, row, alert.model_copy(update={"n": int(batch.numbers[position])}))
+
+    def load(self, row: int, state: RuleState, data: bytes) -> None:
+        """Set a state of a row to what `dump` returned.
+
+        Raises:
+            ValueError: another version wrote it, or a number is not finite.
+        """
+        if RuleState.took_first_answers(data):
+            self.begin_first_answers(row)
+        state.load(data)
+        self.refresh(row)
 
     def dump(self, row: int, number: int) -> dict[str, bytes]:
         """Return the rule states of a row, whose key has `number` values so far, by the names of their fields."""

@@ -51,6 +51,8 @@ class Decision:
     log_evidence: float
     run_length: float
     contributors: list[str]
+    of_first: bool
+    """Whether the values are first answers of sessions."""
     false_discovery_rate: float | None = None
     """Largest mean share of false alarms among the alarms of the deployment; None where it is unbounded."""
 
@@ -62,9 +64,11 @@ class Decision:
             return "seasonal"
         if rule.baseline_window is not None:
             return "window"
-        if rule.target is not None:
+        # First answers are compared with their own mean where it is worse than the mean that the rule gives.
+        own = self.of_first and self.facts.learned_n > 0
+        if rule.target is not None and not own:
             return "target"
-        return "learned" if rule.given_baseline is None and rule.baselines is None else "given"
+        return "learned" if own or (rule.given_baseline is None and rule.baselines is None) else "given"
 
     @property
     def reference(self) -> float:
@@ -133,6 +137,7 @@ def alert_of(decision: Decision, event: MetricEvent, *, alert_id: str, fired: Al
         "quantity": decision.statistic.name,
         "observed": observed,
         "observed_n": decision.n,
+        "observed_of": "first_answers" if decision.of_first else "answers",
         "observed_lower": lower,
         "observed_upper": upper,
         "log_evidence": decision.log_evidence,

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from hashlib import blake2b
@@ -15,7 +16,7 @@ from ragtide_schemas.alert_rule import SEASONAL, duration_ms
 from ..events.keys import SQUARED_ERROR, UNBOUNDED, EstimateKey
 from ..statistics.drift.drift import Alarm, DetectorTable
 from .adjusted_baseline import AdjustedBaseline
-from .baseline import FixedBaseline, Place, RuleBaseline
+from .baseline import FirstAnswerBaseline, FixedBaseline, Place, RuleBaseline
 from .cause_search import CauseSearch
 from .contributors import Contributors
 from .kappa_baseline import KappaBaseline
@@ -69,6 +70,40 @@ class RuleEvidence(NamedTuple):
     """Tag of the first value of the likeliest change; 0 without a value."""
 
 
+@dataclass(slots=True)
+class FirstAnswerCounts:
+    """The first answers of sessions of one key, which all of its rules share."""
+
+    n: int = 0
+    """Number of first answers."""
+    answers: int = 0
+    """Number of answers since the last of them."""
+    owed: float = 0.0
+    """Sum of their costs, where rules share a level."""
+
+    def take(self, *, is_first: bool, cost: float) -> tuple[int, float] | None:
+        """Count an answer; return the number of answers whose costs a first answer has, and their costs."""
+        self.answers += 1
+        self.owed += cost
+        if not is_first:
+            return None
+        charged = self.answers, self.owed
+        self.n, self.answers, self.owed = self.n + 1, 0, 0.0
+        return charged
+
+
+@dataclass(slots=True)
+class FirstAnswers:
+    """How a rule takes the first answers of sessions: at once, because they are independent of each other."""
+
+    baseline: RuleBaseline
+    """Learned from first answers."""
+    detectors: list[RuleDetector]
+    counts: FirstAnswerCounts
+    contributors: Contributors = field(default_factory=Contributors)
+    """First answers beyond a limit; their numbers are those of first answers."""
+
+
 class RuleState:
     """The state of one rule on one key.
 
@@ -79,12 +114,14 @@ class RuleState:
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
       `hysteresis` away from it.
 
-    The detectors are rows of a table that all rules of a partition share.
+    From the first session on, detectors of first answers share the run length with those of whole clusters
+    (docs/clusters.md). The detectors are rows of a table that all rules of a partition share.
 
     Attributes:
-        baseline: what the rule compares values with.
-        detectors: of the rule.
+        baseline: what the rule compares single values and whole clusters with.
+        detectors: of the rule; those of first answers are the last.
         contributors: interactions with a value beyond a limit.
+        first: what it has for first answers; None before the first session, and for a rule that does not take them.
         search: the search for the cause of the alert that fires; None without segments.
     """
 
@@ -100,6 +137,7 @@ class RuleState:
         self.key = key
         self._table = table
         self._origin = origin
+        self._seasons = seasons or SeasonTables()
         movements = _movements(rule, key)
         self.baseline: RuleBaseline = FixedBaseline(rule, key.value_range, movements)
         if rule.compares_verdicts:
@@ -107,10 +145,9 @@ class RuleState:
         elif rule.adjust is not None:
             self.baseline = AdjustedBaseline(rule, key.value_range, movements)
         elif rule.baseline == SEASONAL:
-            self.baseline = (seasons or SeasonTables()).baseline(rule, key.value_range)
-        self.detectors = [
-            RuleDetector(table.add_row(), way, statistic) for statistic in self.baseline.statistics for way in movements
-        ]
+            self.baseline = self._seasons.baseline(rule, key.value_range)
+        self.detectors = self._detectors_of(self.baseline)
+        self.first: FirstAnswers | None = None
         self.window_ms = None if rule.baseline_window is None else duration_ms(rule.baseline_window)
         """Length of the past window from which the baseline is taken; None without such a window."""
         self.contributors = Contributors()
@@ -121,6 +158,59 @@ class RuleState:
         if self.baseline.is_known:
             self._look_for_change()
 
+    def _detectors_of(self, baseline: RuleBaseline, *, first: bool = False) -> list[RuleDetector]:
+        return [
+            RuleDetector(self._table.add_row(), way, statistic, first=first)
+            for statistic in baseline.statistics
+            for way in _movements(self.rule, self.key)
+        ]
+
+    def begin_first_answers(self, counts: FirstAnswerCounts) -> bool:
+        """Take first answers of sessions, too, from now on; return whether the rule does.
+
+        The detectors share the run length, so that of the detectors so far becomes a share of it. Rules on kappa or
+        with a fixed mix count whole clusters only.
+
+        Args:
+            counts: of the key.
+        """
+        if self.first is not None or self.rule.compares_verdicts or self.rule.adjust is not None:
+            return False
+        whole, baseline = self.detectors, self._first_answer_baseline()
+        self.first = FirstAnswers(baseline, self._detectors_of(baseline, first=True), counts)
+        self.detectors = [*whole, *self.first.detectors]
+        if self.looks_for_change:
+            for detector in whole:
+                if detector.active:
+                    self._table.share_line(detector.row, self.share // len(whole))
+            self._look_at_first_answers()
+        return True
+
+    def end_first_answers(self) -> bool:
+        """Let whole clusters find the end of an alert that first answers raised; return whether there is one.
+
+        The settings no longer select clusters with first answers, so none comes.
+        """
+        for number, detector in enumerate(self.first.detectors if self.first is not None else ()):
+            if self._fired is not None and detector.active:
+                self._await_recovery(self.whole[number])
+                return True
+        return False
+
+    def _first_answer_baseline(self) -> RuleBaseline:
+        if self.rule.baseline == SEASONAL:
+            return self._seasons.baseline(self.rule, self.key.value_range)
+        return FirstAnswerBaseline(self.rule, self.key.value_range, _movements(self.rule, self.key))
+
+    def baseline_of(self, detector: RuleDetector) -> RuleBaseline:
+        """Return what a detector compares values with."""
+        return self.first.baseline if detector.first and self.first is not None else self.baseline
+
+    @property
+    def whole(self) -> list[RuleDetector]:
+        """The detectors of single values and whole clusters."""
+        return self.detectors if self.first is None else self.detectors[: -len(self.first.detectors)]
+
     @cached_property
     def field(self) -> str:
         """Name of this state in a checkpoint: rule, digest of its definition, key. A changed rule has a new state."""
@@ -130,7 +220,7 @@ class RuleState:
     @property
     def learns(self) -> bool:
         """Whether it learns from single values."""
-        return self.baseline.learns
+        return self.baseline.learns or (self.first is not None and self.first.baseline.learns)
 
     @property
     def looks_for_change(self) -> bool:
@@ -161,10 +251,26 @@ class RuleState:
 
     def learn(self, values: LearnedValues) -> bool:
         """Learn from a value or a cluster; return whether the rule looks for a change from the next value on."""
-        known = self.baseline.learn(values)
+        known = self.baseline.learns and self.baseline.learn(values)
         if known:
             self._look_for_change()
         return known
+
+    def begin_batch(self) -> None:
+        """Begin a batch of values, from which it will learn."""
+        if self.first is not None:
+            self.first.baseline.begin_batch()
+
+    def learn_first(self, values: LearnedValues) -> bool:
+        """Learn from a first answer; return whether it compares first answers from the next one on.
+
+        It learns while an alert fires, too, so that what is learned does not depend on when a batch ends.
+        """
+        if self.first is None or not (self.first.baseline.learns and self.first.baseline.learn(values)):
+            return False
+        if self.looks_for_change:
+            self._look_at_first_answers()
+        return True
 
     def next_window(self, *, followed: bool) -> None:
         """Take the baseline from the window that ends, if it had enough values, and begin the next window.
@@ -174,13 +280,24 @@ class RuleState:
         """
         # Another centre is another statistic: detectors of a spread begin again. While it fires, its baseline stays.
         spread = self.rule.kind == "distribution"
-        if not self.baseline.next_window(followed=followed and not (spread and self._fired is not None)):
-            return
-        if self._phase == "learning" or spread:
+        followed = followed and not (spread and self._fired is not None)
+        known = self.baseline.next_window(followed=followed)
+        known_first = self.first is not None and self.first.baseline.next_window(followed=followed)
+        if known and (self._phase == "learning" or spread):
             self._look_for_change()
             return
-        for detector in self.detectors:
-            limit = self.baseline.limit(detector, watching=self.looks_for_change)
+        if known:
+            self._move_all(self.whole)
+        if known_first and self.first is not None:
+            if spread and self.looks_for_change:
+                self._look_at_first_answers()
+            else:
+                self._move_all(self.first.detectors)
+
+    def _move_all(self, detectors: Iterable[RuleDetector]) -> None:
+        """Move the limits of detectors to their baseline, which is another one now."""
+        for detector in detectors:
+            limit = self.baseline_of(detector).limit(detector, watching=self.looks_for_change)
             if self.looks_for_change:
                 self._move(detector, limit)
             elif detector.active and 0 < limit < 1:
@@ -201,26 +318,41 @@ class RuleState:
     def _look_for_change(self) -> None:
         self._phase, self._fired = "watching", None
         self.contributors.clear()
-        self._set_statistics()
-        for detector in self.detectors:
-            limit = self.baseline.limit(detector, watching=True)
+        self._set_statistics(self.baseline, self.whole)
+        self._begin(self.whole)
+        self._look_at_first_answers()
+
+    def _look_at_first_answers(self) -> None:
+        """Look for a change of first answers, if enough is known of them."""
+        if self.first is None:
+            return
+        self.first.contributors.clear()
+        if self.first.baseline.is_known:
+            self._set_statistics(self.first.baseline, self.first.detectors)
+            self._begin(self.first.detectors)
+
+    def _begin(self, detectors: Iterable[RuleDetector]) -> None:
+        for detector in detectors:
+            limit = self.baseline_of(detector).limit(detector, watching=True)
             # No mean can move beyond an end of the range, so a detector for that takes no values.
             detector.active = 0 < limit < 1
             if detector.active:
                 self._configure(detector, limit, self._run_length)
 
-    def _set_statistics(self) -> None:
-        """Give detectors the statistics of the baseline, which may have another centre now."""
-        statistics = self.baseline.statistics
-        each = len(self.detectors) // len(statistics)
-        for number, detector in enumerate(self.detectors):
+    @staticmethod
+    def _set_statistics(baseline: RuleBaseline, detectors: Sequence[RuleDetector]) -> None:
+        """Give detectors the statistics of a baseline, which may have another centre now."""
+        statistics = baseline.statistics
+        each = len(detectors) // len(statistics)
+        for number, detector in enumerate(detectors):
             detector.statistic = statistics[number // each]
 
     def _await_recovery(self, fired: RuleDetector) -> None:
         self._phase = "firing"
         for detector in self.detectors:
             detector.active = detector is fired
-        self._configure(fired, self.baseline.limit(fired, watching=False), self.rule.resolve_run_length)
+        limit = self.baseline_of(fired).limit(fired, watching=False)
+        self._configure(fired, limit, self.rule.resolve_run_length)
 
     def _configure(self, detector: RuleDetector, limit: float, run_length: float) -> None:
         falls = (detector.movement == "fall") == self.looks_for_change
@@ -245,20 +377,23 @@ class RuleState:
             event: of that value.
             rate: largest mean share of false alarms among the alarms that it is one of; None where it is unbounded.
         """
+        of_first = detector.first and self.first is not None
+        contributors = self.first.contributors if of_first and self.first is not None else self.contributors
         decision = Decision(
             rule=self.rule,
             key=self.key,
             statistic=detector.statistic,
             movement=detector.movement,
-            facts=self.baseline.facts(detector, alarm, at),
+            facts=self.baseline_of(detector).facts(detector, alarm, at),
             n=alarm.change_n,
             variance=alarm.change_variance,
             began_ms=alarm.change_tag,
             log_evidence=alarm.log_evidence,
             run_length=alarm.run_length / self.share if self.looks_for_change else self.rule.resolve_run_length,
             contributors=[
-                contributor.interaction_id for contributor in self.contributors.since(at.number - alarm.change_n + 1)
+                contributor.interaction_id for contributor in contributors.since(at.number - alarm.change_n + 1)
             ],
+            of_first=of_first,
             false_discovery_rate=rate,
         )
         if self._fired is not None:
@@ -283,8 +418,7 @@ class RuleState:
 
     def to_bytes(self, number: int) -> bytes:
         """Return the state as JSON with exact floats; its key has `number` values so far."""
-        longest = max((self._table.longest(detector.row) for detector in self.detectors if detector.active), default=0)
-        self.contributors.drop_before(number - longest + 1)
+        self.contributors.drop_before(number - self._longest(self.whole) + 1)
         state: dict[str, Any] = {
             "phase": self._phase,
             **self.baseline.dump(),
@@ -296,12 +430,26 @@ class RuleState:
                 for detector in self.detectors
             ],
         }
+        if self.first is not None:
+            first, counts = self.first, self.first.counts
+            first.contributors.drop_before(counts.n - self._longest(first.detectors) + 1)
+            state["first_answers"] = {
+                "counts": [counts.n, counts.answers, counts.owed],
+                "learned": first.baseline.dump(),
+                "contributors": first.contributors.dump(),
+            }
         if self.search is not None:
             state["search"] = self.search.dump()
         return json.dumps(state, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
+    def _longest(self, detectors: Iterable[RuleDetector]) -> int:
+        """Return the number of values since the earliest possible change point of detectors."""
+        return max((self._table.longest(detector.row) for detector in detectors if detector.active), default=0)
+
     def load(self, data: bytes) -> None:
         """Set the state to what `to_bytes` returned.
+
+        A state that took first answers when it was stored must have begun to take them.
 
         Raises:
             ValueError: another version wrote it, or a number is not finite.
@@ -314,11 +462,23 @@ class RuleState:
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if self._fired is not None and "search" in state:
             self.search = CauseSearch.read(state["search"], self._fired)
-        self._set_statistics()
+        self._set_statistics(self.baseline, self.whole)
+        dumped_first = state.get("first_answers")
+        if dumped_first is not None and self.first is not None:
+            first = self.first
+            first.baseline.load(dumped_first["learned"])
+            first.contributors.load(dumped_first["contributors"])
+            first.counts.n, first.counts.answers, first.counts.owed = dumped_first["counts"]
+            self._set_statistics(first.baseline, first.detectors)
         for detector, dumped in zip(self.detectors, state["detectors"], strict=True):
             detector.active = dumped is not None
             if dumped is not None:
                 self._table.load(detector.row, base64.b64decode(dumped))
+
+    @staticmethod
+    def took_first_answers(data: bytes) -> bool:
+        """Return whether a state took first answers when it was stored."""
+        return "first_answers" in json.loads(data)
 
     @staticmethod
     def withdrawn(data: bytes) -> Sequence[Alert]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..events.batch import EventSource
 from ..statistics.tables.batches import Floats, Rows
@@ -20,6 +21,8 @@ class LearnedValues(NamedTuple):
     mean: float
     mean_square: float
     size: int = 1
+    position: int = 0
+    """In its batch."""
 
 
 class Inputs(NamedTuple):
@@ -98,6 +101,15 @@ class RuleValues:
     extremes: ValueExtremes | None = None
     within: Mapping[str, SegmentsWithin] = field(default_factory=dict)
     """By name of a segment whose mix a rule holds fixed."""
+    first: NDArray[np.bool_] | None = None
+    """Whether each is the first answer of a session, which counts before its session closes; None if none is."""
+    answers: Rows | None = None
+    """Number of answers whose costs each has, where some are first answers: those of its key since the one before."""
+
+    @property
+    def charged(self) -> Rows | None:
+        """Number of answers whose costs each has; None if it is 1."""
+        return self.sizes if self.answers is None else self.answers
 
     @property
     def lowest(self) -> Floats:
@@ -113,7 +125,19 @@ class RuleValues:
         """Return the values from a position up to another."""
         arrays = {
             name: found[start:end]
-            for name in ("rows", "values", "times_ms", "numbers", "event_of", "hours", "costs", "sizes", "mean_squares")
+            for name in (
+                "rows",
+                "values",
+                "times_ms",
+                "numbers",
+                "event_of",
+                "hours",
+                "costs",
+                "sizes",
+                "mean_squares",
+                "first",
+                "answers",
+            )
             if (found := getattr(self, name)) is not None
         }
         extremes = None if self.extremes is None else self.extremes.part(start, end)
@@ -148,8 +172,8 @@ class RuleValues:
         """Return a value or a cluster as a learner takes it."""
         mean = float(self.values[position])
         if self.sizes is None or self.mean_squares is None:
-            return LearnedValues(mean, mean * mean)
-        return LearnedValues(mean, float(self.mean_squares[position]), int(self.sizes[position]))
+            return LearnedValues(mean, mean * mean, position=position)
+        return LearnedValues(mean, float(self.mean_squares[position]), int(self.sizes[position]), position)
 
 
 class Arrived(NamedTuple):
@@ -205,6 +229,10 @@ def in_order(arrived: Sequence[Arrived]) -> Arrived:
         rows, means, times_ms, numbers, event_of, each[0].source, hours, known("costs", np.nan),
         None if sizes is None else sizes.astype(np.intp), known("mean_squares", np.nan), extremes, _within(each, place),
     )  # fmt: skip
+    if any(these.first is not None for these in each):
+        counts = [these.charged for these in each]
+        answers = joined([np.ones(v.rows.size) if n is None else n for n, v in zip(counts, each, strict=True)])
+        values = replace(values, first=known("first", 0).astype(bool), answers=answers.astype(np.intp))
     return Arrived(values, parts[order])
 
 

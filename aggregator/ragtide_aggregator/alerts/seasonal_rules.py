@@ -41,9 +41,10 @@ class _SeasonalRows(RowTable, what="seasonal rules of a key", capacity=16):
 
 
 class _SeasonalStates(RowTable, what="seasonal rules", capacity=16):
-    """Per state: whether it looks for a change."""
+    """Per baseline of a state: whether the state looks for a change, and whether it is that of first answers."""
 
     watching = RowColumn(np.bool_)
+    first = RowColumn(np.bool_)
 
 
 class SeasonalRules:
@@ -60,13 +61,26 @@ class SeasonalRules:
 
     def add_row(self, states: Iterable[RuleState]) -> None:
         """Add the states of the rules on the next row."""
-        row = self._rows.add_row()
+        self._add_baselines(self._rows.add_row(), states)
+
+    def _add_baselines(self, row: int, states: Iterable[RuleState]) -> None:
+        """Give the baselines of a row places one after the other."""
         self._rows.first[row] = len(self._states)
         for state in states:
-            if isinstance(state.baseline, SeasonalBaseline):
-                self._numbers.add_row()
-                self._states.append((state, state.baseline))
+            for baseline in (state.baseline, None if state.first is None else state.first.baseline):
+                if isinstance(baseline, SeasonalBaseline):
+                    index = self._numbers.add_row()
+                    self._numbers.first[index] = baseline is not state.baseline
+                    self._states.append((state, baseline))
         self._rows.count[row] = len(self._states) - self._rows.first[row]
+
+    def begin_first_answers(self, row: int, states: Iterable[RuleState]) -> None:
+        """Add the baselines of first answers of a row's states."""
+        if self._rows.count[row]:
+            self._add_baselines(row, states)
+            # The new baselines begin their first cycle with the next value, as after a restart.
+            self._rows.day[row] = NO_CYCLE
+            self.refresh(row)
 
     def add_detector(self, state: RuleState) -> int:
         """Add a detector of a state; return the row of its limits, -1 without a seasonal baseline."""
@@ -74,8 +88,10 @@ class SeasonalRules:
 
     def set_limits(self, place: int, state: RuleState, number: int) -> None:
         """Copy the limits of a state's detector to their row."""
-        if isinstance(state.baseline, SeasonalBaseline):
-            limits = state.baseline.limits(state.detectors[number], watching=state.looks_for_change)
+        detector = state.detectors[number]
+        baseline = state.baseline_of(detector)
+        if isinstance(baseline, SeasonalBaseline):
+            limits = baseline.limits(detector, watching=state.looks_for_change)
             self._limits.of_hour[place] = np.resize(limits, _WIDTH)
 
     def refresh(self, row: int) -> None:
@@ -150,13 +166,16 @@ class SeasonalRules:
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
         state_of = np.repeat(self._rows.first[part.rows], counts) + within
         learns = self._numbers.watching[state_of]
-        index_of = {state: index for index, (state, _) in enumerate(self._states)} if turns else {}
+        indexes: dict[RuleState, list[int]] = {}
+        for index, (state, _) in enumerate(self._states if turns else ()):
+            indexes.setdefault(state, []).append(index)
         for state, positions in turns.items():
-            if state in index_of:
-                mine = np.flatnonzero(state_of == index_of[state])
+            for index in indexes.get(state, ()):
+                mine = np.flatnonzero(state_of == index)
                 # An odd number of turns to come means that the state was the other one.
                 to_come = len(positions) - np.searchsorted(positions, value_of[mine], side="left")
                 learns[mine] = state.looks_for_change ^ (to_come % 2 == 1)
+        learns &= self._numbers.first[state_of] == (False if part.first is None else part.first[value_of])
         self._add(part, value_of[learns], state_of[learns])
 
     def _add(self, part: RuleValues, value_of: Rows, state_of: Rows) -> None:

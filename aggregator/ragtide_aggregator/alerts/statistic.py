@@ -80,6 +80,8 @@ class RuleDetector:
     movement: Movement
     statistic: Statistic
     active: bool = False
+    first: bool = False
+    """Whether it takes first answers of sessions, and not whole clusters and single values."""
 
     def limit(self, rule: AlertRule, reference: float, *, watching: bool) -> float:
         """Return the limit of the scaled mean: `min_effect` beyond a reference, while a change is looked for.

@@ -47,11 +47,16 @@ class ClusterOptions:
     """One of `FIELDS`, `blocks`, or `segment:NAME`."""
     size: int | None = 10
     """Most interactions of a cluster: more of the same name are the next cluster. None measures how long blocks are."""
-    quiet_ms: int = 1_800_000
+    quiet_ms: int = 600_000
     """Time without an interaction of a cluster, in event time of its pipeline, after which it is closed."""
 
     most_open: int = 10_000
     """Most open clusters of a pipeline and run: the cluster that is quiet for longest is closed before its time."""
+
+    @property
+    def has_first_answers(self) -> bool:
+        """Whether clusters begin with an answer that is independent of all earlier ones, as sessions do."""
+        return self.by in FIELDS
 
     @property
     def measures_blocks(self) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragtide_runtime.redis.keys import CheckpointField
 
@@ -16,7 +15,15 @@ from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.means.clusters import ClusterTable
 from ..statistics.tables import sums
 from ..statistics.tables.batches import Floats, Rows, grouped
-from .open_clusters import Closing, OpenClusters, ScopeClusters, ShortNames, cluster_from_bytes, cluster_to_bytes
+from .open_clusters import (
+    Closing,
+    OpenClusters,
+    ScopeClusters,
+    ShortNames,
+    TakenParts,
+    cluster_from_bytes,
+    cluster_to_bytes,
+)
 from .pairs import PairRows
 from .rows import ClosedClusters, ClosedPairs, KeyRows, SampledClusters, StatePart
 
@@ -62,9 +69,7 @@ class ClusterRows(StatePart):
         key = self._rows.keys[row]
         return bool(self._rows.in_range[row]) and (key.pipeline, key.run) in self.scopes
 
-    def close(
-        self, batch: EventBatch, watched: Rows, costs: Floats | None
-    ) -> tuple[NDArray[np.bool_], ClosedClusters | None]:
+    def close(self, batch: EventBatch, watched: Rows, costs: Floats | None) -> tuple[TakenParts, ClosedClusters | None]:
         """Add a batch; return which parts count as parts of clusters, and the closed clusters, which `add` then counts.
 
         Args:
@@ -76,16 +81,16 @@ class ClusterRows(StatePart):
         if costs is not None:
             every = np.zeros(batch.values.size)
             every[watched] = costs
-        inside, closings = self.open.take(batch, self._rows.in_range[batch.rows], every)
-        closings = [closing for closing in closings if any(event.rows.size for event in closing.cluster.events)]
+        taken = self.open.take(batch, self._rows.in_range[batch.rows], every)
+        closings = [closing for closing in taken.closings if any(event.rows.size for event in closing.cluster.events)]
         if not closings:
-            return inside, None
+            return taken, None
         closed = closed_clusters(batch, closings)
         by_row = grouped(closed.rows)
         closed.values.numbers[by_row.order] = (
             by_row.before(closed.sizes[by_row.order], self.sums.values(by_row.rows)) + closed.sizes[by_row.order]
         )
-        return inside, closed
+        return taken, closed
 
     def add(self, closed: ClosedClusters, some: slice) -> None:
         """Add some of the clusters that `close` closed to the sums; all of them must be added, in their order."""

@@ -67,6 +67,17 @@ class OpenCluster:
     """Which event of its pipeline and run was its last."""
     interactions: int = 0
     events: list[ClusterEvent] = field(default_factory=list)
+    begins_session: bool = False
+    """Whether it does not continue a closed cluster; not stored, because only its first event needs it."""
+
+
+class AddedPart(NamedTuple):
+    """A part of an event that was added to its cluster."""
+
+    is_first: bool
+    """Whether it belongs to the first answer of a session."""
+    full: OpenCluster | None
+    """The cluster, if it is full and the event has no other part."""
 
 
 class Closing(NamedTuple):
@@ -74,6 +85,16 @@ class Closing(NamedTuple):
 
     part: int
     cluster: OpenCluster
+
+
+class TakenParts(NamedTuple):
+    """The parts of a batch that count in clusters, and the clusters that they closed."""
+
+    inside: NDArray[np.bool_]
+    """Whether each part counts in a cluster."""
+    is_first: NDArray[np.bool_]
+    """Whether each part belongs to the first answer of a session; an interaction by itself is one."""
+    closings: list[Closing]
 
 
 class ScopeClusters:
@@ -111,13 +132,30 @@ class ScopeClusters:
         return found
 
     def add(
-        self, code: int, event: ClusterEvent, newest_ms: int, options: ClusterOptions, *, unfinished: bool
-    ) -> OpenCluster | None:
-        """Add a part of an event to its cluster; return the cluster if it is full and the event has no other part."""
+        self,
+        code: int,
+        event: ClusterEvent,
+        newest_ms: int,
+        options: ClusterOptions,
+        *,
+        unfinished: bool,
+        later: bool,
+    ) -> AddedPart:
+        """Add a part of an event to its cluster.
+
+        Args:
+            code: of the cluster.
+            event: the part.
+            newest_ms: newest event time of the pipeline and run.
+            options: when clusters are closed.
+            unfinished: whether the event has another part.
+            later: whether it holds gold scores that came after their event.
+        """
         self.events += 1
         cluster = self.open.get(code)
         if cluster is None:
             cluster = self.open[code] = OpenCluster(code, self.events)
+            cluster.begins_session = code not in self.closed and not later
             if code in self.closed:
                 del self.closed[code]
                 # Late gold scores do not mean that the cluster was closed too early.
@@ -136,8 +174,9 @@ class ScopeClusters:
         cluster.deadline_ms, cluster.touched = newest_ms + options.quiet_ms, self.events
         self.open.move_to_end(code)
         self.changed.add(code)
+        is_first = cluster.begins_session and cluster.interactions == 1 and not later
         full = cluster.interactions >= (options.size or self.block)
-        return self._close(cluster) if full and not unfinished else None
+        return AddedPart(is_first, self._close(cluster) if full and not unfinished else None)
 
     @property
     def events_until_measured(self) -> int:
@@ -193,7 +232,7 @@ class OpenClusters:
         self.options = options
         self.scopes: dict[Scope, ScopeClusters] = {}
 
-    def take(self, batch: EventBatch, countable: np.ndarray, costs: Floats | None) -> tuple[np.ndarray, list[Closing]]:
+    def take(self, batch: EventBatch, countable: np.ndarray, costs: Floats | None) -> "TakenParts":
         """Add the values of a batch; return which parts count in clusters, and the clusters that the batch closes.
 
         Where a pipeline and run has clusters, an interaction by itself is a cluster of one, closed at once.
@@ -204,9 +243,10 @@ class OpenClusters:
             costs: of its values; None without a budget.
         """
         inside = np.zeros(batch.places.size, dtype=bool)
+        is_first = np.zeros_like(inside)
         closings: list[Closing] = []
         if batch.clusters is None or batch.scope_of is None:
-            return inside, closings
+            return TakenParts(inside, is_first, closings)
         found = [self.scopes.get(scope) for scope in batch.scopes]
         newest = np.maximum(batch.newest_ms, batch.times_ms).tolist()
         starts, codes = batch.starts.tolist(), batch.clusters.tolist()
@@ -236,12 +276,21 @@ class OpenClusters:
                 event = event._replace(pairs=batch.pairs[paired], scores=batch.scores[:, paired], late=late)
             if codes[part] == BY_ITSELF:
                 scope.events += 1
+                is_first[part] = True
                 closings.append(Closing(part, OpenCluster(BY_ITSELF, scope.events, events=[event])))
                 continue
-            full = scope.add(codes[part], event, newest[part], self.options, unfinished=unfinished[part])
-            if full is not None:
-                closings.append(Closing(part, full))
-        return inside, closings
+            added = scope.add(
+                codes[part],
+                event,
+                newest[part],
+                self.options,
+                unfinished=unfinished[part],
+                later=bool(batch.later[part]),
+            )
+            is_first[part] = added.is_first
+            if added.full is not None:
+                closings.append(Closing(part, added.full))
+        return TakenParts(inside, is_first, closings)
 
 
 CLUSTER_VERSION: Final = 4

@@ -25,7 +25,7 @@ from ..alerts.messages import CERTAIN_EFFECT, MIXED_NOTE, explained_alert, resta
 from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import Arrived, RuleValues
 from ..errors import reading
-from ..events.batch import BLOCKS, EventBatch
+from ..events.batch import BLOCKS, EventBatch, Scope
 from ..events.keys import EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.drift.seasons import HOUR_MS
@@ -34,6 +34,7 @@ from ..statistics.means.segment_moments import SegmentMoments
 from ..statistics.tables.batches import Floats, Rows, grouped
 from .cluster_rows import ClusterRows
 from .measured_rows import DependenceRows
+from .open_clusters import TakenParts
 from .options import StateOptions
 from .pane_rows import PaneTable
 from .rows import ClosedClusters, KeyRows, StatePart, add_values
@@ -284,6 +285,27 @@ class StateAlerts(StatePart):
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Add the rules on a key."""
         self.rules.add_row(key)
+        if self._clusters is not None and (key.pipeline, key.run) in self._clusters.scopes:
+            self._begin_first_answers([row])
+
+    def begin_clusters(self, scope: Scope, rows: Sequence[int]) -> None:
+        """Let the rules on rows take first answers of sessions."""
+        self._begin_first_answers(rows)
+
+    def complete(self) -> None:
+        """Let rules begin or end to take first answers, if an older release or other settings wrote the checkpoint."""
+        if self._clusters is not None and self._clusters.options.has_first_answers:
+            self._begin_first_answers([row for row in range(len(self._rows)) if self._clusters.has(row)])
+            return
+        for row in range(len(self._rows)):
+            for state in self.rules.of(row):
+                if state.end_first_answers():
+                    self.rules.refresh(row)
+
+    def _begin_first_answers(self, rows: Sequence[int]) -> None:
+        if self._clusters is not None and self._clusters.options.has_first_answers:
+            for row in rows:
+                self.rules.begin_first_answers(row)
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
@@ -299,8 +321,10 @@ class StateAlerts(StatePart):
         rules = self.rules
         places = rules.with_rules(batch.rows)
         costs = rules.costs(batch.rows[places]) if self._has_rules else None
-        inside, closed = (None, None) if self._clusters is None else self._clusters.close(batch, places, costs)
-        arrived = self._single_values(batch, places, costs, inside)
+        taken, closed = (None, None) if self._clusters is None else self._clusters.close(batch, places, costs)
+        arrived = self._single_values(batch, places, costs, None if taken is None else taken.inside)
+        if taken is not None:
+            arrived += self._first_answers(batch, places, costs, taken)
         if closed is not None:
             every = np.arange(closed.rows.size)
             within = rules.adjusted.within(every, closed.rows, closed.values.values, closed.clusters, closed.sizes)
@@ -324,6 +348,26 @@ class StateAlerts(StatePart):
         values = RuleValues(
             rows, events.values[places], events.times_ms[of], numbers, events.places[of], events.source, hours, costs,
             within=self.rules.adjusted.within(places, events.rows, events.values, events.part_of),
+        )  # fmt: skip
+        return [Arrived(values, of)]
+
+    def _first_answers(
+        self, events: EventBatch, places: Rows, costs: Floats | None, taken: TakenParts
+    ) -> list[Arrived]:
+        """Return the first answers of sessions, which count before their sessions are closed."""
+        inside = taken.inside[events.part_of[places]]
+        if not inside.any():
+            return []
+        places, costs = places[inside], None if costs is None else costs[inside]
+        of = events.part_of[places]
+        found = self.rules.first_answers(events.rows[places], taken.is_first[of], costs)
+        places, of = places[found.places], of[found.places]
+        if not places.size:
+            return []
+        hours = np.maximum(events.newest_ms, events.times_ms)[of] // HOUR_MS
+        values = RuleValues(
+            events.rows[places], events.values[places], events.times_ms[of], found.numbers, events.places[of],
+            events.source, hours, found.costs, first=np.ones(places.size, dtype=bool), answers=found.answers,
         )  # fmt: skip
         return [Arrived(values, of)]
 
@@ -355,6 +399,9 @@ class StateAlerts(StatePart):
     def _raised(self, raised: Raised, adding: BatchAdding) -> Alert:
         """Return an alert with the diagnosis and the dependence as of the part that raised it."""
         alert = raised.alert
+        if alert.observed_of == "first_answers":
+            # Their numbers are those of first answers.
+            alert = alert.model_copy(update={"n": self._rows.moments.n(raised.row)})
         kappa = alert.quantity == "kappa"
         if alert.status == "resolved":
             return alert if kappa else self._causes.end(raised.row, alert)
@@ -376,7 +423,8 @@ class StateAlerts(StatePart):
         if self._dependence is None or whole is None or not self._dependence.measures(whole):
             return alert
         moved = None
-        if whole == row and alert.quantity == "mean" and alert.observed is not None and alert.observed_n is not None:
+        answers = alert.quantity == "mean" and alert.observed_of == "answers"
+        if whole == row and answers and alert.observed is not None and alert.observed_n is not None:
             lowest, highest = key.value_range
             moved = Moved(np.array([alert.observed_n]), np.array([(alert.observed - lowest) / (highest - lowest)]))
         found = self._dependence.read(np.array([whole]), moved)
@@ -441,8 +489,7 @@ class StateAlerts(StatePart):
                     continue
                 if name in states:
                     row, state = states[name]
-                    state.load(data)
-                    self.rules.refresh(row)
+                    self.rules.load(row, state, data)
                     self._causes.resume(row, state)
                 else:
                     gone.append(kind + name)

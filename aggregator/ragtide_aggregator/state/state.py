@@ -323,7 +323,9 @@ class AggregatorState:
         )
         self._alerts.raise_alerts(adding, arrived)
         adding.rest()
-        added = AddedBatch(batch, closed, late, adding.before, arrived)
+        # A first answer counts once more with its cluster.
+        counted = [these for these in arrived if these.values.first is None]
+        added = AddedBatch(batch, closed, late, adding.before, counted)
         for part in self._parts:
             part.take(added)
 

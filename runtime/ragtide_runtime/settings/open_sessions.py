@@ -8,10 +8,16 @@ WAITING: Final = "%(waiting)s answers wait in open sessions."
 """How many answers no interval counts yet."""
 
 CLOSING: Final = (
-    "A session counts in intervals and alert rules when it has %(size)s answers, or %(quiet)s s after its last one "
-    "(clusters.size, clusters.quiet_s)."
+    "The first answer of a session counts in alert rules at once. The whole session counts in intervals and alert "
+    "rules when it has %(size)s answers, or %(quiet)s s after its last one (clusters.size, clusters.quiet_s)."
 )
 """When a session counts."""
+
+CLOSING_WHOLE: Final = (
+    "A cluster counts in intervals and alert rules when it has %(size)s answers, or %(quiet)s s after its last one "
+    "(clusters.size, clusters.quiet_s)."
+)
+"""When a cluster counts that does not begin with an independent answer."""
 
 WAITING_IN_BLOCK: Final = "%(waiting)s answers wait in an open block."
 FILLING: Final = "A block counts in intervals and alert rules when it is full (clusters.block)."
@@ -19,7 +25,9 @@ FILLING: Final = "A block counts in intervals and alert rules when it is full (c
 
 def waiting_texts(clusters: ClusterSettings) -> tuple[str, str]:
     """Return the texts of how many answers wait and when they count, without numbers."""
-    return (WAITING_IN_BLOCK, FILLING) if clusters.by == "blocks" else (WAITING, CLOSING)
+    if clusters.by == "blocks":
+        return WAITING_IN_BLOCK, FILLING
+    return WAITING, CLOSING_WHOLE if clusters.by.startswith("segment:") else CLOSING
 
 
 def closing_places(clusters: ClusterSettings) -> dict[str, str]:
@@ -30,8 +38,8 @@ def closing_places(clusters: ClusterSettings) -> dict[str, str]:
 def closing_sentence(clusters: ClusterSettings) -> str:
     """Return when the answers of a session count with these settings.
 
-    >>> closing_sentence(ClusterSettings(size=10, quiet_s=60)).partition(" (")[0]
-    'A session counts in intervals and alert rules when it has 10 answers, or 60 s after its last one'
+    >>> closing_sentence(ClusterSettings(size=10, quiet_s=60)).partition(" (")[0].partition(". ")[2]
+    'The whole session counts in intervals and alert rules when it has 10 answers, or 60 s after its last one'
     """
     return waiting_texts(clusters)[1] % closing_places(clusters)
 

@@ -54,7 +54,7 @@ def test_every_state_has_a_translation() -> None:
 
 
 def test_what_is_said_of_open_sessions_has_a_translation() -> None:
-    every = {text for by in ("auto", "blocks") for text in waiting_texts(ClusterSettings(by=by))}
+    every = {text for by in ("auto", "blocks", "segment:lang") for text in waiting_texts(ClusterSettings(by=by))}
     assert every <= words("ru").catalogue.keys()
 
 

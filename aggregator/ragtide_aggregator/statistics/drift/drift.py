@@ -63,6 +63,8 @@ class _Clusters(NamedTuple):
     tags: NDArray[np.int64]
     costs: Floats
     sizes: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    """Number of answers whose costs each has."""
     levels: Floats | None
     looks: Rows | None
     limits: Floats | None
@@ -78,6 +80,7 @@ class _Clusters(NamedTuple):
             self.tags[places],
             self.costs[places],
             self.sizes[places],
+            self.answers[places],
             None if self.levels is None else self.levels[places],
             None if self.looks is None else self.looks[places],
             None if self.limits is None else self.limits[places],
@@ -160,6 +163,18 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             )
         self._limit[row] = 1 - limit if self._rising[row] else limit
 
+    def share_line(self, row: int, detectors: int) -> None:
+        """Let a row share its false alarms with other detectors from now on.
+
+        The evidence M stays, and the level A at which it alarms is so many times as high.
+
+        Args:
+            row: index.
+            detectors: number of detectors that share the false alarms, this one included.
+        """
+        self._cost[row] /= detectors
+        self._m[row] /= detectors
+
     def restart(self, row: int) -> None:
         """Remove all values from a row; its limit stays."""
         for array in (self._m, self._cusum, self._start, self._tag, self._totals):
@@ -207,6 +222,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         *,
         costs: Floats | None = None,
         sizes: NDArray[np.int64] | None = None,
+        answers: NDArray[np.int64] | None = None,
         levels: Floats | None = None,
         looks: Rows | None = None,
         limits: Floats | None = None,
@@ -225,6 +241,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
                 1 / run_length of the row unless given.
             sizes: for closed clusters of values, the number of values of each; `values` are then the means, and `costs`
                 the sums of the values' costs. Single values unless given.
+            answers: number of answers whose costs each value has; the sizes unless given.
             levels: M / A at which the row of each value alarms, positive; 1 unless given.
             looks: number of the look to which each value belongs, not falling; no value after the first look with an
                 alarm is added, so that the caller can set other levels. Unless given, only rows with an alarm stop.
@@ -241,7 +258,10 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
         sizes = np.ones(values.size, dtype=np.int64) if sizes is None else sizes
         costs = self._cost[rows] * sizes if costs is None else costs
         own = None if limits is None else self._own_limits(rows, limits)
-        given = _Clusters(np.arange(values.size), rows, values, tags, costs, sizes, levels, looks, own, centers)
+        answers = sizes if answers is None else answers
+        given = _Clusters(
+            np.arange(values.size), rows, values, tags, costs, sizes, answers, levels, looks, own, centers
+        )
         return self._update(given)
 
     def _own_limits(self, rows: Rows, limits: Floats) -> Floats:
@@ -272,7 +292,7 @@ class DetectorTable(RowTable, version=4, what="drift detectors", capacity=16):
             position = int(batch.order[last])
             row = int(batch.rows[rank])
             # A cluster may cost nothing, if all of its values came before costs were counted.
-            cost = float(given.costs[position] / given.sizes[position]) or float(self._cost[row])
+            cost = float(given.costs[position] / given.answers[position]) or float(self._cost[row])
             level = 1.0 if given.levels is None else float(given.levels[position])
             alarms.append(self._alarm(int(given.positions[position]), row, cost, level))
         return sorted(alarms, key=lambda alarm: alarm.position), np.zeros(0, dtype=np.intp)
