@@ -146,7 +146,7 @@ class Estimate(VersionedModel):
     trend: Literal["rising", "falling", "steady"] | None = None
     """For a window: whether its interval is above or below the interval of the window before, or overlaps it."""
     band: str | None = None
-    """Quality band of the estimate, for metrics that have bands."""
+    """Quality band, where the whole interval lies in one band, and the labeler is fit for thresholds."""
     fit_for: tuple[Purpose, ...] | None = None
     """Purposes that the labeler's numbers of this metric are fit for; None if nothing is stated about them."""
     updated_at: UtcTime | None = None

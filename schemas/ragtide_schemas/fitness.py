@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from .metric_definitions import MATCH, METRICS
+from .metrics import MetricDefinition
 from .seen_failures import SEEN
 
 Purpose = Literal["trend", "ranking", "threshold", "single items"]
@@ -57,6 +58,38 @@ def fit_for(labeler: str, metric: str, stated: Stated = NOTHING) -> tuple[Purpos
     if _from_labels(metric):
         return stated.get(labeler) or _FIT_FOR.get(labeler)
     return PURPOSES if metric in METRICS else stated.get(labeler)
+
+
+def certain_band(
+    definition: MetricDefinition | None,
+    labeler: str,
+    numbers: tuple[float | None, float | None, float | None],
+    stated: Stated = NOTHING,
+) -> str | None:
+    """Return the quality band of a mean; None where the data or the labeler do not support one.
+
+    The whole interval must lie in one band, and the labeler must be fit for thresholds.
+
+    Args:
+        definition: of the metric; None for a metric without a definition.
+        labeler: its name.
+        numbers: lower end of the interval, mean, and upper end.
+        stated: purposes that the settings state.
+
+    >>> adherence = METRICS["trace.adherence"]
+    >>> [certain_band(adherence, "gold", ends) for ends in ((0.96, 0.97, 0.98), (0.5, 0.97, 1.0))]
+    ['excellent', None]
+    >>> certain_band(adherence, "local", (0.96, 0.97, 0.98)) is None
+    True
+    """
+    lower, mean, upper = numbers
+    if definition is None or definition.bands is None or lower is None or mean is None or upper is None:
+        return None
+    band = definition.band(mean)
+    if definition.band(lower) != band or definition.band(upper) != band:
+        return None
+    purposes = fit_for(labeler, definition.name, stated)
+    return band if purposes is None or "threshold" in purposes else None
 
 
 def fitness_of(labeler: str, metrics: Iterable[str], stated: Stated = NOTHING) -> str | None:

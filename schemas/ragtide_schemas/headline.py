@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from .base import Count, Name, SegmentValue, UtcTime, WindowTime, WireModel
 from .declared import range_of
@@ -73,9 +73,9 @@ class Headline(WireModel):
     """For `prediction_powered`: the labeler that scored all interactions."""
     other_labelers: tuple[Name, ...] = ()
     """Other labelers that score this metric here, each with a number of its own."""
-    range: Literal["1h", "24h", "7d", "60d", "since", "since change", "since version", "all"]
-    """The counted interactions: of the last hours or days; `since` a given time, since the last change of the level or
-    the first interaction of the newest version; or `all`."""
+    range: Annotated[str, StringConstraints(pattern="^([1-9][0-9]*[mhd]|since|since change|since version|all)$")]
+    """The counted interactions: of a length up to now such as `24h`; `since` a given time, `since change`, the last one
+    of the level, or `since version`, the first interaction of the newest version; or `all`."""
     start: WindowTime | None = None
     """Start of the first pane of the range; None for `all`."""
     end: WindowTime | None = None

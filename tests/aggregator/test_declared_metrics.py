@@ -81,7 +81,9 @@ def test_words_about_a_metric_may_change_and_the_newest_count() -> None:
     bands = {"minimum": 10.0, "good": 50.0, "excellent": 100.0}
     state = state_of([words(1, 120.0), words(2, 120.0, declaration(direction=Direction.NEITHER, bands=bands))])
     (one,) = found(state)
-    assert (one.n, one.band) == (2, "excellent")
+    definition = state.definition(next(key for key in state.keys if key.metric == WORDS))
+    assert (one.n, definition is not None and definition.band(120.0)) == (2, "excellent")
+    assert one.band is None, "the interval of two values is in no single band"
 
 
 def test_a_score_that_nothing_declares_is_between_0_and_1() -> None:
@@ -216,7 +218,8 @@ def test_parts_of_a_split_pipeline_are_one_with_their_declarations() -> None:
     )
     (one,) = found(whole)
     assert one.estimate == pytest.approx(120.0)
-    assert (one.n, one.band) == (2, "excellent")
+    definition = whole.definition(next(key for key in whole.keys if key.metric == WORDS))
+    assert (one.n, definition is not None and definition.band(120.0)) == (2, "excellent")
 
 
 def test_declarations_move_with_their_pipeline() -> None:

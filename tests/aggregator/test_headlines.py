@@ -178,8 +178,8 @@ def test_rules_are_named_and_a_band_needs_an_interval_inside_it_and_a_labeler_th
 
 
 def test_an_unknown_range_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'2h'"):
-        headline_range("2h", NOW)
+    with pytest.raises(ValueError, match="'2w'"):
+        headline_range("2w", NOW)
     assert headline_range("default", NOW).shortens
     assert not headline_range("24h", NOW).shortens
     assert firing_alerts([]) == {}

@@ -5,6 +5,7 @@ from math import isnan
 from typing import Final
 
 from ragtide_schemas import Estimate
+from ragtide_schemas.fitness import certain_band
 from ragtide_schemas.suggestions import unknown
 
 from ..events.keys import GOLD_LABELER, HIDDEN, UNBOUNDED, EstimateKey, PairKey
@@ -110,7 +111,7 @@ def metric_means(state: AggregatorState, method: IntervalMethod, segment: str | 
     if rows:
         read = view.read(rows)
         found += [
-            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled)
+            metric_mean(keys[row], state.definition(keys[row]), numbers, scaled, state.fit_for)
             for row, numbers, scaled in zip(rows, read.numbers, read.means(method), strict=True)
         ]
     found += [
@@ -201,6 +202,7 @@ def _of_proxy(state: AggregatorState, row: int, method: IntervalMethod) -> list[
                     labeler_version=key.labeler_version,
                     estimator=name,
                     proxy=state.keys[row].labeler,
+                    band=certain_band(definition, key.labeler, (ends[1], ends[0], ends[2]), state.fit_for),
                     n_effective=float(pairs.n_effective[0]),
                     design_effect=None if isnan(effect) else effect,
                     n_clusters=None if isnan(clusters) else int(clusters),

@@ -12,23 +12,23 @@ Rules, in this order:
 - **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from math import ceil
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline, LevelWatch
-from ragtide_schemas.fitness import Stated, fit_for
+from ragtide_schemas import METRICS, Alert, AlertRule, Headline, LevelWatch
+from ragtide_schemas.alert_rule import duration_ms
+from ragtide_schemas.fitness import Stated, certain_band
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, MeanOfAll
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED
 from .means import MetricMean
 from .over_time import HistoryPoint
-
-RangeName = Literal["1h", "24h", "7d", "60d", "since", "since change", "since version", "all"]
 
 RANGES: Final[Mapping[str, timedelta]] = {
     "1h": timedelta(hours=1),
@@ -39,6 +39,9 @@ RANGES: Final[Mapping[str, timedelta]] = {
 """Ranges by name, up to now."""
 
 DEFAULT_RANGE: Final = "24h"
+
+LENGTH: Final = re.compile("[1-9][0-9]{0,4}[mhd]")
+"""The length of a range up to now."""
 
 NARROW: Final = 0.2
 """Width of an interval, as a share of the metric's range, below which its metric has enough values."""
@@ -58,7 +61,8 @@ Group = tuple[str, str | None, str]
 class HeadlineRange:
     """The range of event time that a reader chose."""
 
-    name: RangeName
+    name: str
+    """A length such as `24h`, `since`, `since change`, `since version` or `all`."""
     start: datetime | None
     """None for `all`."""
     end: datetime | None = None
@@ -68,20 +72,22 @@ class HeadlineRange:
 
 
 def headline_range(name: str, now: datetime) -> HeadlineRange:
-    """Return the range of a name: of `RANGES`, `all`, or `default`, the last 24 hours or since the last change.
+    """Return the range of a name: a length such as `24h`; `all`; or `default`, 24 hours or since the last change.
 
     Raises:
-        ValueError: unknown name.
+        ValueError: the name is no length of time.
 
     >>> headline_range("all", datetime(2026, 1, 1)).start is None
     True
+    >>> headline_range("6h", datetime(2026, 1, 1)).start
+    datetime.datetime(2025, 12, 31, 18, 0)
     """
     if name == "all":
         return HeadlineRange("all", None)
     chosen = DEFAULT_RANGE if name == "default" else name
-    if chosen not in RANGES:
-        raise ValueError(f"range {name!r} is unknown: use one of {', '.join(RANGES)}, all or default")
-    return HeadlineRange(chosen, now - RANGES[chosen], shortens=name == "default")  # type: ignore[arg-type]
+    if LENGTH.fullmatch(chosen) is None:
+        raise ValueError(f"range {name!r} is no length of time: give one such as {', '.join(RANGES)}, or all")
+    return HeadlineRange(chosen, now - timedelta(milliseconds=duration_ms(chosen)), shortens=name == "default")
 
 
 class Beginning(NamedTuple):
@@ -122,7 +128,7 @@ def firing_alerts(alerts: Iterable[Alert]) -> dict[Group, list[Alert]]:
 class HeadlineNumber(NamedTuple):
     """The number of one labeler in a range."""
 
-    range: RangeName
+    range: str
     start: datetime | None
     end: datetime | None
     n: int
@@ -138,7 +144,7 @@ def number_of_all(mean: MetricMean) -> HeadlineNumber:
 
 
 def number_of_point(
-    point: HistoryPoint, range_name: RangeName, end: datetime | None, version: str | None = None
+    point: HistoryPoint, range_name: str, end: datetime | None, version: str | None = None
 ) -> HeadlineNumber:
     """Return the number of a point of the history."""
     return HeadlineNumber(range_name, point.start, end, point.n, point.mean, point.lower, point.upper, version)
@@ -340,12 +346,8 @@ def _state(
 
 def _band(mean: MetricMean, number: HeadlineNumber, stated: Stated, *, firing: bool) -> str | None:
     definition = METRICS.get(mean.metric) if mean.metric_version is None else None
-    if firing or definition is None or definition.direction is Direction.NEITHER:
-        return None
-    if number.estimate is None or number.lower is None or number.upper is None:
-        return None
-    purposes = fit_for(mean.labeler, mean.metric, stated)
-    if purposes is not None and "threshold" not in purposes:
-        return None
-    found = {definition.band(value) for value in (number.lower, number.estimate, number.upper)}
-    return found.pop() if len(found) == 1 else None
+    return (
+        None
+        if firing
+        else certain_band(definition, mean.labeler, (number.lower, number.estimate, number.upper), stated)
+    )

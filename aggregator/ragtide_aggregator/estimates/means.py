@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragtide_schemas import Direction, Estimate, Kind, MetricDefinition, from_milliseconds
 from ragtide_schemas.estimate import Share
+from ragtide_schemas.fitness import NOTHING, Stated, certain_band
 from ragtide_schemas.printable import printable
 
 from ..events.keys import UNBOUNDED, EstimateKey, PairKey, share_name
@@ -87,7 +88,11 @@ class MetricMean(NamedTuple):
 
 
 def metric_mean(
-    key: EstimateKey, definition: MetricDefinition | None, numbers: KeyNumbers, scaled: ScaledMean
+    key: EstimateKey,
+    definition: MetricDefinition | None,
+    numbers: KeyNumbers,
+    scaled: ScaledMean,
+    stated: Stated = NOTHING,
 ) -> MetricMean:
     """Return the mean of a key from its numbers and its scaled mean.
 
@@ -96,6 +101,7 @@ def metric_mean(
         definition: of its metric; None without a definition.
         numbers: of the key.
         scaled: mean and interval in [0, 1].
+        stated: purposes of labelers that the settings state.
     """
     value_range = _range_of(key)
     value: float | None = None
@@ -109,7 +115,7 @@ def metric_mean(
         lower, upper = lowest + width * scaled.lower, lowest + width * scaled.upper
         if scaled.estimate is not None:
             value = lowest + width * scaled.estimate
-            band = None if definition is None else definition.band(value)
+            band = certain_band(definition, key.labeler, (lower, value, upper), stated)
     updated_at = from_milliseconds(numbers.updated_ms)
     return MetricMean(
         key.pipeline, key.metric, key.labeler, numbers.n, value, lower, upper, value_range, band, updated_at,
@@ -163,7 +169,7 @@ def mean(found: MeasuredView, row: int, shares: list[ShareRow], absent: dict[str
     view, key = found.view, found.keys[row]
     definition = view.state.definition(key)
     numbers, scaled = found.numbers.of(row), found.mean_of(row)
-    value = metric_mean(key, definition, numbers, scaled)
+    value = metric_mean(key, definition, numbers, scaled, view.state.fit_for)
     assert value.lower is not None and value.upper is not None  # noqa: S101, PT018 - for the type checker
     in_unit = ScaledMean(value.estimate, value.lower, value.upper, scaled.strategy)
     lowest, highest = value.value_range

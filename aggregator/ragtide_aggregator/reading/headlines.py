@@ -14,7 +14,6 @@ from ..estimates.headline import (
     Circumstances,
     HeadlineNumber,
     HeadlineRange,
-    RangeName,
     beginning_of,
     by_group,
     chosen_mean,
@@ -135,7 +134,7 @@ class Headlines:
                 by_start[beginning].append(place)
         found: dict[int, HeadlineNumber] = {}
         for beginning, places in by_start.items():
-            name: RangeName = "since change" if beginning.version is None else "since version"
+            name = "since change" if beginning.version is None else "since version"
             means = {place: selected[place][0][selected[place][1]] for place in places}
             numbers = await self._numbers([*means.values()], HeadlineRange(name, beginning.at))
             for place, mean in means.items():

@@ -12,6 +12,7 @@ from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import METRICS
+from ragtide_schemas.fitness import certain_band
 
 from ..fleet.screen import Cell, cell_of, importance
 from .screen import SegmentRow, TimeSpan
@@ -64,7 +65,7 @@ def range_number(history: History) -> RangeNumber | None:
         return None
     key, point = history.key, history.points[0]
     definition = METRICS.get(key.metric) if key.measure is None else None
-    band = (None if definition is None else definition.band(point.mean)) or ""
+    band = certain_band(definition, key.labeler, (point.lower, point.mean, point.upper)) or ""
     mean = MetricMean(
         key.pipeline,
         key.metric,
