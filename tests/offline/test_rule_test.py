@@ -1,13 +1,14 @@
 """A test of rules in memory raises the alerts of a replay through Redis, and follows the evidence of one rule."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.aggregator.test_replay import RULES, entries, unseen
+from tests.aggregator.test_replay import ADHERENCE, RULES, entries, unseen
 from tests.aggregator.test_replay_not_aggregatable import BAD_EVENTS, fails, is_bad
+from tests.support.metric_events import event
 from tests.support.recorded import record
 
 from ragtide_offline.replay import evidence_curve
@@ -18,10 +19,10 @@ from ragtide_offline.replay.result import ReplayResult
 from ragtide_offline.replay.rule_test import RuleTest
 from ragtide_offline.replay.selection import Selection
 from ragtide_offline.replay.speed import speed
-from ragtide_runtime.recordings import Recording
+from ragtide_runtime.recordings import EntryKind, RecordedEntry, Recording
 from ragtide_runtime.settings.alerting import BudgetSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import Alert
+from ragtide_schemas import Alert, AlertRule
 
 SETTINGS = Settings(
     partitions=3,
@@ -73,6 +74,36 @@ async def test_the_alerts_are_those_of_a_replay(
         name: (rule.production, len(rule.replay)) for name, rule in expected.rules.items()
     }
     assert list(found.unfired) == list(expected.unfired)
+
+
+@pytest.mark.redis
+async def test_the_cause_of_an_alert_is_that_of_a_replay(async_redis: Any, redis_url: str, tmp_path: Path) -> None:
+    # The alarm comes 16 interactions after the change: they are no part of the stretch before it.
+    begin = datetime(2026, 11, 20, tzinfo=UTC)
+    events = [
+        event(
+            number,
+            {ADHERENCE: 0.9 if number < 900 else 0.3},
+            segments={"lang": "de" if number % 3 else "en"},
+            occurred_at=begin + timedelta(seconds=20 * number),
+        )
+        for number in range(1_440)
+    ]
+    listed = [
+        (EntryKind.METRICS, RecordedEntry(0, f"{1_795_240_000_000 + place}-0", one)) for place, one in enumerate(events)
+    ]
+    recorded = record(listed, tmp_path)
+    settings = Settings(segments=True, lease_s=60, windows=("1h", "2h/1h"), clusters={"by": "none"})
+    rules = (AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.7),)
+    plan = ReplayPlan("again", recorded, Selection(), rules=rules)
+    expected = await RecordingReplay(settings, plan, speed("max")).run(
+        async_redis, redis_url, asyncio.Event(), lambda _: None
+    )
+    found = await RuleTest(settings, recorded, Selection(), rules).run(asyncio.Event(), unseen)
+    (alert,) = found.alerts
+    assert alert.cause is not None
+    assert alert.cause.n_before == 900
+    assert found.alerts == expected.alerts
 
 
 @pytest.mark.pure

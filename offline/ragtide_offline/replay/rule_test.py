@@ -10,7 +10,7 @@ from ragtide_aggregator.checkpoint.commit import CHECKPOINT_VERSION, Step
 from ragtide_aggregator.checkpoint.loading import Checkpoint, checkpoint_of_fields
 from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.state.options import NO_WINDOWS, StateOptions
+from ragtide_aggregator.state.options import StateOptions
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_roles.rule_checks import check_rules, known_metrics
 from ragtide_runtime.recordings import EntryKind, Recording
@@ -136,8 +136,8 @@ class RuleTest:
         # The partitions share the budget of false alarms, as in a live deployment.
         count = max(self._recording.partitions) + 1
         shared = self._settings.model_copy(update={"alerts": self._rules, "partitions": count})
-        # No rule reads windows, quantiles or the history.
-        options = replace(state_options(shared), panes=NO_WINDOWS, quantiles=False, history=None)
+        # No rule reads quantiles or the history. The cause of an alert reads the panes of windows.
+        options = replace(state_options(shared), quantiles=False, history=None)
         splits = self._settings.splits
         return {
             streams.partition: _MemoryStore(streams, options.of_partition(streams.partition, split=bool(splits)))

@@ -114,8 +114,8 @@ class JudgeSettings(RemoteSettings):
     """Variant of the prompts: `full`; for small models `short`, with fewer words and no explanations, and `keys`, which
     is short and answered in lines of keys instead of JSON."""
     grammar: Literal["vllm", "llama.cpp"] | None = None
-    """Server to which a grammar is sent in its own field, so that the answer to the variant `keys` has the right form;
-    None sends no grammar. A JSON answer has the form of `structured`, which both servers enforce."""
+    """Server that is asked with a grammar, in the field that it knows, so that every answer to the variant `keys` has
+    the right form; without it no grammar is sent. The other variants answer in JSON, whose form `structured` sets."""
     window_tokens: Annotated[int, Field(ge=1024)] | None = None
     """Context window of the model in tokens, for rules, texts and answer together; documents get the space that the
     rest leaves. None sends prompts of any length, and the endpoint refuses those that are too long."""

@@ -153,9 +153,7 @@ def annotate(
     ] = None,
     share: Annotated[
         float,
-        typer.Option(
-            min=0.001, max=1, help="Share of the sample that you are asked about, chosen by a hash of the id."
-        ),
+        typer.Option(min=0.001, max=1, help="Share of the sample to ask about; a hash of the id chooses the items."),
     ] = 1.0,
     rate: Annotated[
         list[str] | None,

@@ -110,8 +110,8 @@ class JudgeContent(PageContent):
     """Those that the viewer may see."""
     consistency: Sequence[Estimate]
     errors: Sequence[GoldErrorRow]
-    shows_more: bool
-    """Whether there is a judge, or any number that compares labelers; without them one panel says how to begin."""
+    has_judge: bool
+    """Whether there is a judge, as far as the viewer may know; without one, panels without a number are left out."""
     least_items: int = LEAST_ITEMS
 
 
@@ -139,6 +139,6 @@ async def get_judge(request: Request, shared: Shared, viewer: Reader) -> Respons
         kappa_rows=kappa_rows,
         consistency=consistency,
         errors=errors,
-        shows_more=any((endpoints, endpoints is None, usage, agreement, kappa_rows, consistency, errors)),
+        has_judge=endpoints is None or bool(endpoints),
     )
     return render(request, viewer, content)
