@@ -32,12 +32,13 @@ def paths(played: story.Story) -> Mapping[str, str]:
         "fleet": "/", "fleet-de": "/?segment=lang%3Dde", "alerts": "/a", "traffic": "/t", "items": "/i",
         "experiments": "/x", "experiment": f"/x/{story.EXPERIMENT}", "judge": "/judge", "dead": "/dead",
         "label": f"/label?pipeline={story.SEARCH}", "system": "/system", "orders": "/system/orders",
-        "item": f"/i/{story.SHOP}/{story.SHOP}-1499",
     }  # fmt: skip
+    kept = next(alert for alert in played.alerts if alert.pipeline == story.SHOP)
+    item = {"item": f"/i/{story.SHOP}/{kept.worst_interaction_ids[0]}?alert={kept.alert_id}"}
     pipelines = {f"pipeline-{name}": f"/p/{name}" for name in story.COUNTS}
     ranges = {f"pipeline-shop-{name}": f"/p/{story.SHOP}?range={name}" for name in ("1h", "7d")}
     alerts = {f"alert-{alert.rule}": f"/a/{alert.alert_id}" for alert in played.alerts}
-    return fixed | pipelines | ranges | alerts
+    return fixed | item | pipelines | ranges | alerts
 
 
 def console_errors(page: Page) -> list[str]:

@@ -83,6 +83,8 @@ class AlertContent(PageContent):
     """Answers that the alert names and that are kept, the worst first."""
     not_kept: Sequence[str]
     """Ids of those that are no longer kept."""
+    notifies: bool
+    """Whether alerts are sent anywhere."""
     query: Mapping[str, str]
     """Fields of the address of an answer: the list that its neighbours are from."""
     replay: ReplayState | None
@@ -166,6 +168,7 @@ async def _content(shared: Context, viewer: Viewer, alert: Alert, problem: str) 
         ),
         worst=worst,
         not_kept=[name for name, found in specimens.items() if not found],
+        notifies=bool(shared.settings.notify.destinations),
         query={"alert": alert.alert_id},
         replay=replay,
         evidence=evidence,
@@ -209,10 +212,9 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
     levels = []
     if is_mean and text.from_value is not None and text.to_value is not None:
         until = min(text.resolved_at or end, end)
-        levels = [
-            Level(start, text.began_at, text.from_value, "before"),
-            Level(text.began_at, max(until, text.began_at), text.to_value, "since"),
-        ]
+        levels = [Level(text.began_at, max(until, text.began_at), text.to_value, "since")]
+        if alert.baseline_source != "target":  # a target says nothing about the level before
+            levels.append(Level(start, text.began_at, text.from_value, "before"))
     return BandChart(
         points=history.points,
         start=start,

@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import quote
 
-from ragtide_aggregator.estimates.headline import HeadlineRange
+from ragtide_aggregator.estimates.headline import HeadlineRange, is_narrow
 from ragtide_consumers.notify.silences import MutedAlerts, read_muted
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert_text import AlertText, CurrentLevel, WorstAnswer, alert_text, time
 
 from ...context import Context
 
-NOW: Final = timedelta(hours=1)
-"""Time over which a statistic is how it is now."""
+NOW: Final = {timedelta(hours=1): "the last hour", timedelta(days=1): "the last 24 hours"}
+"""Times over which a statistic is how it is now, the wanted one first."""
 
 
 def in_words(
@@ -51,22 +51,29 @@ async def alert_texts(shared: Context, alerts: Sequence[Alert]) -> list[AlertTex
 
 
 async def current_level(shared: Context, alert: Alert, now: datetime) -> CurrentLevel | None:
-    """Return how the mean of an alert is now: over the last hour, or since its change or its end if that is shorter.
+    """Return how the mean of an alert is now: over the last hour, or over the last day if an hour has too few values.
 
-    None for another statistic, for an offline run, and without values in this time.
+    Both begin with the change of the alert, or with its end, if that is later. None for another statistic, for an
+    offline run, and without values in this time.
     """
     if alert.observed is None or alert.run is not None or alert.quantity != "mean":
         return None
     event = alert.resolved_at or alert.began_at or alert.fired_at
-    start = max(event, now - NOW)
-    found = await shared.deployment.headlines(
-        HeadlineRange("since", start), pipeline=alert.pipeline, segment=alert.segment, labeler=alert.labeler
-    )
-    for headline in found:
-        if headline.metric != alert.metric or headline.range != "since" or not headline.n:
+    found = None
+    for length, over in NOW.items():
+        start = max(event, now - length)
+        headlines = await shared.deployment.headlines(
+            HeadlineRange("since", start), pipeline=alert.pipeline, segment=alert.segment, labeler=alert.labeler
+        )
+        headline = next((headline for headline in headlines if headline.metric == alert.metric), None)
+        if headline is None or headline.range != "since":
             continue
-        if headline.estimate is None or headline.lower is None or headline.upper is None:
+        value, lower, upper = headline.estimate, headline.lower, headline.upper
+        if value is None or lower is None or upper is None:
             continue
-        over = "the last hour" if start > event else f"the time since {time(start)}"
-        return CurrentLevel(headline.estimate, headline.lower, headline.upper, headline.n, over)
-    return None
+        found = CurrentLevel(
+            value, lower, upper, headline.n, f"the time since {time(start)}" if start == event else over
+        )
+        if is_narrow(lower, upper, headline.value_range) or start == event:
+            break
+    return found
