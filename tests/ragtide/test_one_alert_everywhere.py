@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.support.http_service import http_service
 from tests.support.receiver import destination
 from tests.support.told import BEGAN, FIRED, RESOLVED, drift, mix_cause, told_of
+from tests.web.page.test_page import page
 
 from ragtide.cli.alert_views import alert_panel
 from ragtide_consumers.notify.destinations.alertmanager import posted_alert
@@ -22,6 +24,8 @@ from ragtide_consumers.notify.destinations.teams import card_of
 from ragtide_consumers.notify.destinations.webhook import cloud_event
 from ragtide_consumers.notify.messages import message_text
 from ragtide_consumers.notify.notification import Notification
+from ragtide_consumers.notify.silences import acknowledge
+from ragtide_runtime.redis.keys import Streams
 from ragtide_schemas import Alert
 from ragtide_schemas.alert_text import AlertText, WorstAnswer, alert_text
 from ragtide_schemas.alert_text import message_of as message
@@ -76,7 +80,7 @@ def terminal(text: AlertText) -> str:
 
 
 async def mail(notification: Notification) -> EmailMessage:
-    fields = {"host": "localhost", "sender": "a@example.org", "to": ["b@example.org"]}
+    fields: dict[str, Any] = {"host": "localhost", "sender": "a@example.org", "to": ["b@example.org"]}
     async with destination("email", **fields) as found:
         sent: EmailMessage = found.message(notification, datetime.now(UTC))  # type: ignore[attr-defined]
     return sent
@@ -146,3 +150,29 @@ def test_the_message_of_an_alert_has_the_facts_of_its_record() -> None:
             assert text.normal is not None
             assert text.normal in alert.message
             assert (text.sure or "") in alert.message
+
+
+def without_tags(page: str) -> str:
+    return in_a_line(html.unescape(re.sub(r"<[^>]*>", "", page)))
+
+
+@pytest.mark.redis
+async def test_the_page_has_every_fact(async_redis: Any, redis_url: str) -> None:
+    alerts = [of_kind(name).model_copy(update={"alert_id": f"A-{place}"}) for place, name in enumerate(KINDS)]
+    for alert in alerts:
+        await async_redis.xadd(Streams("ragtide", 0).alerts, {"data": alert.encode()})
+    await acknowledge(async_redis, "ragtide", "A-0", "ann")
+    async with http_service(redis_url) as service:
+        listed = without_tags((await page(service, "/a"))[1])
+        for alert in alerts:
+            text = alert_text(alert)
+            shown = without_tags((await page(service, f"/a/{alert.alert_id}"))[1])
+            facts = (
+                text.title, text.change, text.normal, text.where, *text.cause, text.sure, *text.notes, *text.diagnosis,
+                text.first,
+            )  # fmt: skip
+            for fact in filter(None, facts):
+                assert in_a_line(fact) in shown, f"the page of {alert.alert_id} lacks: {fact}"
+            assert in_a_line(text.title) in listed
+            assert ("acknowledged by ann" in shown) == (alert.alert_id == "A-0")
+        assert "acknowledged by ann" in listed

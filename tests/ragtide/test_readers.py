@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ from tests.support.conditions import wait_until
 from tests.support.in_process import run_command
 from tests.support.redis_processes import RedisProcess
 from tests.support.roles import environment
+from tests.support.told import drift
+from tests.web.page.test_item import keep, specimen
 
 from ragtide.cli.console import SafeConsole
 from ragtide.cli.screen import Screen
 from ragtide.cli.watch_screen import LiveWatch
 from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence
 from ragtide_runtime.processes.waiting import end
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import Streams
@@ -64,6 +68,29 @@ def test_alerts_shows_the_readable_ones_and_counts_the_others(redis: Any, capsys
     assert [json.loads(line)["alert_id"] for line in done.stdout.splitlines()] == ["good"]
     assert "2 alerts cannot be read and are skipped; the first is" in done.stderr
     assert done.code == 0
+
+
+async def _act(redis_url: str, alert_id: str, silence: Silence) -> None:
+    async with connect_async(redis_url) as client:
+        await keep(client, specimen("i-1"))
+        await acknowledge(client, "ragtide", alert_id, "ann")
+        await add_silence(client, "ragtide", silence)
+
+
+def test_alerts_show_what_people_did_and_the_questions_of_worst_answers(
+    redis: Any, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fell = drift(labeler="local", labeler_version="1", worst_interaction_ids=("i-1",))
+    redis.xadd(STREAMS.alerts, {"data": fell.encode()})
+    until = utc_now() + timedelta(hours=1)
+    asyncio.run(_act(redis_url, fell.alert_id, Silence(id="s", until=until, by="bob", created_at=utc_now())))
+    (line,) = run_command(capsys, "alerts", "--json").stdout.splitlines()
+    assert json.loads(line)["acknowledged_by"] == "ann"
+    assert datetime.fromisoformat(json.loads(line)["silenced_until"]) == until
+    shown = run_command(capsys, "alerts", "--firing").stdout
+    assert "FIRING, acknowledged, silenced" in shown
+    assert "acknowledged by ann;" in shown
+    assert "May I cancel?" in shown
 
 
 def test_watch_shows_the_readable_alerts_and_counts_the_others(redis: Any, capsys: pytest.CaptureFixture[str]) -> None:

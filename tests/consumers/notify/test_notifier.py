@@ -11,12 +11,15 @@ from tests.support.alerts import alert
 from tests.support.conditions import until
 from tests.support.receiver import Receiver, ScriptedAnswer, receiver
 from tests.support.redis_processes import RedisProcess
+from tests.support.told import drift
+from tests.web.page.test_item import specimen
 
+from ragtide_consumers.notify import session
 from ragtide_consumers.notify.service import run_notifier
 from ragtide_consumers.notify.silences import Silence, acknowledge, add_silence, remove_silence
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.client import connect
-from ragtide_runtime.redis.keys import NOTIFY_GROUP, Streams
+from ragtide_runtime.redis.client import connect, connect_async
+from ragtide_runtime.redis.keys import NOTIFY_GROUP, Streams, interaction_digest
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import ProcessTelemetry
 from ragtide_schemas import Alert, DeadLetter, utc_now
@@ -235,3 +238,37 @@ async def test_a_restart_of_redis_loses_nothing(tmp_path: Path, server: Receiver
 async def test_a_notifier_without_destinations_says_so(redis_url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"notify\.destinations is empty"):
         await run_notifier(settings_for(), redis_url, asyncio.Event(), ProcessTelemetry())
+
+
+async def test_questions_are_sent_only_to_a_destination_that_may_have_them(
+    redis: Any, redis_url: str, server: Receiver
+) -> None:
+    kept = specimen("q-17")
+    redis.set(STREAMS.specimen(interaction_digest("shop", "q-17")), kept.to_stored())
+    settings = settings_for(f"{server.url}/with", f"{server.url}/without")
+    first, second = settings.notify.destinations
+    both = (first.model_copy(update={"questions": True}), second)
+    settings = settings.model_copy(update={"notify": settings.notify.model_copy(update={"destinations": both})})
+    found = drift(labeler="local", labeler_version="1", worst_interaction_ids=("q-17", "gone"))
+    redis.xadd(STREAMS.alerts, {"data": found.encode()})
+    async with notifier(redis_url, settings):
+        await until(lambda: len(server.received) == 2)
+    texts = {one.path: one.json["text"] for one in server.received}
+    assert "May I cancel? (0.500, q-17)" in texts["/with"]
+    assert "0.500, q-17" in texts["/without"]
+    assert not any("May I cancel?" in str(one.json) for one in server.received if one.path == "/without")
+    assert all("Worst answer: gone" in text for text in texts.values())
+
+
+async def test_the_end_of_an_acknowledged_alert_names_the_person(
+    redis: Any, redis_url: str, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "REFRESH_S", 0.0)
+    async with notifier(redis_url, settings_for(server.url)):
+        add(redis, "a")
+        await until(lambda: len(server.received) == 1)
+        async with connect_async(redis_url) as client:
+            await acknowledge(client, "ragtide", "a", "ann")
+        add(redis, "a", "resolved")
+        await until(lambda: len(server.received) == 2)
+    assert "acknowledged by ann" in server.received[1].json["text"]
