@@ -113,6 +113,16 @@ def test_worse_answers_in_one_language_name_it() -> None:
     assert cause.text.startswith("within lang=de (0.8")
 
 
+def test_a_new_version_changes_the_system_and_not_the_traffic() -> None:
+    events = [
+        one.model_copy(update={"segments": {**one.segments, "version": "2" if number >= 4_000 else "1"}})
+        for number, one in enumerate(traffic([(4_000, NORMAL), (4_000, WORSE)]))
+    ]
+    cause = explained(events).cause
+    assert cause is not None
+    assert (cause.verdict, cause.segment != "version") == ("within", True)
+
+
 def test_a_language_that_was_not_there_before_is_mix() -> None:
     cause = explained(traffic([(1_500, NORMAL), (900, NEW)])).cause
     assert cause is not None

@@ -30,6 +30,9 @@ COST: Final = "labeling.cost_usd"
 UNBOUNDED: Final = (LATENCY, COST)
 """Metrics without a highest value: they have means and quantiles, but no interval."""
 
+VERSION: Final = "version"
+"""Name of the segment that says which version of the application answered. Its mix is a change of the system."""
+
 GOLD_LABELER: Final = "gold"
 """Name of the labeler of gold scores, which people give."""
 

@@ -10,10 +10,8 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 
 from ..errors import DamagedFieldError
+from ..events.keys import VERSION
 from .history import HistoryReader
-
-SEGMENT: Final = "version"
-"""Name of the segment whose changes are deployments."""
 
 KEPT_S: Final = 60.0
 """Seconds for which what was read is used again."""
@@ -58,7 +56,7 @@ class Versions:
     ) -> None:
         self._history = history
         self._partitions = partitions
-        self._kept = settings.history.enabled and SEGMENT in settings.history.segments
+        self._kept = settings.history.enabled and VERSION in settings.history.segments
         self._clock = clock
         self._reading = asyncio.Lock()
         self._until = float("-inf")
@@ -71,7 +69,7 @@ class Versions:
         async with self._reading:
             if self._clock() >= self._until:
                 try:
-                    found = await self._history.first_values(self._partitions, SEGMENT)
+                    found = await self._history.first_values(self._partitions, VERSION)
                 except DamagedFieldError:  # the screen of the pipeline reports it
                     found = {}
                 deploys = ((pipeline, last_deploy(of)) for pipeline, of in found.items())

@@ -26,7 +26,7 @@ from ..alerts.rule_state import RuleState
 from ..alerts.rule_values import Arrived, RuleValues
 from ..errors import reading
 from ..events.batch import BLOCKS, EventBatch, Scope
-from ..events.keys import EstimateKey
+from ..events.keys import VERSION, EstimateKey
 from ..statistics.causes.mix_shift import DesignEffects
 from ..statistics.drift.seasons import HOUR_MS
 from ..statistics.means.dependence import Moved
@@ -147,7 +147,10 @@ class AlertCauses:
         return next(state for state in self._rules.of(row) if state.rule.name == alert.rule)
 
     def _names(self, row: int) -> dict[str, dict[str, int]]:
-        """Return the rows of the values of each segment of a whole pipeline, by name; names and values are sorted."""
+        """Return the rows of the values of each segment of a whole pipeline, by name; names and values are sorted.
+
+        A new version changes the system and not the traffic, so versions explain no mix.
+        """
         keys = self._rows.keys
         for place in range(self._indexed, len(keys)):
             if keys[place].segment is not None:
@@ -155,7 +158,7 @@ class AlertCauses:
         self._indexed = len(keys)
         found: dict[str, dict[str, int]] = {}
         for value, place in sorted((str(keys[place].segment), place) for place in self._values_of.get(keys[row], ())):
-            if self._moments.n(place):
+            if self._moments.n(place) and not value.startswith(f"{VERSION}="):
                 found.setdefault(value.partition("=")[0], {})[value] = place
         return dict(sorted(found.items()))
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from ragtide_aggregator.estimates.segment_values import measured_effects, moments_by_value, segment_names
 from ragtide_aggregator.estimates.view import View, WindowSpan
 from ragtide_aggregator.events.batch import BLOCKS
-from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, EstimateKey
+from ragtide_aggregator.events.keys import HIDDEN, UNBOUNDED, VERSION, EstimateKey
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_aggregator.statistics.causes.change_in_words import in_words
@@ -304,4 +304,10 @@ def _segments_to_try(names: Mapping[str, list[str]], by: str | None) -> dict[str
         raise NotExplainable("the interactions have no segments: publish them with segments, such as lang")
     if by is not None and by not in names:
         raise NotExplainable(unknown("segment", by, names))
-    return dict(names) if by is None else {by: names[by]}
+    if by is not None:
+        return {by: names[by]}
+    # A new version changes the system and not the traffic, so it explains no mix unless a user asks for it.
+    of_traffic = {name: values for name, values in names.items() if name != VERSION}
+    if not of_traffic:
+        raise NotExplainable(f"the interactions have only the segment {VERSION}: give --by {VERSION} to split by it")
+    return of_traffic
