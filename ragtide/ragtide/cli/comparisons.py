@@ -48,7 +48,7 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     legend = [heading([f"A: {names[0]}", f"B: {names[1]}"], width)] if long else []
     gaps = [f"{row.difference.estimate:+z.3f}" for row in found]
     columns = [
-        Column("metric", [_name(row) for row in found], yields=5, shortest=METRIC_CHARS),
+        Column("metric", [_name(row, names) for row in found], yields=5, shortest=METRIC_CHARS),
         *(
             Column(title, [f"{row.means[place]:.3f}" for row in found], right=True, yields=4, stacks=True)
             for place, title in enumerate((a, b))
@@ -62,9 +62,11 @@ def compared_table(found: Sequence[Compared], first: str, second: str, width: in
     return Group(*legend, fitted(columns, width))
 
 
-def _name(one: Compared) -> str:
+def _name(one: Compared, sides: tuple[str, str]) -> str:
     name = short_name(shown_metric(one.metric, one.metric_version))
-    name = name if one.other_labeler is None else f"{name} · {one.labeler} and {one.other_labeler}"
+    # Two labelers that are the sides stand above the table already.
+    if one.other_labeler is not None and sides != (one.labeler, one.other_labeler):
+        name = f"{name} · {one.labeler} and {one.other_labeler}"
     return name if one.segment is None else f"{name} · {one.segment}"
 
 
