@@ -151,8 +151,8 @@ def traffic_delays(folder: Path) -> None:
 
 
 CLOSED_BY = (
-    ("size = 5: closed by the fifth answer", (0.0, 2.0, 5.0, 8.0, 11.0), 5, 1_800),
-    ("quiet_s = 1800: closed 30 minutes after the last answer", (0.0, 1.5, 8.0), 5, 1_800),
+    ("size = 5: closed by the fifth answer", (0.0, 2.0, 5.0, 8.0, 11.0), 5, 600),
+    ("quiet_s = 600: closed 10 minutes after the last answer", (0.0, 1.5, 8.0), 5, 600),
     ("quiet_s = 120, too short: cut into two clusters", (0.0, 1.5, 8.0), 5, 120),
 )
 """Setting, minutes of the answers of a session, `size` and `quiet_s`."""
@@ -189,7 +189,7 @@ def closing(folder: Path) -> None:
     axes.plot([], [], "o", color=SAFE, label="answer")
     axes.plot([], [], color=SAFE, alpha=0.35, linewidth=6, label="open cluster")
     axes.plot([], [], "|", color=WRONG, markersize=12, markeredgewidth=2.5, label="closed: it counts")
-    axes.set(xlim=(-1, 41), ylim=(2.4, -0.65), yticks=[])
+    axes.set(xlim=(-1, 21), ylim=(2.4, -0.65), yticks=[])
     axes.spines[["left", "top", "right"]].set_visible(False)
     axes.set_xlabel("minutes since the first answer of the session", fontsize=11)
     figure.suptitle("When a cluster counts", fontsize=12)

@@ -37,7 +37,7 @@ INDEPENDENT: Final = Advice("independent questions: nothing to set", "independen
 KNOWN: Final = (
     INDEPENDENT,
     Advice("sessions of 5: size = 5", "sessions of 5, icc 0.2", "clusters, size 5, quiet 120 s"),
-    Advice("chats: quiet_s = 1800", "chat", "clusters, size 10, quiet 1800 s"),
+    Advice("chats: quiet_s = 600", "chat", "clusters, size 10, quiet 600 s"),
     Advice("batches of 50: size = 50", "batches of 50, icc 0.1", "clusters, size 50, quiet 120 s"),
 )
 """Clusters that the application names."""

@@ -74,7 +74,7 @@ def test_a_picture_shows_the_measured_figures_and_docs_describe_it(name: str) ->
 def test_the_picture_of_closings_says_when_each_cluster_closes() -> None:
     figures = program("figures")
     found = [figures.closed_at(*settings) for _, *settings in figures.CLOSED_BY]
-    assert found == [([5], [11.0]), ([3], [38.0]), ([2, 1], [3.5, 10.0])]
+    assert found == [([5], [11.0]), ([3], [18.0]), ([2, 1], [3.5, 10.0])]
     assert re.search(r"!\[[^\]]{40,}\]\(measured/closing.svg\)", CLUSTERS)
 
 
@@ -113,7 +113,7 @@ def test_the_best_peer_is_none_of_ragtides_rules() -> None:
     assert len(names) == 10
     assert {"ADWIN", "mean of the last 100"} < set(names)
     best = min(number(row["to 0.65"]) for row in rows if row["detector"] in names)
-    assert delays(MEASURED, "0.65")[2] == Pair("chats: quiet_s = 1800", best, 111)
+    assert delays(MEASURED, "0.65")[2] == Pair("chats: quiet_s = 600", best, 84)
 
 
 def continued_by_hand(traffic: Traffic, size: int, quiet_s: int) -> float:
