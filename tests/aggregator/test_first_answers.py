@@ -67,7 +67,7 @@ def test_it_is_resolved_by_first_answers_that_are_normal_again() -> None:
 def test_first_answers_that_are_always_worse_than_the_others_raise_no_alert() -> None:
     # Of three answers the first has a mean of 0.65 and the others of 0.95: 0.85 in all.
     rng = np.random.default_rng(2)
-    values = [float(rng.random() < (0.95 if number % 3 else 0.65)) for number in range(9_000)]
+    values = [float(rng.random() < (0.95 if number % 3 else 0.65)) for number in range(4_500)]
     given = GIVEN.model_copy(update={"min_effect": 0.02})
     for rule in (given, AlertRule(name="floor", kind="threshold", metric=ADHERENCE, target=0.85, learn_n=50)):
         assert alerts_of(sessions(values, 3), rule) == []
@@ -167,6 +167,39 @@ def test_a_first_answer_costs_as_much_as_the_answers_since_the_one_before() -> N
     (alarm,), _ = table.update(rows[:1].repeat(60), np.zeros(60), np.arange(60), costs=np.full(60, 3 / 1_000),
                                answers=np.full(60, 3))  # fmt: skip
     assert alarm.run_length == pytest.approx(1_000)
+
+
+def test_a_rule_that_learns_finds_a_fall_within_about_as_many_answers_as_without_sessions() -> None:
+    # Sixty answers a second, as in a load test: no session of three is closed within its ten minutes of quiet.
+    rule = AlertRule(name="drift", kind="drift", metric=ADHERENCE)
+    values = [*np.clip(np.random.default_rng(5).normal(0.9, 0.05, 2_400), 0, 1).tolist(), *[0.2] * 300]
+
+    def answers_to_the_alarm(**session: str) -> int:
+        events = [
+            event(number // 60, {ADHERENCE: value}).model_copy(
+                update={"interaction_id": f"i-{number}"}
+                | ({"session_id": f"s-{number // 60}-{number % 20}"} if session else {})
+            )
+            for number, value in enumerate(values)
+        ]
+        (alert,) = alerts_of(events, rule, clusters=ClusterOptions())
+        assert alert.observed_of == ("first_answers" if session else "answers")
+        return (alert.n or 0) - 2_400
+
+    assert 0 < answers_to_the_alarm() < 20
+    assert 0 < answers_to_the_alarm(session_id="") < 100
+
+
+def test_whole_clusters_are_compared_when_enough_is_known_of_them_too() -> None:
+    rule = AlertRule(name="drift", kind="drift", metric=ADHERENCE, learn_n=600)
+    # Sessions of ten are closed by their size; first answers stay normal in the end.
+    values = drawn(0.85, 1_500)
+    values += [float(number % 10 == 0) for number in range(400)]
+    state = applied(sessions(values, 10), rule)
+    (found,) = state._alerts.rules.of(_row(state))
+    assert found.baseline.is_known
+    (alert,) = state.take_changes().alerts
+    assert alert.observed_of == "answers"
 
 
 def in_sessions_with_luck(rng: np.random.Generator, n: int, size: int, mean: float, icc: float) -> np.ndarray[Any, Any]:

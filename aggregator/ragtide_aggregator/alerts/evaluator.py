@@ -345,15 +345,19 @@ class RuleEvaluator:
             row, values = int(batch.rows[position]), batch.learned(position)
             is_first = batch.first is not None and bool(batch.first[position])
             for state in self._states[row]:
-                detectors = self._detectors_of[state]
+                # Detectors of the other kind take the values before this one, too.
                 if is_first and state.learn_first(values):
-                    # Its other detectors take the values before this one, too.
                     done[self._first_of(state)] = position
                     self.refresh(row)
                 elif not is_first and state.learn(values):
-                    done[detectors] = position
+                    done[self._whole_of(state)] = position
                     self.refresh(row)
         return done
+
+    def _whole_of(self, state: RuleState) -> slice:
+        """Return the indexes of the detectors of a state that take single values and whole clusters."""
+        begin = self._detectors_of[state].start
+        return slice(begin, begin + len(state.whole))
 
     def _first_of(self, state: RuleState) -> slice:
         """Return the indexes of the detectors of a state that take first answers."""

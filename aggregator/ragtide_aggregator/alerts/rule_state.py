@@ -107,8 +107,8 @@ class FirstAnswers:
 class RuleState:
     """The state of one rule on one key.
 
-    - learning: the rule has nothing to compare values with. Its baseline will be the lenient end of a running interval,
-      so that an unlucky beginning does not cause a false alarm later.
+    - learning: the rule has nothing to compare values with, neither whole clusters nor first answers. Its baseline will
+      be the lenient end of a running interval, so that an unlucky beginning does not cause a false alarm later.
     - watching: e-detectors look for a statistic beyond the alarm limit (docs/drift.md), one detector for each direction
       and statistic. Together they have the run length of the rule.
     - firing: the mirror of the detector that alarmed looks for a mean on the normal side of the limit, at least
@@ -250,11 +250,14 @@ class RuleState:
         )
 
     def learn(self, values: LearnedValues) -> bool:
-        """Learn from a value or a cluster; return whether the rule looks for a change from the next value on."""
-        known = self.baseline.learns and self.baseline.learn(values)
-        if known:
+        """Learn from a value or a cluster; return whether the rule compares them from the next one on."""
+        if not (self.baseline.learns and self.baseline.learn(values)):
+            return False
+        if self._phase == "learning":
             self._look_for_change()
-        return known
+        elif self.looks_for_change:
+            self._look_at_whole()
+        return True
 
     def begin_batch(self) -> None:
         """Begin a batch of values, from which it will learn."""
@@ -268,9 +271,15 @@ class RuleState:
         """
         if self.first is None or not (self.first.baseline.learns and self.first.baseline.learn(values)):
             return False
-        if self.looks_for_change:
-            self._look_at_first_answers()
+        self._first_answers_known()
         return True
+
+    def _first_answers_known(self) -> None:
+        """Look for a change of first answers, before enough is known of whole clusters, too."""
+        if self._phase == "learning":
+            self._look_for_change()
+        elif self.looks_for_change:
+            self._look_at_first_answers()
 
     def next_window(self, *, followed: bool) -> None:
         """Take the baseline from the window that ends, if it had enough values, and begin the next window.
@@ -289,8 +298,8 @@ class RuleState:
         if known:
             self._move_all(self.whole)
         if known_first and self.first is not None:
-            if spread and self.looks_for_change:
-                self._look_at_first_answers()
+            if spread or self._phase == "learning":
+                self._first_answers_known()
             else:
                 self._move_all(self.first.detectors)
 
@@ -317,10 +326,14 @@ class RuleState:
 
     def _look_for_change(self) -> None:
         self._phase, self._fired = "watching", None
+        self._look_at_whole()
+        self._look_at_first_answers()
+
+    def _look_at_whole(self) -> None:
+        """Look for a change of single values and whole clusters, if enough is known of them."""
         self.contributors.clear()
         self._set_statistics(self.baseline, self.whole)
         self._begin(self.whole)
-        self._look_at_first_answers()
 
     def _look_at_first_answers(self) -> None:
         """Look for a change of first answers, if enough is known of them."""
@@ -435,6 +448,7 @@ class RuleState:
             first.contributors.drop_before(counts.n - self._longest(first.detectors) + 1)
             state["first_answers"] = {
                 "counts": [counts.n, counts.answers, counts.owed],
+                "whole_known": self.baseline.is_known,
                 "learned": first.baseline.dump(),
                 "contributors": first.contributors.dump(),
             }
@@ -456,14 +470,15 @@ class RuleState:
         """
         state = json.loads(data, parse_constant=_not_finite)
         self._phase = state["phase"]
-        self.baseline.load(state)
+        dumped_first = state.get("first_answers")
+        known = dumped_first is None or dumped_first["whole_known"]
+        self.baseline.load(state if known else {**state, "phase": "learning"})
         self.contributors.load(state["contributors"])
         self._times_fired = state["times_fired"]
         self._fired = None if state["fired"] is None else Alert.model_validate(state["fired"])
         if self._fired is not None and "search" in state:
             self.search = CauseSearch.read(state["search"], self._fired)
         self._set_statistics(self.baseline, self.whole)
-        dumped_first = state.get("first_answers")
         if dumped_first is not None and self.first is not None:
             first = self.first
             first.baseline.load(dumped_first["learned"])
