@@ -283,6 +283,10 @@ def test_a_mistake_in_the_environment_names_the_variable_and_shows_the_form(
         ("partitions = 1\nprefx = 'typo'\n", "ragtide.toml, line 2: prefx is no setting: did you mean prefix?"),
         ("[[alert]]\nname = 'x'\n", "ragtide.toml, line 1: alert is no setting: did you mean alerts?"),
         ("[judge]\nmodel = 'm'\nfamlies = ['trace']\n", "line 3: judge.famlies is no setting: did you mean families?"),
+        (
+            "[[notify.destinations]]\nname = 'm'\nkind = 'email'\nfrom = 'a@example.org'\n",
+            "notify.destinations.from is no setting: did you mean sender?",
+        ),
         (RULE.replace("target", "traget"), "line 6, rule 'floor': traget is no setting: did you mean target?"),
         (RULE.replace("trace.adherence", "adherence"), "line 5, rule 'floor': metric is no metric with"),
         (RULE.replace("target = 0.7", ""), "rule 'floor': a threshold rule needs target"),

@@ -3,13 +3,17 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from tests.support.alerts import alert
 from tests.support.http_service import http_service
 from tests.support.metric_events import START
+from tests.support.owners import owners
 from tests.web.page.test_item import keep, specimen
 from tests.web.page.test_page import SCRIPT, TOKENS, form, orders, page
 from tests.web.page.test_pipeline import SETTINGS, commit, traffic
 
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.state.state import AggregatorState
 from ragtide_consumers.notify.silences import (
     Acknowledgement,
     Silence,
@@ -19,6 +23,7 @@ from ragtide_consumers.notify.silences import (
     read_silences,
 )
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
+from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert import ChangeCause, SegmentShare
 from ragtide_web.page.alerts.screen import PAGE, alert_list, chart_range, timeline
@@ -237,3 +242,17 @@ async def test_a_viewer_gives_no_orders_and_sees_only_its_pipelines(async_redis:
             )
         )[0] == 403
     assert await orders(async_redis) == []
+
+
+@pytest.mark.parametrize(("segment", "kept"), [("lang", True), (None, False)])
+async def test_the_alert_of_a_segment_that_a_rule_watches_has_a_chart(
+    async_redis: Any, redis_url: str, segment: str | None, *, kept: bool
+) -> None:
+    rule = {"name": "r", "kind": "threshold", "metric": "trace.adherence", "target": 0.7, "segment": segment}
+    settings = Settings.model_validate({"alerts": [rule], "lease_s": 600})
+    (owner,) = owners(async_redis, settings)
+    owner.state = AggregatorState(state_options(settings))
+    await owner.commit(*traffic(lang="de"), alerts=(drift(segment="lang=de"),))
+    async with http_service(redis_url) as service:
+        _, text = await page(service, "/a/A-1")
+    assert ('class="chart"' in text) == kept
