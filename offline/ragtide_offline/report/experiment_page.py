@@ -103,6 +103,8 @@ def labels(report: ExperimentReport) -> dict[str, str]:
 def stops(report: ExperimentReport) -> dict[str, str]:
     """Return what the race was sure of about each config that it stopped."""
     board, known = report.board, labels(report)
+    if board.leader is not None:
+        known[board.leader.name] = "the leader"
     return {
         row.name: stop_text(row.behind, known[row.against], higher_is_better=board.higher_is_better)
         for row in board.rows
