@@ -5,7 +5,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
@@ -38,20 +37,6 @@ async def test_an_alert_is_acknowledged_and_silenced_with_buttons(
         await expect(seen.locator("#timeline")).to_contain_text("deploy")
     assert (await read_acknowledged(async_redis, "ragtide"))["A-1"].by == "local user"
     assert len(await read_silences(async_redis, "ragtide")) == 1
-
-
-@pytest.mark.parametrize("language", ["en", "ru"])
-async def test_what_fell_and_the_buttons_are_on_the_first_screen_of_a_phone(
-    async_redis: Any, browser: Browser, service: PageService, language: str
-) -> None:
-    await commit(async_redis, *traffic(lang="de"), alerts=(drift(segment="lang=de"),))
-    phone = {"width": 390, "height": 844}
-    async with opened(browser, service.url, viewport=phone, locale=language) as screen:
-        page = await screen.open("/a/A-1")
-        for place in ("h1", ".from-to .to", "form.act button.main", "form.act .silence button", "form.act select"):
-            box = await page.locator(place).bounding_box()
-            assert box is not None
-            assert box["y"] + box["height"] <= phone["height"], place
 
 
 async def test_new_alerts_join_the_list(async_redis: Any, screen: Screen) -> None:

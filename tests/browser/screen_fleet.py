@@ -1,13 +1,19 @@
 """The fleet in a real browser."""
 
+import asyncio
+import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, expect
 from tests.browser.screens import SCRIPT, Screen, opened
 from tests.browser.services import PageService
 from tests.support.alerts import alert
+from tests.support.conditions import until
 from tests.support.metric_events import adherence
 from tests.support.owners import owners
+from tests.support.roles import running
 
 from ragtide_runtime.settings.model import Settings
 
@@ -96,13 +102,6 @@ async def test_it_can_be_used_by_keyboard_and_screen_reader_and_on_a_phone(async
         await screen.reaches_by_tab(selector)
 
 
-async def test_an_empty_deployment_says_how_to_begin(screen: Screen) -> None:
-    page = await screen.open()
-    await expect(page.get_by_text("Publish the first interaction")).to_be_visible()
-    await screen.passes_axe()
-    await screen.fits()
-
-
 async def test_theme_and_language_are_chosen_with_buttons(screen: Screen) -> None:
     page = await screen.open()
     await page.locator("button[name=theme]").click()
@@ -138,3 +137,28 @@ async def test_times_are_in_the_time_zone_of_the_viewer(
             time = page.locator("#alerts time")
             await expect(time).to_have_text(expected)
             await expect(time).to_have_attribute("title", "2026-01-02 23:30:00 UTC")
+
+
+async def test_the_empty_fleet_has_commands_to_copy_and_says_which_roles_run(
+    redis: Any, redis_url: str, screen: Screen, tmp_path: Path
+) -> None:
+    page = await screen.open()
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await expect(page.locator(".first").get_by_text("No worker and no aggregator is running")).to_be_visible()
+    await page.locator("[data-copy=way-otel]").click()
+    copied = await page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.splitlines()[0] == f"export OTEL_EXPORTER_OTLP_ENDPOINT={screen.url}"
+    await page.locator("[data-copy=way-http]").click()
+    command = await page.evaluate("() => navigator.clipboard.readText()")
+    await screen.passes_axe()
+    await screen.fits()
+    await screen.reaches_by_tab("[data-copy=way-http]")
+    with running("up", redis_url, tmp_path / "up.log"):
+        await until(lambda: b"aggregating a partition" in (tmp_path / "up.log").read_bytes())
+        await page.reload()
+        await expect(page.locator(".first").get_by_text("A worker and an aggregator are running")).to_be_visible()
+        # The copied command works as it is, and the screen becomes the fleet.
+        done = await asyncio.to_thread(subprocess.run, command, shell=True, capture_output=True, check=True)
+        assert json.loads(done.stdout)["published"] == 1
+        await expect(page.locator("#fleet tbody tr")).to_have_count(1)
+        await expect(page.locator(".first")).to_have_count(0)

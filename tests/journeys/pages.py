@@ -15,7 +15,7 @@ ANSWER_WORDS: Final = 15
 """Fewest words of an answer."""
 
 MISSING: Final = (
-    ("no install line in the README", "one command", "README.md", "pip install 'ragtide[service,embedded]'"),
+    ("no install line in the README", "one command", "README.md", "pip install 'ragtide[service,embedded,web]'"),
     ("the README's demo takes 1.9 s, the reader's 30 s", "half a minute, said so", "README.md", "half a minute"),
     ("the fields of RagInteraction in no table", "every field with an example", "docs/interaction.md", "`documents`"),
     ("no page for an application", "FastAPI, forking servers, sampling, thumbs", "docs/start-app.md", "fork"),

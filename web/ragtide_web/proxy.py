@@ -4,6 +4,7 @@ A proxy may keep the prefix in the path or strip it. The routes always get the p
 cookies get it back.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,8 @@ from ragtide_schemas.printable import printable
 
 SEEN: Final = "ragtide.seen"
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?")
+"""A host that may stand in a command to copy."""
 KEEP_HOST: Final = (
     "behind a reverse proxy let the proxy keep the header Host with its port (nginx: proxy_set_header Host "
     "$http_host), or send X-Forwarded-Host from an address in serve.trusted_proxies"
@@ -48,6 +51,15 @@ def seen(scope: Scope) -> Seen:
 def prefix_of(request: Request) -> str:
     """Return the prefix of every path in an answer: of links, forms and cookies."""
     return seen(request.scope).prefix
+
+
+def address_seen(request: Request) -> str:
+    """Return the address of the service as the browser of a request sees it, without a slash at the end."""
+    found = seen(request.scope)
+    host = found.forwarded_host or request.headers.get("host", "")
+    if HOST.fullmatch(host) is None:
+        host = "localhost"
+    return f"{'https' if found.is_https else 'http'}://{host}{found.prefix}"
 
 
 class BehindProxy:

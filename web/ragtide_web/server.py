@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -49,6 +49,9 @@ from .telemetry import ROLE, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
+PORTS_TRIED: Final = 20
+"""Ports that are tried from the one that is wanted on, before any free one is taken."""
+PORT_MAX: Final = 65_535
 SHUTDOWN_S: Final = 10
 """Seconds in which running requests are answered when the role ends."""
 
@@ -61,7 +64,7 @@ def listen(settings: ServeSettings) -> socket.socket:
     Raises:
         ConfigurationError: the address cannot be used.
     """
-    port = DEFAULT_PORT if settings.port is None else settings.port
+    port = _port_of(settings)
     try:
         found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
@@ -75,6 +78,23 @@ def listen(settings: ServeSettings) -> socket.socket:
     # socket. Without the option, the body of an answer waits 40 ms for the acknowledgment of its head.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
+
+
+def listen_near(settings: ServeSettings) -> socket.socket:
+    """Return a socket at the address of the settings; where its port is taken, at the next free one.
+
+    Raises:
+        ConfigurationError: no port of the address can be used.
+    """
+    port = _port_of(settings)
+    for near in range(port, min(port + PORTS_TRIED, PORT_MAX + 1)):
+        with suppress(ConfigurationError):
+            return listen(settings.model_copy(update={"port": near}))
+    return listen(settings.model_copy(update={"port": 0}))
+
+
+def _port_of(settings: ServeSettings) -> int:
+    return DEFAULT_PORT if settings.port is None else settings.port
 
 
 def address_of(listening: socket.socket, root_path: str = "") -> str:
@@ -225,16 +245,13 @@ class _HttpServer(uvicorn.Server):
 async def page_beside(settings: Settings, url: str) -> AsyncIterator[str]:
     """Serve the page for the body of an `async with`, and yield its address.
 
-    The port is that of the settings; a free one where it is taken.
+    The port is that of the settings, or the next free one.
 
     Args:
         settings: of the deployment.
         url: of its Redis.
     """
-    try:
-        listening = listen(settings.serve)
-    except ConfigurationError:
-        listening = listen(ServeSettings(port=0))
+    listening = listen_near(settings.serve)
     process, stop = ProcessTelemetry(Health(ROLE)), asyncio.Event()
     async with observing(settings, url, process) as endpoints:
         served = serve_http(settings, url, stop, endpoints=endpoints, process=process, listening=listening)

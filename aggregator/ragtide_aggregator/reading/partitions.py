@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from redis.asyncio import Redis
 
@@ -31,6 +31,26 @@ class PartitionStatus:
     """Number and last time of stream rollbacks; None if there was no rollback."""
     damage: str | None
     """Why the checkpoint cannot be read, and how to repair it; None if it can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRoles:
+    """The roles that run, judged by their traces in Redis alone."""
+
+    workers: int
+    """Workers that asked for entries within the last minute."""
+    owned: int
+    """Partitions that an aggregator owns."""
+    partitions: int
+
+    @classmethod
+    def of(cls, partitions: Sequence[PartitionStatus]) -> Self:
+        """Return the roles that the status of all partitions shows."""
+        return cls(
+            workers=max(status.backlog.workers for status in partitions),
+            owned=sum(status.owner is not None for status in partitions),
+            partitions=len(partitions),
+        )
 
 
 async def read_partitions(redis: Redis, partitions: Sequence[Streams], options: StateOptions) -> list[PartitionStatus]:

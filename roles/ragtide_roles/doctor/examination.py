@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from ragtide_aggregator.errors import CheckpointError
 from ragtide_aggregator.reading.deployment import Deployment
-from ragtide_aggregator.reading.partitions import PartitionStatus
+from ragtide_aggregator.reading.partitions import PartitionStatus, RunningRoles
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.redis.backlog import SEEN_MS
 from ragtide_runtime.redis.failures import is_missing
@@ -79,14 +79,13 @@ def _rules(settings: Settings) -> list[Finding]:
 
 def _roles(partitions: Sequence[PartitionStatus]) -> Finding:
     """Return a finding about the running roles, judged by their traces in Redis alone."""
-    workers = max(status.backlog.workers for status in partitions)
-    owned = sum(status.owner is not None for status in partitions)
-    if workers or owned:
+    running = RunningRoles.of(partitions)
+    if running.workers or running.owned:
         seen = [status.backlog.seen_s for status in partitions if status.backlog.seen_s is not None]
         last = f" (the last read was {min(seen):,.0f} s ago)" if seen else ""
         found = (
-            f"{count_of(workers, 'worker')} seen this minute{last}, {owned} of "
-            f"{count_of(len(partitions), 'partition')} "
+            f"{count_of(running.workers, 'worker')} seen this minute{last}, {running.owned} of "
+            f"{count_of(running.partitions, 'partition')} "
         )
         return Finding("ok", "roles", found + "owned by an aggregator")
     entries = sum(waiting(status) for status in partitions)

@@ -145,8 +145,8 @@ class ServeSettings(BaseModel):
     host: str = "127.0.0.1"
     """Address to listen on. Without tokens only an address of this machine is allowed."""
     port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    """Port; 0 takes a free port and logs it. With a port, `ragtide up` runs the service too; `ragtide serve` uses 8080
-    unless a port is set."""
+    """Port; 0 takes a free port and logs it. Unless a port is set, `ragtide serve` uses 8080, and `ragtide up` 8080 or
+    the next free port."""
     grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
     """Port for traces over gRPC, such as 4317; None serves none, 0 takes a free port and logs it. It needs the extra
     `grpc`."""

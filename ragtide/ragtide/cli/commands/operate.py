@@ -10,20 +10,39 @@ from ..console import err, out
 from ..options import Role, WorkspaceOption, given
 
 
-@command("ragtide up", "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up")
-def up(context: typer.Context) -> None:
+@command("ragtide up", "ragtide up --open", "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up")
+def up(
+    context: typer.Context,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65_535,
+            help="Port of the page; 0 takes a free one; default: 8080, or the next free one [RAGTIDE_SERVE_PORT].",
+        ),
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    no_page: Annotated[bool, typer.Option("--no-page", help="Run no HTTP service, and so no page.")] = False,
+) -> None:
     """Run all roles in one process, until Ctrl-C.
 
-    The roles are a worker and an aggregator; a recorder if recorder.url is set; the HTTP service if serve.port is set;
-    and a notifier if there are notify.destinations. SIGTERM ends them, too.
+    The roles are a worker, an aggregator, and the HTTP service with the page; a recorder if recorder.url is set; and a
+    notifier if there are notify.destinations. SIGTERM ends them, too.
     """
-    from ..roles import run_until_signal
+    from ..roles import listen_for_page, run_until_signal
 
+    if no_page and (open_page or port is not None):
+        raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
     settings = given(context).settings()
+    if port is not None:
+        serve = settings.serve.model_copy(update={"port": port})
+        settings = settings.model_copy(update={"serve": serve})
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
-    http = [] if settings.serve.port is None else [Role.SERVE]
     notifier = [Role.NOTIFY] if settings.notify.destinations else []
-    run_until_signal(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier)
+    is_asked_for = open_page or settings.serve.port is not None
+    listening = None if no_page else listen_for_page(settings, is_asked_for=is_asked_for, open_page=open_page)
+    http = [] if listening is None else [Role.SERVE]
+    run_until_signal(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier, listening=listening)
 
 
 @command("ragtide worker", "ragtide worker --workspace try")

@@ -9,14 +9,17 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
+from ragtide_aggregator.reading.partitions import RunningRoles
 from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
+from ragtide_runtime.settings.serve import DEFAULT_PORT
 from ragtide_schemas import Alert, utc_now
 from ragtide_schemas.alert_text import AlertText
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
+from ...proxy import address_seen
 from ..alerts.texts import alert_texts
 from ..dead_letters.screen import may_see
 from ..rendering import PageContent, lasting, render
@@ -109,6 +112,18 @@ class Facts(NamedTuple):
     limit: float | None = None
 
 
+class FirstContact(NamedTuple):
+    """What a reader needs to send the first interaction, while no pipeline has a score."""
+
+    address: str
+    """Of this service, as the browser sees it."""
+    needs_token: bool
+    """Whether a request must carry a token."""
+    has_default_address: bool
+    """Whether `ragtide.otel.configure` finds this service by itself."""
+    running: RunningRoles
+
+
 @dataclass(frozen=True, slots=True)
 class FleetContent(PageContent):
     """The screen of all pipelines."""
@@ -128,6 +143,8 @@ class FleetContent(PageContent):
     recent: Sequence[AlertText]
     """Alerts beside the pipelines: those that fire, and the newest resolved ones."""
     facts: Facts
+    first: FirstContact | None
+    """Only for a deployment without a score."""
     states: Sequence[str] = STATES
 
 
@@ -145,6 +162,19 @@ async def _facts(shared: Context, viewer: Viewer) -> Facts:
     )
 
 
+async def _first_contact(request: Request, shared: Context, chosen: FleetChoice) -> FirstContact | None:
+    """Return what the empty screen shows; None if only a filter makes it empty."""
+    if chosen.text or chosen.state or chosen.segment:
+        return None
+    address = address_seen(request)
+    return FirstContact(
+        address,
+        needs_token=bool(shared.settings.serve.tokens),
+        has_default_address=address in (f"http://{host}:{DEFAULT_PORT}" for host in ("127.0.0.1", "localhost")),
+        running=RunningRoles.of(await shared.deployment.partitions()),
+    )
+
+
 @router.get("/")
 async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: FleetFilter) -> Response:
     """Show all pipelines, the worst first."""
@@ -157,6 +187,7 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         resolved = [alert for alert in alerts if alert.status == "resolved"]
         recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
         facts = await _facts(shared, viewer)
+        first = await _first_contact(request, shared, chosen) if not drawn.rows else None
         sparklines = await shared.sparklines.read(
             (
                 (row.pipeline, cell.metric, cell.labeler)
@@ -188,5 +219,6 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         firing=firing,
         recent=recent,
         facts=facts,
+        first=first,
     )
     return render(request, viewer, content)
