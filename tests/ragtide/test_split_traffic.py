@@ -115,7 +115,8 @@ async def test_sessions_that_stay_with_a_pipeline_need_a_coin_for_each_session(a
     assert not of.compared
     assert "give --unit cluster" in of.cautions[0]
     split = TrafficSplit(0.4, unit="cluster", covariates=("difficulty",))
-    open_still = await read_split_comparison(async_redis, SETTINGS, ("new", "old"), split)
+    long = SETTINGS.model_copy(update={"clusters": SETTINGS.clusters.model_copy(update={"quiet_s": 1_800.0})})
+    open_still = await read_split_comparison(async_redis, long, ("new", "old"), split)
     assert (open_still.compared, open_still.cautions) == ([], ["No cluster has ended yet (clusters.quiet_s)."])
     ended = SETTINGS.model_copy(update={"clusters": SETTINGS.clusters.model_copy(update={"size": 3})})
     by_session = await read_split_comparison(async_redis, ended, ("new", "old"), split)
