@@ -326,7 +326,9 @@ def _state(
     lowest, highest = mean.value_range
     ends = number.lower, number.upper
     width = None if ends[0] is None or ends[1] is None else (ends[1] - ends[0]) / ((highest - lowest) or 1.0)
-    more = None if width is None else more_needed(number.n, width)
+    # While all values wait in open sessions, the interval says nothing about how many are needed.
+    counted = number.n - mean.n_waiting
+    more = None if width is None or counted <= 0 else more_needed(counted, width)
     start = number.start or around.now - RANGES[DEFAULT_RANGE]
     holds: dict[HeadlineState, bool] = {
         "firing": firing,
@@ -334,7 +336,7 @@ def _state(
         and around.suspected.get((mean.pipeline, mean.metric), 0.0) * SUSPICIOUS_PART >= 1,
         "moved": watch is not None and watch.move is not None and watch.move.found_at >= start,
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
-        "too few": more is not None,
+        "too few": width is not None and width > NARROW,
         "learning": watch is not None and watch.needed > 0,
         "steady": watch is not None,
         "unwatched": True,

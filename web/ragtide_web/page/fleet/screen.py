@@ -237,7 +237,8 @@ def cell_of(one: Mean, alarmed: Collection[str], targets: Mapping[tuple[str, str
         state=state,
         band=one.band or "",
         labeler=one.labeler,
-        more=more_needed(one.n, (one.upper - one.lower) / span),
+        # While all values wait in open sessions, the interval says nothing about how many are needed.
+        more=None if one.n <= one.n_waiting else more_needed(one.n - one.n_waiting, (one.upper - one.lower) / span),
     )
 
 
