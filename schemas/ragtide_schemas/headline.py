@@ -1,5 +1,6 @@
 """The headline of a metric: the one number that every screen shows for it, with its range and its state."""
 
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
@@ -26,6 +27,16 @@ HEADLINE_STATES: Final[tuple[HeadlineState, ...]] = (
     "unwatched",
 )
 """All states, the worst first."""
+
+
+def clock(moment: datetime) -> str:
+    """Return a time to the minute (UTC), with its day unless that is today.
+
+    >>> clock(datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    '2026-01-02 03:04'
+    """
+    at = moment.astimezone(UTC)
+    return f"{at:%H:%M}" if at.date() == datetime.now(UTC).date() else f"{at:%Y-%m-%d %H:%M}"
 
 
 class MeanOfAll(WireModel):
@@ -110,6 +121,49 @@ class Headline(WireModel):
     """The number of the same labeler and estimator over all time."""
     updated_at: UtcTime | None = None
     """Time of the latest interaction with this metric."""
+
+    @property
+    def state_text(self) -> str:
+        """The state in words, with its numbers."""
+        if self.state == "moved" and self.move is not None:
+            watched = "" if self.rules else " (no rule watches it)"
+            return f"moved since {clock(self.move.began_at)}: {self.move.before:.2f} to {self.move.after:.2f}{watched}"
+        if self.state in ("too few", "learning") and self.needed:
+            return f"{self.state} ({self.needed:,} more)"
+        if self.state in ("firing", "steady") and self.since is not None:
+            return f"{self.state} since {clock(self.since)}"
+        if self.state == "silent" and self.updated_at is not None:
+            return f"silent since {clock(self.updated_at)}"
+        return self.state
+
+    @property
+    def range_text(self) -> str:
+        """The range in words."""
+        if self.range == "all":
+            return "all time"
+        if self.range == "since version":
+            return f"since version {self.version}"
+        if self.start is not None and self.range.startswith("since"):
+            return f"{self.range} {clock(self.start)}"
+        units = {"m": "min", "h": "h", "d": "days"}
+        return f"last {self.range[:-1]} {units[self.range[-1]]}"
+
+    @property
+    def labeler_text(self) -> str:
+        """The labeler, with the estimator if it is not the mean."""
+        return f"{self.labeler} (prediction-powered from {self.proxy})" if self.proxy else self.labeler
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a screen folds the metric away: it repeats another one, or counts empty parts while there are none.
+
+        A metric that fires or moved is never small.
+        """
+        if self.state in ("firing", "suspicious", "moved"):
+            return False
+        name = self.metric.rpartition(".")[2]
+        repeats = name == "average" or self.metric.startswith("consistency_score")
+        return repeats or (name == "empty" and not self.estimate)
 
     @property
     def value_range(self) -> tuple[float, float]:

@@ -11,7 +11,6 @@ from tools.pages.commands import COMMAND_PAGES
 
 from ragtide.cli.app import COMMANDS, cli
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, LIVE, RECOMMENDED, STRATEGIES
-from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_offline.report.experiment import ITEMS
 from ragtide_offline.report.mlflow_export import EXPERIMENT
@@ -58,9 +57,9 @@ def test_the_program_accepts_an_example(line: str) -> None:
         ("score", "strategy", STRATEGIES, "normal"),
         ("score", "file_format", FORMATS, None),
         ("fit", "file_format", FORMATS, None),
-        ("estimates", "strategy", LIVE, AUTO),
+        ("estimates", "strategy", LIVE, None),
         ("estimates", "estimator", (*ESTIMATORS, RECOMMENDED), None),
-        ("estimates", "window", (ALL_TIME,), ALL_TIME),
+        ("estimates", "window", (ALL_TIME,), None),
         ("compare", "window", (ALL_TIME,), ALL_TIME),
         ("report", "items", (), ITEMS),
         ("report", "mlflow_experiment", (), EXPERIMENT),

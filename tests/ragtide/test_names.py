@@ -20,6 +20,7 @@ from ragtide.cli.fitting import Column, fitted
 from ragtide.cli.item_lists import lists_view
 from ragtide.cli.recording_contents import contents_table
 from ragtide.cli.replay_views import rules_table
+from ragtide.cli.screen import headline_of
 from ragtide.cli.tables import estimates_table, labeling_table
 from ragtide.cli.watch_view import WatchView
 from ragtide_offline.replay.result import RuleAlerts
@@ -94,7 +95,7 @@ def test_no_two_names_look_alike_at_80_columns(name: str) -> None:
 
 
 def test_no_two_pipelines_look_alike_on_the_watch_screen() -> None:
-    found = [estimate("ragchecker.noise_sensitivity_in_irrelevant", pipeline=name) for name in ALIKE]
+    found = [headline_of(estimate("ragchecker.noise_sensitivity_in_irrelevant", pipeline=name)) for name in ALIKE]
     lines = watched(WatchView(chosen=ALIKE[0]), found, height=60)
     assert max(map(len, lines)) <= 80
     text = "".join(line[3:].split(" ")[0] for line in lines)

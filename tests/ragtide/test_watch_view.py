@@ -3,8 +3,8 @@
 import asyncio
 import os
 import pty
-import re
 import sys
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
@@ -13,15 +13,19 @@ from rich.console import Console
 from rich.text import Text
 from tests.support.cases import for_each
 from tests.support.conditions import until
-from tests.support.metric_events import event
+from tests.support.metric_events import START, event
 
 from ragtide.cli.watch_screen import LiveWatch, watch_screen
 from ragtide.cli.watch_view import FILTER_CHARS, Sort, WatchView, by_pipeline, chosen_of, matching, press
-from ragtide_aggregator.estimates.estimates import chosen, estimates
+from ragtide_aggregator.estimates.estimates import metric_means
+from ragtide_aggregator.estimates.headline import Circumstances, headline, number_of_all
+from ragtide_aggregator.estimates.view import IntervalMethod
+from ragtide_aggregator.events.keys import UNBOUNDED
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_consumers.notify.silences import MutedAlerts
 from ragtide_runtime.processes.waiting import end
-from ragtide_schemas import Estimate
+from ragtide_schemas import Headline
+from ragtide_schemas.headline import MeanOfAll
 
 NAMES = ["a", "b", "c"]
 
@@ -33,17 +37,30 @@ def pressed(*keys: str, view: WatchView | None = None, names: list[str] | None =
     return view
 
 
-def found(values: dict[str, float], *, segments: bool = False, count: int = 100) -> list[Estimate]:
-    """Estimates of pipelines whose adherence is high first and then the given value."""
+def headlines_of(state: AggregatorState, segments: tuple[str | None, ...] = (None,)) -> list[Headline]:
+    """Headlines of a state: the second half of its values is that of now."""
+    around = Circumstances(START + timedelta(days=400))
+    method = IntervalMethod("auto", 0.95)
+    return [
+        headline([mean], 0, number_of_all(mean)._replace(range="24h"), around, confidence=0.95)
+        for segment in segments
+        for mean in metric_means(state, method, segment)
+        if mean.metric not in UNBOUNDED
+    ]
+
+
+def found(values: dict[str, float], *, segments: bool = False, count: int = 100) -> list[Headline]:
+    """Headlines of pipelines whose adherence is 1 over all time, and now the given value."""
     state = AggregatorState(StateOptions())
     number = 0
     for pipeline, value in values.items():
-        for place in range(count):
+        for _ in range(count):
             number += 1
             more: dict[str, Any] = {"segments": {"lang": "de"}} if segments else {}
-            score = 1.0 if place < count // 2 else value
-            state.apply(event(number, {"trace.adherence": score}, pipeline=pipeline, **more))
-    return chosen(estimates(state))
+            state.apply(event(number, {"trace.adherence": value}, pipeline=pipeline, **more))
+    whole = MeanOfAll(n=2 * count, estimate=1.0, lower=0.9, upper=1.0)
+    names = (None, "lang=de") if segments else (None,)
+    return [each.model_copy(update={"all_time": whole}) for each in headlines_of(state, names)]
 
 
 def test_the_cursor_moves_and_stays_in_the_list() -> None:
@@ -99,17 +116,18 @@ def test_a_view_names_the_keys_that_have_an_effect() -> None:
     assert "Esc back" in pressed("enter").keys
 
 
-def test_pipelines_are_sorted_by_name_worst_band_and_largest_change() -> None:
+def test_pipelines_are_sorted_by_name_worst_state_and_largest_change() -> None:
     all_found = found({"fine": 1.0, "low": 0.0, "mid": 0.6})
     assert list(by_pipeline(all_found, Sort.NAME)) == ["fine", "low", "mid"]
-    assert next(iter(by_pipeline(all_found, Sort.WORST))) == "low"
+    fired = [each.model_copy(update={"state": "firing"} if each.pipeline == "mid" else {}) for each in all_found]
+    assert list(by_pipeline(fired, Sort.WORST)) == ["mid", "fine", "low"]
     assert list(by_pipeline(all_found, Sort.CHANGE)) == ["low", "mid", "fine"]
 
 
 def test_a_filter_finds_pipelines_metrics_and_labelers_in_any_case() -> None:
     all_found = found({"shop": 0.5, "search": 0.5})
-    assert {estimate.pipeline for estimate in matching(all_found, "SHO")} == {"shop"}
-    assert {estimate.pipeline for estimate in matching(all_found, "adher")} == {"shop", "search"}
+    assert {headline.pipeline for headline in matching(all_found, "SHO")} == {"shop"}
+    assert {headline.pipeline for headline in matching(all_found, "adher")} == {"shop", "search"}
     assert matching(all_found, "[") == []
     assert matching(all_found, "") == all_found
 
@@ -117,11 +135,11 @@ def test_a_filter_finds_pipelines_metrics_and_labelers_in_any_case() -> None:
 class FakeScreen:
     """The parts of a screen that drawing uses, without Redis."""
 
-    def __init__(self, estimates_: list[Estimate]) -> None:
-        self.estimates = estimates_
+    def __init__(self, headlines: list[Headline]) -> None:
+        self.headlines = headlines
+        self.segments = False
         self.alerts: list[Any] = []
         self.muted = MutedAlerts()
-        self.trends: dict[Any, Any] = {}
         self.warnings: list[str] = []
         self.counts = Text("ragtide   scored 200")
 
@@ -129,9 +147,9 @@ class FakeScreen:
         pass
 
 
-def drawn(view: WatchView, estimates_: list[Estimate], *, width: int = 80, height: int = 24) -> list[str]:
+def drawn(view: WatchView, headlines: list[Headline], *, width: int = 80, height: int = 24) -> list[str]:
     console = Console(file=StringIO(), width=width, height=height)
-    screen: Any = FakeScreen(estimates_)
+    screen: Any = FakeScreen(headlines)
     console.print(watch_screen(screen, view, width, height, segments=False, keys=True))
     output = console.file
     assert isinstance(output, StringIO)
@@ -147,48 +165,39 @@ def test_the_screen_fits_and_its_last_line_lists_the_keys(view: WatchView, width
     assert lines[-1].startswith(view.keys)
 
 
-def test_the_list_shows_worst_band_and_change_beside_each_pipeline_at_80_columns() -> None:
-    screen = drawn(WatchView(sort=Sort.WORST), found({"fine": 1.0, "low": 0.0}))
+def test_the_list_shows_worst_state_and_change_beside_each_pipeline_at_80_columns() -> None:
+    screen = drawn(WatchView(sort=Sort.CHANGE), found({"fine": 1.0, "low": 0.0}))
     first = next(line for line in screen if line.startswith("›"))
     assert first.split()[1] == "low"
-    assert "poor: adherence" in first
-    assert re.search(r"-0\.\d{3} adherence", first)
+    assert "silent: adherence" in first
+    assert "-1.000 adherence" in first
 
 
-def test_the_list_says_how_many_rows_of_segments_it_hides() -> None:
+def test_a_pipeline_of_its_own_has_segments_and_the_list_has_none() -> None:
     all_found = found({"shop": 0.5, "search": 0.5}, segments=True)
-    hidden = sum(one.pipeline == "shop" and one.segment is not None for one in all_found)
-    assert hidden
-    screen = "\n".join(drawn(WatchView(chosen="shop"), all_found, height=60))
-    assert f"{hidden} estimates of segment values are not shown: Enter shows them." in screen
-    assert "pipelines by name" in screen
-    opened = "\n".join(drawn(WatchView(chosen="shop", opened=True), all_found, height=60))
-    assert "not shown" not in opened
-    assert "not shown" not in "\n".join(drawn(WatchView(chosen="shop"), found({"shop": 0.5}), height=60))
-
-
-def test_a_pipeline_of_its_own_has_segments_and_labelers() -> None:
-    screen = "\n".join(drawn(WatchView(chosen="shop", opened=True), found({"shop": 0.5}, segments=True), height=60))
+    listed = "\n".join(drawn(WatchView(chosen="shop"), all_found, height=60))
+    assert "pipelines by name" in listed
+    assert "lang=de" not in listed
+    screen = "\n".join(drawn(WatchView(chosen="shop", opened=True), all_found, height=60))
     assert "Segments: lang=de" in screen
-    assert "Labelers: " in screen
+    assert "shop · lang=de" in screen
     assert "No alerts." in screen
 
 
-def test_a_pipeline_of_its_own_counts_each_version_of_a_labeler_and_lists_few_segments() -> None:
+def test_a_pipeline_of_its_own_lists_few_segments() -> None:
     state = AggregatorState(StateOptions())
-    for number in range(65):
-        version, segments = ("1", {}) if number < 40 else ("2", {"topic": f"t{number}"})
-        state.apply(event(number, {"trace.adherence": 0.5}, labeler_version=version, segments=segments))
-    screen = " ".join(" ".join(drawn(WatchView(chosen="shop", opened=True), chosen(estimates(state)))).split())
-    assert "test 1 ragbench, n 40; test 2 ragbench, n 25" in screen
-    assert "topic=t59, and 5 more" in screen
+    for number in range(25):
+        state.apply(event(number, {"trace.adherence": 0.5}, segments={"topic": f"t{number:02}"}))
+    names = tuple(f"topic=t{number:02}" for number in range(25))
+    screen = " ".join(" ".join(drawn(WatchView(chosen="shop", opened=True), headlines_of(state, names))).split())
+    assert "topic=t19, and 5 more" in screen
 
 
 def test_long_metrics_and_a_warning_of_two_lines_cost_neither_names_nor_keys() -> None:
     state = AggregatorState(StateOptions())
     for number in range(60):
         state.apply(event(number, {"trace.context_utilization": 1.0 if number < 30 else 0.0}, pipeline="checkout"))
-    screen: Any = FakeScreen(chosen(estimates(state)))
+    screen: Any = FakeScreen(headlines_of(state))
     screen.warnings = ["a warning " * 12]
     console = Console(file=StringIO(), width=80, height=24)
     console.print(watch_screen(screen, WatchView(), 80, 24, segments=False, keys=True))
@@ -224,11 +233,11 @@ async def test_keys_beyond_the_end_do_not_have_to_be_undone(monkeypatch: pytest.
         try:
             await until(lambda: "choose" in frame())
             os.write(terminal, b"\r")
-            await until(lambda: "Labelers" in frame())
+            await until(lambda: "Segments" in frame())
             os.write(terminal, b"j" * 200)
-            await until(lambda: "Labelers" not in frame())
+            await until(lambda: "Segments" not in frame())
             os.write(terminal, b"k" * 20)
-            await until(lambda: "Labelers" in frame(), timeout_s=60)
+            await until(lambda: "Segments" in frame(), timeout_s=60)
             os.write(terminal, b"q")
             await running
         finally:

@@ -29,7 +29,7 @@ from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
 from .page.fleet.history import Sparklines, Trends
 from .page.live.changes import LiveHub
-from .telemetry import HttpTelemetry
+from .telemetry import HeadlineCollector, HttpTelemetry
 
 
 @dataclass
@@ -45,6 +45,8 @@ class Context:
     deployment: Deployment
     endpoints: RoleEndpoints
     telemetry: HttpTelemetry
+    headlines: HeadlineCollector
+    """For Prometheus."""
     hub: LiveHub
     letters: LetterIndex
     sparklines: Sparklines

@@ -45,7 +45,7 @@ from .page.experiments.reading import ExperimentsReading
 from .page.fleet.history import Sparklines, Trends
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.live.changes import LiveHub
-from .telemetry import ROLE, HttpTelemetry
+from .telemetry import ROLE, HeadlineCollector, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
 """Most bytes of the head of a request."""
@@ -157,6 +157,7 @@ async def serve_http(
             deployment=deployment,
             endpoints=endpoints,
             telemetry=HttpTelemetry(process),
+            headlines=HeadlineCollector(deployment, settings.prometheus, process),
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
             sparklines=Sparklines(deployment),
@@ -172,8 +173,8 @@ async def serve_http(
         server = _HttpServer(context)
         heartbeat = Heartbeat("HTTP")
         async with AsyncExitStack() as stack:
-            stack.callback(listening.close)
-            stack.callback(hiding.close)
+            for close in (listening.close, hiding.close, context.headlines.close):
+                stack.callback(close)
             if rules is not None:
                 stack.enter_context(rules.giving(context.take_rules))
             for reader in (thread, trends, experiments, rule_replays, checks, paired, kappas):

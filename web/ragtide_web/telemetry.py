@@ -1,10 +1,30 @@
-"""Telemetry of the HTTP service: counts and durations of requests, and outcomes of items."""
+"""Telemetry of the HTTP service: requests, outcomes of items, and the headlines of the deployment."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from time import monotonic
 from typing import Final
 
+from prometheus_client import core
+from prometheus_client.registry import Collector
+
+from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.reading.deployment import Deployment
+from ragtide_runtime.settings.telemetry import PrometheusSettings
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.metric import Metric, family
+from ragtide_runtime.telemetry.quality_metrics import (
+    HEADLINE,
+    HEADLINE_LOWER,
+    HEADLINE_METRICS,
+    HEADLINE_N,
+    HEADLINE_STATE,
+    HEADLINE_UPPER,
+)
+from ragtide_schemas import Headline
+from ragtide_schemas.printable import printable
+
+from .items import REDIS_ERRORS
 
 ROLE: Final = "serve"
 """Name of the role in health reports."""
@@ -33,3 +53,57 @@ class HttpTelemetry:
         for outcome, number in outcomes.items():
             if number:
                 self._items.labels(kind, outcome).inc(number)
+
+
+class HeadlineCollector(Collector):
+    """Reports the headlines of whole live pipelines, as every screen shows them.
+
+    Args:
+        deployment: to read them from.
+        settings: most headlines, and how often they are read.
+        process: telemetry of the process, until `close`.
+    """
+
+    def __init__(self, deployment: Deployment, settings: PrometheusSettings, process: ProcessTelemetry) -> None:
+        self._deployment = deployment
+        self._settings = settings
+        self._registry = process.registry
+        self._due_s = 0.0
+        self._headlines: list[Headline] = []
+        self._registry.register(self)
+
+    def close(self) -> None:
+        """Report nothing more."""
+        self._registry.unregister(self)
+
+    async def refresh(self) -> None:
+        """Read the headlines if that is due; nothing is reported while Redis does not answer."""
+        if monotonic() < self._due_s:
+            return
+        began = monotonic()
+        try:
+            self._headlines = (await self._deployment.headlines())[: self._settings.cap]
+        except (*REDIS_ERRORS, CheckpointError):
+            self._headlines = []
+        # Reading takes at most a twentieth of the time.
+        self._due_s = monotonic() + max(self._settings.interval_s, 20 * (monotonic() - began))
+
+    def collect(self) -> Iterator[core.Metric]:
+        """Yield the metrics of headlines, some without samples."""
+        known = [headline for headline in self._headlines if headline.estimate is not None]
+        values: dict[Metric, list[tuple[Headline, float | None]]] = {
+            HEADLINE: [(headline, headline.estimate) for headline in known],
+            HEADLINE_LOWER: [(headline, headline.lower) for headline in known],
+            HEADLINE_UPPER: [(headline, headline.upper) for headline in known],
+            HEADLINE_N: [(headline, float(headline.n)) for headline in self._headlines],
+            HEADLINE_STATE: [(headline, 1.0) for headline in self._headlines],
+        }
+        for metric in HEADLINE_METRICS:
+            yield family(
+                metric,
+                [
+                    (tuple(printable(getattr(headline, label) or "") for label in metric.labels), value)
+                    for headline, value in values[metric]
+                    if value is not None
+                ],
+            )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ragtide_aggregator.statistics.comparisons.comparing import Difference
 from ragtide_aggregator.statistics.comparisons.paired import PairedDifference
-from ragtide_schemas import Estimate
+from ragtide_schemas import Estimate, Headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,22 @@ def of_estimates(found: Iterable[Estimate], gaps: Gaps | None = None) -> list[Me
         )
         for estimate in found
         if estimate.segment is None
+    ]
+
+
+def of_headlines(found: Iterable[Headline], segment: str | None = None) -> list[Measurement]:
+    """Return the measurements in headlines of whole pipelines, or of one segment value."""
+    return [
+        Measurement(
+            metric=each.metric,
+            scope=scope_of(each.pipeline, each.labeler_text, each.profile, each.range_text),
+            n=each.n,
+            estimate=Quantity(each.estimate, each.lower, each.upper),
+            confidence=each.confidence,
+            subject=each.pipeline,
+        )
+        for each in found
+        if each.segment == segment
     ]
 
 

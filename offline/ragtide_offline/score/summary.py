@@ -1,7 +1,7 @@
 """The summary of a scored file: means with intervals, diagnoses, and published results beside them."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ from ragtide_aggregator.estimates.estimates import chosen, estimates
 from ragtide_aggregator.state.state import AggregatorState, StateOptions
 from ragtide_offline.score.reference_results import ReferenceResult
 from ragtide_runtime.data_frames import Library, frame_of
-from ragtide_schemas import Estimate, InvalidEntryError, MetricEvent
+from ragtide_schemas import Estimate, Headline, InvalidEntryError, MetricEvent
 from ragtide_schemas.diagnosis import DIAGNOSED_N, Diagnosis, Score, diagnose
 from ragtide_schemas.html_tables import html_table
 
@@ -132,6 +132,22 @@ def diagnoses(found: Sequence[Estimate]) -> list[tuple[str, Diagnosis]]:
         if e.estimate is not None and e.n >= DIAGNOSED_N and e.has_interval:
             scope = (e.pipeline, e.run, e.segment, e.labeler, e.labeler_version, e.profile)
             scopes.setdefault(scope, {}).setdefault(e.metric, Score(e.estimate, e.lower, e.upper, e.n))
+    return _diagnosed(scopes)
+
+
+def headline_diagnoses(found: Sequence[Headline]) -> list[tuple[str, Diagnosis]]:
+    """Return the diagnoses of the headlines of each pipeline and segment value; values count as in `diagnoses`."""
+    scopes: dict[tuple[object, ...], dict[str, Score]] = {}
+    for each in found:
+        lowest, highest = each.value_range
+        narrower = (each.lower or lowest) > lowest or (highest if each.upper is None else each.upper) < highest
+        if each.estimate is not None and each.n >= DIAGNOSED_N and narrower:
+            scores = scopes.setdefault((each.pipeline, None, each.segment), {})
+            scores[each.metric] = Score(each.estimate, each.lower, each.upper, each.n)
+    return _diagnosed(scopes)
+
+
+def _diagnosed(scopes: Mapping[tuple[object, ...], Mapping[str, Score]]) -> list[tuple[str, Diagnosis]]:
     several = Counter(scope[:3] for scope in scopes)
     return [
         (" · ".join(str(part) for part in scope[: 4 if several[scope[:3]] > 1 else 3] if part is not None), diagnosis)

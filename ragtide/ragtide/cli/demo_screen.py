@@ -78,7 +78,7 @@ async def _drawn(settings: Settings) -> AsyncIterator[None]:
             async def draw() -> None:
                 while True:
                     await screen.refresh()
-                    aggregated = max((estimate.n for estimate in screen.estimates), default=0)
+                    aggregated = max((headline.n for headline in screen.headlines), default=0)
                     live.update(Group(_phase(aggregated), screen.render(out.width)), refresh=True)
                     await asyncio.sleep(REDRAWN_S)
 

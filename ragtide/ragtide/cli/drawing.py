@@ -1,6 +1,5 @@
-"""Draws intervals as bars, and recent means as small bars with an arrow; reads and prints nothing."""
+"""Draws intervals as bars, and recent means with an arrow; reads and prints nothing."""
 
-from collections.abc import Sequence
 from itertools import groupby
 
 from rich.text import Text
@@ -9,8 +8,6 @@ from ragtide_aggregator.statistics.tables.windows import ALL_TIME
 from ragtide_schemas import METRICS, Direction, Estimate
 
 BAND_STYLES = {"poor": "red", "acceptable": "yellow", "good": "green", "excellent": "bold green"}
-
-SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def ends_of(estimate: Estimate) -> tuple[float, float]:
@@ -52,15 +49,8 @@ def interval_bar(
     return Text.assemble(*(("".join(part), styles[character]) for character, part in groupby(drawn)))
 
 
-def spark(values: Sequence[float], lowest: float, highest: float) -> str:
-    """Return values as a line of small bars on the metric's range."""
-    span = (highest - lowest) or 1.0
-    steps = [int((value - lowest) / span * (len(SPARKS) - 1) + 0.5) for value in values]
-    return "".join(SPARKS[min(max(step, 0), len(SPARKS) - 1)] for step in steps)
-
-
-def trend(estimate: Estimate, seen: Sequence[float] = ()) -> Text:
-    """Return an arrow that compares the mean of about the last 64 values with the interval, and a line of such means.
+def trend(estimate: Estimate) -> Text:
+    """Return an arrow that compares the mean of about the last 64 values with the interval.
 
     A window is compared with the window before it.
     """
@@ -75,10 +65,7 @@ def trend(estimate: Estimate, seen: Sequence[float] = ()) -> Text:
         arrow, style = "▼", _better_style(estimate, rising=False)
     else:
         arrow, style = "→", "bright_black"
-    text = Text(f"{arrow} {estimate.recent:.2f}", style=style)
-    if seen:
-        text.append(f" {spark(seen, *estimate.value_range)}", style="blue")
-    return text
+    return Text(f"{arrow} {estimate.recent:.2f}", style=style)
 
 
 def _against_before(estimate: Estimate) -> Text:

@@ -51,6 +51,11 @@ class GateOptions:
             if asks_for_difference(condition.name, self.known):
                 raise typer.BadParameter(f"{condition.name} has no baseline: {remedy}", param_hint=FAIL_IF)
 
+    @property
+    def asks_for_absences(self) -> bool:
+        """Whether a condition is on `n_absent` or `coverage`."""
+        return any(condition.name.rpartition(".")[2] in ("n_absent", "coverage") for condition in self.conditions)
+
     def decide(self, measurements: Sequence[Measurement], *, as_json: bool) -> GateResult:
         """Decide the gate, print the result (on standard error beside JSON), and write its files.
 

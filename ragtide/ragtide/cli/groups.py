@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from rich.text import Text
 
-from ragtide_schemas import METRICS, Estimate
+from ragtide_schemas import METRICS, Estimate, Headline
 from ragtide_schemas.fitness import phrase_of
 from ragtide_schemas.suggestions import unknown
 
@@ -222,18 +222,19 @@ def absent_text(estimate: Estimate) -> str:
     return f"{estimate.n_absent:,} absent{': ' if shown else ''}{', '.join([*shown, *more])}"
 
 
-def unmet_option(
-    everything: Sequence[Estimate], *, pipeline: str | None, run: str | None, segment: str | None, metric: str | None
-) -> str | None:
-    """Return a sentence about the option that matches no estimate; None if there are no estimates."""
+def unmet_option(everything: Sequence[Estimate] | Sequence[Headline], **given: str | None) -> str | None:
+    """Return a sentence about the option that matches no estimate; None if there are no estimates.
+
+    Args:
+        everything: estimates, or headlines.
+        given: the options by the name of their field.
+    """
     if not everything:
         return None
-    for kind, name, known in (
-        ("pipeline", pipeline, {estimate.pipeline for estimate in everything}),
-        ("run", run, {estimate.run for estimate in everything if estimate.run is not None}),
-        ("segment", segment, {estimate.segment for estimate in everything if estimate.segment is not None}),
-        ("metric", metric, {estimate.metric for estimate in everything}),
-    ):
+    for kind, name in given.items():
+        known = {str(value) for each in everything if (value := getattr(each, kind)) is not None}
+        if kind == "labeler":
+            known |= {other for each in everything for other in getattr(each, "other_labelers", ())}
         if name is not None and name not in known:
             return unknown(kind, name, known)
     return "no estimate matches all of these options together: leave one out"

@@ -1,7 +1,7 @@
-"""The screens of estimates: once, and redrawn with trends and alerts for `ragtide watch` and the demo."""
+"""The screens of numbers: once, and redrawn with alerts for `ragtide watch` and the demo."""
 
 import asyncio
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 from rich.console import Group, RenderableType
@@ -10,35 +10,31 @@ from rich.text import Text
 from ragtide_aggregator.estimates.estimates import RECOMMENDED, chosen
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_consumers.notify.silences import MutedAlerts
-from ragtide_offline.score.summary import diagnoses
+from ragtide_offline.score.summary import diagnoses, headline_diagnoses
 from ragtide_runtime.redis.backlog import COUNT_CAP, Backlog
 from ragtide_runtime.settings.alerting import ClusterSettings
 from ragtide_runtime.settings.open_sessions import waiting_sentence
-from ragtide_schemas import Alert, Estimate
+from ragtide_schemas import Alert, Estimate, Headline
 from ragtide_schemas.suggestions import unknown
 
 from .alert_reading import text_of_alert
 from .alert_views import alerts_view
 from .console import err, out
-from .groups import whole_pipelines
-from .tables import TrendKey, estimate_key, estimates_note, estimates_table, labeling_table
-
-TREND_POINTS = 16
-"""Most recent means drawn for each row."""
-
+from .headline_tables import headlines_note, headlines_table
+from .tables import estimates_note, estimates_table, labeling_table
 
 ALERTS_SHOWN = 4
 """Most alerts drawn below the table."""
 
 
 class Screen:
-    """The screen, which stores recent means to draw trends.
+    """The numbers of a deployment, and its alerts, as they are now.
 
     Args:
         deployment: the deployment on the screen.
         pipeline: name of the only shown pipeline; all pipelines if it is None.
-        segments: whether estimates of segment values are shown.
-        hint: how to show them, if they are not shown.
+        segments: whether numbers of segment values are shown.
+        live: whether they are of live traffic, not of a workspace, whose numbers are of all its interactions.
         read_muted: reads silences and acknowledgements; without it no alert has any.
     """
 
@@ -48,16 +44,15 @@ class Screen:
         *,
         pipeline: str | None = None,
         segments: bool = True,
-        hint: str = "",
+        live: bool = True,
         read_muted: Callable[[], Awaitable[MutedAlerts]] | None = None,
     ) -> None:
         self._deployment = deployment
         self._pipeline = pipeline
-        self._segments = segments
-        self._hint = hint
-        self._hidden = 0
-        self.trends: dict[TrendKey, deque[float]] = defaultdict(lambda: deque(maxlen=TREND_POINTS))
-        self.estimates: Sequence[Estimate] = ()
+        self.segments = segments
+        """Whether the next `refresh` reads segment values, too."""
+        self._live = live
+        self.headlines: Sequence[Headline] = ()
         self.alerts: Sequence[Alert] = ()
         self.muted = MutedAlerts()
         self._read_muted = read_muted or _nothing_muted
@@ -65,43 +60,70 @@ class Screen:
         self.warnings: list[str] = []
 
     async def refresh(self) -> None:
-        """Read estimates, alerts and backlog; if nothing is new, this takes one round trip."""
-        deployment = self._deployment
+        """Read headlines, alerts and backlog."""
+        deployment, wanted = self._deployment, self._pipeline
         everything, self.alerts, backlogs, self.muted = await asyncio.gather(
-            deployment.estimates(windows=False), deployment.alerts(), deployment.backlog(), self._read_muted()
+            deployment.headlines(segments=self.segments) if self._live else self._of_workspace(),
+            deployment.alerts(),
+            deployment.backlog(),
+            self._read_muted(),
         )
-        wanted = self._pipeline
-        found = [
-            estimate for estimate in chosen(everything, estimator=RECOMMENDED) if wanted in (None, estimate.pipeline)
-        ]
-        self.estimates = found if self._segments else whole_pipelines(found)
-        self._hidden = len(found) - len(self.estimates)
-        known = {estimate.pipeline for estimate in everything}
+        if self._live and not everything:
+            everything = await self._of_workspace()  # without live traffic there may be runs
+        self.headlines = [headline for headline in everything if wanted in (None, headline.pipeline)]
+        known = {headline.pipeline for headline in everything}
         missing = unknown("pipeline", wanted, known) if wanted is not None and known and wanted not in known else None
         self.warnings = [*([] if missing is None else [missing]), *deployment.warnings()]
-        for estimate in self.estimates:
-            if estimate.recent is not None:
-                self.trends[estimate_key(estimate)].append(estimate.recent)
         self.counts = _counts(backlogs)
+
+    async def _of_workspace(self) -> list[Headline]:
+        found = chosen(await self._deployment.estimates(windows=False), estimator=RECOMMENDED)
+        return [headline_of(each) for each in found if self.segments or each.segment is None]
 
     def render(self, width: int) -> RenderableType:
         """Return the screen for a terminal of `width` columns."""
         warnings = [Text(sentence, style="yellow") for sentence in self.warnings]
-        if not self.estimates:
+        if not self.headlines:
             waiting = Text("Waiting for the first scored interaction ...", style="bright_black")
             return Group(self.counts, *warnings, waiting)
-        note = f"{estimates_note(self.estimates)}; recent: mean of about the last 64"
-        hidden = f"{self._hidden:,} estimates of segment values are not shown: {self._hint}"
         return Group(
             self.counts,
             *warnings,
-            Text(note, style="bright_black"),
+            Text(headlines_note(self.headlines, options=False), style="bright_black"),
             Text(),
-            estimates_table(self.estimates, width, self.trends),
+            headlines_table(self.headlines, width),
             Text(),
             newest_alerts(self.alerts, self.muted),
-            *([Text(hidden, style="bright_black")] if self._hidden and self._hint else []),
         )
+
+
+def headline_of(estimate: Estimate) -> Headline:
+    """Return an estimate over all interactions of a run or a workspace, which nothing watches, as a headline."""
+    lowest, highest = estimate.value_range
+    return Headline(
+        pipeline=estimate.pipeline if estimate.run is None else f"{estimate.pipeline} ({estimate.run})",
+        segment=estimate.segment,
+        metric=estimate.metric,
+        metric_version=estimate.metric_version,
+        lowest=lowest,
+        highest=highest,
+        direction=estimate.direction,
+        profile=estimate.profile,
+        labeler=estimate.labeler,
+        labeler_version=estimate.labeler_version,
+        estimator=estimate.estimator,
+        proxy=estimate.proxy,
+        range="all",
+        n=estimate.n,
+        n_waiting=estimate.n_waiting,
+        estimate=estimate.estimate,
+        lower=estimate.lower,
+        upper=estimate.upper,
+        confidence=estimate.confidence,
+        band=estimate.band,
+        state="unwatched",
+        updated_at=estimate.updated_at,
+    )
 
 
 async def _nothing_muted() -> MutedAlerts:
@@ -124,7 +146,7 @@ def _counts(backlogs: Sequence[Backlog]) -> Text:
     return text
 
 
-def waiting_lines(shown: Sequence[Estimate], clusters: ClusterSettings) -> list[str]:
+def waiting_lines(shown: Sequence[Estimate] | Sequence[Headline], clusters: ClusterSettings) -> list[str]:
     """Return a line for each pipeline with answers in open sessions, on which no interval rests yet."""
     waiting: defaultdict[str, int] = defaultdict(int)
     for estimate in shown:
@@ -134,6 +156,22 @@ def waiting_lines(shown: Sequence[Estimate], clusters: ClusterSettings) -> list[
         for pipeline, n in sorted(waiting.items())
         if n
     ]
+
+
+def print_headlines(shown: Sequence[Headline], *, small: bool, clusters: ClusterSettings) -> None:
+    """Print headlines as a table with diagnoses.
+
+    Args:
+        shown: headlines.
+        small: whether small metrics have rows.
+        clusters: settings by which the answers of a session count.
+    """
+    out.print(headlines_note(shown), style="bright_black", markup=False, highlight=False)
+    out.print(headlines_table(shown, out.width, small=small))
+    for line in waiting_lines(shown, clusters):
+        out.print(line, style="bright_black", markup=False, highlight=False)
+    for where, diagnosis in headline_diagnoses(shown):
+        out.print(f"{where}: {diagnosis.sentence()}", markup=False, highlight=False)
 
 
 def print_estimates(shown: Sequence[Estimate], found: int, *, labeling: bool, clusters: ClusterSettings) -> None:

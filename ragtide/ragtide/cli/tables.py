@@ -1,7 +1,7 @@
 """Renders estimates as tables; reads and prints nothing."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -47,27 +47,20 @@ TOO_MANY: Final = 10.0
 
 EXACT_NOTE: Final = "exact: every interaction of the workspace is counted (--ongoing: as a sample of live traffic)"
 
-TrendKey = tuple[object, ...]
+_RowKey = tuple[object, ...]
 """Scope, labeler, metric and its version, proxy and estimator."""
 
-Trends = Mapping[TrendKey, Sequence[float]]
-"""Means of the most recent values at earlier looks, the oldest first."""
 
-
-def estimate_key(estimate: Estimate) -> TrendKey:
-    """Return the key of an estimate's trend."""
+def _row_key(estimate: Estimate) -> _RowKey:
     return (*group_key(estimate), estimate.metric, estimate.metric_version, estimate.proxy, estimate.estimator)
 
 
-def estimates_table(
-    estimates: Sequence[Estimate], width: int, trends: Trends | None = None, *, recent: bool = True
-) -> RenderableType:
+def estimates_table(estimates: Sequence[Estimate], width: int, *, recent: bool = True) -> RenderableType:
     """Return estimates as a table, grouped by scope and labeler, with a row for each metric that has values.
 
     Args:
         estimates: estimates to show.
         width: columns of the terminal.
-        trends: recent means to draw as a line.
         recent: whether to compare the most recent values with all values, or a window with the window before.
     """
     groups = groups_of(estimates)
@@ -82,7 +75,7 @@ def estimates_table(
         _bars(rows),
         Column("n (eff.)" if any(map(_effective, rows)) else "n", _counts(rows), right=True),
         *_cluster_column(rows),
-        *([_trend_column(rows, trends or {})] if recent else []),
+        *([_trend_column(rows)] if recent else []),
         *_band_column(rows),
         *_absent_column(rows),
     ]
@@ -129,13 +122,13 @@ def _bars(rows: Sequence[Estimate]) -> Column:
 
 def _estimator_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the column that names the estimators, if any row is not a mean."""
-    proxies: defaultdict[TrendKey, set[str]] = defaultdict(set)
+    proxies: defaultdict[_RowKey, set[str]] = defaultdict(set)
     for row in rows:
         if row.estimator != "mean":
-            proxies[estimate_key(row)[:-2]].add(row.proxy or "")
+            proxies[_row_key(row)[:-2]].add(row.proxy or "")
     if not proxies:
         return []
-    names = [_estimator_name(row, proxies.get(estimate_key(row)[:-2])) for row in rows]
+    names = [_estimator_name(row, proxies.get(_row_key(row)[:-2])) for row in rows]
     short = [name.replace("prediction-", "pred.-") for name in names]
     return [Column("estimator", names, yields=6, narrower=Column("estimator", short, yields=12, stacks=True))]
 
@@ -163,21 +156,19 @@ def _cluster_column(rows: Sequence[Estimate]) -> list[Column]:
     return [Column("clusters", counts, right=True, yields=3)]
 
 
-def _trend_column(rows: Sequence[Estimate], trends: Trends) -> Column:
+def _trend_column(rows: Sequence[Estimate]) -> Column:
     title = "recent" if all(row.window == ALL_TIME for row in rows) else "before"
-    arrows = Column(title, [trend(row) for row in rows], yields=10)
-    if not trends:
-        return arrows
-    lines = [trend(row, trends.get(estimate_key(row), ())) for row in rows]
-    return Column(title, lines, yields=3, narrower=arrows)
+    return Column(title, [trend(row) for row in rows], yields=10)
 
 
 def _band_column(rows: Sequence[Estimate]) -> list[Column]:
     """Return the quality of each estimate, with the direction in which the metric gets better and its limit."""
     bands = [Text(row.band or "", style=BAND_STYLES.get(row.band or "", "")) for row in rows]
-    short = Column("band", bands, yields=11) if any(row.band for row in rows) else None
-    middle = Column("band", _beside(bands, [limit_of(row) for row in rows]), yields=7, narrower=short)
-    return [Column("band", _beside(bands, [rule_of(row) for row in rows]), yields=4, narrower=middle)]
+    known = any(row.band for row in rows)
+    title = "band" if known else "better"
+    short = Column(title, bands, yields=11) if known else None
+    middle = Column(title, _beside(bands, [limit_of(row) for row in rows]), yields=7, narrower=short)
+    return [Column(title, _beside(bands, [rule_of(row) for row in rows]), yields=4, narrower=middle)]
 
 
 def _beside(bands: Sequence[Text], rules: Sequence[str]) -> list[Text]:

@@ -13,11 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtide_runtime.processes.waiting import end
-from ragtide_schemas import Alert, Estimate
+from ragtide_schemas import Alert, Headline
 
+from .groups import short_name
+from .headline_tables import STATE_STYLES, headlines_table
 from .keyboard import keyboard
 from .screen import Screen, newest_alerts
-from .tables import estimates_table
 from .watch_view import WatchView, by_pipeline, chosen_of, matching, most_changed, press, worst_of
 
 LISTED = 8
@@ -65,9 +66,9 @@ class Filled:
             yield Segment.line()
 
 
-def shown_pipelines(screen: Screen, view: WatchView, *, segments: bool) -> dict[str, list[Estimate]]:
-    """Return the estimates of each shown pipeline, in the order of the view."""
-    kept = [estimate for estimate in screen.estimates if segments or view.opened or estimate.segment is None]
+def shown_pipelines(screen: Screen, view: WatchView, *, segments: bool) -> dict[str, list[Headline]]:
+    """Return the headlines of each shown pipeline, in the order of the view."""
+    kept = [headline for headline in screen.headlines if segments or view.opened or headline.segment is None]
     # The filter selects from the list. A pipeline's own view shows all of it.
     return by_pipeline(kept if view.opened else matching(kept, view.text), view.sort)
 
@@ -79,24 +80,18 @@ def watch_screen(screen: Screen, view: WatchView, width: int, height: int, *, se
     above: list[RenderableType] = [screen.counts, *(Text(warning, style="yellow") for warning in screen.warnings)]
     if chosen is None:
         waiting = "Waiting for the first scored interaction ..."
-        body: RenderableType = Text(f"Nothing matches {view.text!r}." if screen.estimates else waiting, "bright_black")
+        body: RenderableType = Text(f"Nothing matches {view.text!r}." if screen.headlines else waiting, "bright_black")
     elif view.opened:
         body = _own_view(screen, chosen, pipelines[chosen], width)
     else:
         above.append(_list(pipelines, chosen, screen.alerts, width))
         own = [alert for alert in screen.alerts if alert.pipeline == chosen]
-        parts = [estimates_table(pipelines[chosen], width, screen.trends), Text(), newest_alerts(own, screen.muted)]
-        hidden = (
-            0
-            if segments
-            else sum(estimate.pipeline == chosen and estimate.segment is not None for estimate in screen.estimates)
-        )
-        body = Group(*parts, *([_hidden(hidden)] if hidden else []))
+        body = Group(headlines_table(pipelines[chosen], width), Text(), newest_alerts(own, screen.muted))
     below = _below(view) if keys else Text("Ctrl-C ends it.", style="bright_black")
     return Filled(Group(*above), body, below, first=view.first_line, most=height)
 
 
-def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Alert], width: int) -> Table:
+def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Alert], width: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     name_width = min(max(map(len, pipelines)), NAME_CHARS)
     share = max((width - name_width - OTHER_CHARS) // 2, 1)
@@ -104,7 +99,7 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
     # A name that is too long goes on in a further line: two cut names could look alike.
     table.add_column("pipeline", overflow="fold", max_width=max(name_width, len("pipeline")))
     table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("worst band", overflow="fold", max_width=share)
+    table.add_column("worst state", overflow="fold", max_width=share)
     table.add_column("largest change", overflow="fold", max_width=share)
     table.add_column("firing", justify="right", no_wrap=True)
     names = list(pipelines)
@@ -115,7 +110,7 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
         table.add_row(
             "›" if name == chosen else " ",
             Text(name, style="bold" if name == chosen else ""),
-            f"{max(estimate.n for estimate in found):,}",
+            f"{max(headline.n for headline in found):,}",
             _worst(found),
             _change(found),
             Text(str(firing), style="red") if firing else "0",
@@ -123,41 +118,28 @@ def _list(pipelines: dict[str, list[Estimate]], chosen: str, alerts: Sequence[Al
     return table
 
 
-def _hidden(count: int) -> Text:
-    return Text(f"{count:,} estimates of segment values are not shown: Enter shows them.", style="bright_black")
-
-
-def _worst(found: Iterable[Estimate]) -> str:
+def _worst(found: Iterable[Headline]) -> Text:
     worst = worst_of(found)
-    return "" if worst is None else f"{worst.band}: {_name(worst)}"
+    return Text() if worst is None else Text(f"{worst.state}: {short_name(worst.metric)}", STATE_STYLES[worst.state])
 
 
-def _change(found: Iterable[Estimate]) -> str:
+def _change(found: Iterable[Headline]) -> str:
     most = most_changed(found)
-    if most is None or most.recent is None or most.estimate is None:
+    if most is None or most.all_time is None or most.all_time.estimate is None or most.estimate is None:
         return ""
-    return f"{most.recent - most.estimate:+.3f} {_name(most)}"
+    return f"{most.estimate - most.all_time.estimate:+.3f} {short_name(most.metric)}"
 
 
-def _name(estimate: Estimate) -> str:
-    return estimate.metric_name.removeprefix("trace.")
-
-
-def _own_view(screen: Screen, pipeline: str, found: Sequence[Estimate], width: int) -> Group:
-    scored: dict[tuple[str, str, str], int] = {}
-    for estimate in found:
-        labeler = estimate.labeler, estimate.labeler_version, estimate.profile
-        scored[labeler] = max(estimate.n, scored.get(labeler, 0))
-    segments = sorted({estimate.segment for estimate in found if estimate.segment is not None})
+def _own_view(screen: Screen, pipeline: str, found: Sequence[Headline], width: int) -> Group:
+    segments = sorted({headline.segment for headline in found if headline.segment is not None})
     more = f", and {len(segments) - SEGMENTS_LISTED:,} more" if len(segments) > SEGMENTS_LISTED else ""
     return Group(
         Text(pipeline, style="bold cyan"),
-        Text("Labelers: " + "; ".join(f"{' '.join(name)}, n {scored[name]:,}" for name in sorted(scored))),
         Text("Segments: " + (", ".join(segments[:SEGMENTS_LISTED]) + more if segments else "none")),
         Text(),
         newest_alerts([alert for alert in screen.alerts if alert.pipeline == pipeline], screen.muted),
         Text(),
-        estimates_table(found, width, screen.trends),
+        headlines_table(found, width, small=True),
     )
 
 
@@ -222,6 +204,8 @@ class LiveWatch:
     def _press(self, key: str) -> None:
         shown = shown_pipelines(self._screen, self._view, segments=self._segments)
         self._view = press(self._view, key, list(shown))
+        # Only a pipeline's own view shows segment values: reading them takes longer.
+        self._screen.segments = self._segments or self._view.opened
         self._changed.set()
 
     def _filled(self, *, keys: bool) -> Filled:

@@ -5,13 +5,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ragtide_schemas import Estimate
+from ragtide_schemas import Headline
+from ragtide_schemas.headline import HEADLINE_STATES
 
 FILTER_CHARS: Final = 60
 """Most characters of a filter."""
-
-WORST_FIRST: Final = ("poor", "acceptable", "good", "excellent")
-"""Bands, the worst first."""
 
 KEYS: Final = "↑↓ choose  Enter open  s sort  / filter  q quit"
 FILTER_KEYS: Final = "type a text  Enter keep the filter  Esc remove it"
@@ -22,7 +20,7 @@ class Sort(StrEnum):
     """Orders of the pipelines."""
 
     NAME = "name"
-    WORST = "worst band"
+    WORST = "worst state"
     CHANGE = "largest change"
 
 
@@ -32,7 +30,7 @@ class WatchView:
 
     sort: Sort = Sort.NAME
     text: str = ""
-    """Only estimates whose pipeline, segment, metric or labeler contains this text."""
+    """Only metrics whose pipeline, segment, metric or labeler contains this text."""
     typing: bool = False
     """Whether keys belong to the filter."""
     chosen: str | None = None
@@ -120,30 +118,29 @@ def chosen_of(view: WatchView, pipelines: Sequence[str]) -> str | None:
     return pipelines[0] if pipelines else None
 
 
-def matching(estimates: Iterable[Estimate], text: str) -> list[Estimate]:
-    """Return the estimates whose pipeline, segment, metric or labeler contains a text, in any case."""
+def matching(headlines: Iterable[Headline], text: str) -> list[Headline]:
+    """Return the headlines whose pipeline, segment, metric or labeler contains a text, in any case."""
     wanted = text.casefold()
     return [
-        estimate
-        for estimate in estimates
+        headline
+        for headline in headlines
         if any(
             wanted in name.casefold()
-            for name in (estimate.pipeline, estimate.segment or "", estimate.metric, estimate.labeler)
+            for name in (headline.pipeline, headline.segment or "", headline.metric, headline.labeler)
         )
     ]
 
 
-def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Estimate]]:
-    """Return the estimates of each pipeline, with the pipelines in their order."""
-    found: dict[str, list[Estimate]] = {}
-    for estimate in estimates:
-        found.setdefault(estimate.pipeline, []).append(estimate)
+def by_pipeline(headlines: Iterable[Headline], sort: Sort) -> dict[str, list[Headline]]:
+    """Return the headlines of each pipeline, with the pipelines in their order."""
+    found: dict[str, list[Headline]] = {}
+    for headline in headlines:
+        found.setdefault(headline.pipeline, []).append(headline)
 
     def key(name: str) -> tuple[float, float, str]:
         if sort is Sort.WORST:
-            worst = worst_of(found[name])
-            place = len(WORST_FIRST) if worst is None else _place(worst)
-            return place, -sum(_place(estimate) == place for estimate in found[name]), name
+            place = min(map(_place, found[name]))
+            return place, -sum(_place(headline) == place for headline in found[name]), name
         if sort is Sort.CHANGE:
             most = most_changed(found[name])
             return 0.0 if most is None else -change_of(most), 0.0, name
@@ -152,24 +149,24 @@ def by_pipeline(estimates: Iterable[Estimate], sort: Sort) -> dict[str, list[Est
     return {name: found[name] for name in sorted(found, key=key)}
 
 
-def worst_of(estimates: Iterable[Estimate]) -> Estimate | None:
-    """Return the first estimate in the worst band; None if no estimate has a band."""
-    rated = [estimate for estimate in estimates if estimate.band in WORST_FIRST]
-    return min(rated, key=_place, default=None)
+def worst_of(headlines: Iterable[Headline]) -> Headline | None:
+    """Return the first headline in the worst state; None without headlines."""
+    return min(headlines, key=_place, default=None)
 
 
-def most_changed(estimates: Iterable[Estimate]) -> Estimate | None:
-    """Return the estimate whose recent mean is farthest from it; None if no estimate has a recent mean."""
-    return max((estimate for estimate in estimates if change_of(estimate) > 0), key=change_of, default=None)
+def most_changed(headlines: Iterable[Headline]) -> Headline | None:
+    """Return the headline that is farthest from its number over all time; None if each is over all time."""
+    return max((headline for headline in headlines if change_of(headline) > 0), key=change_of, default=None)
 
 
-def change_of(estimate: Estimate) -> float:
-    """Return the distance of the recent mean from the estimate, as a share of the metric's range."""
-    if estimate.recent is None or estimate.estimate is None:
+def change_of(headline: Headline) -> float:
+    """Return the distance of the number from that over all time, as a share of the metric's range."""
+    whole = None if headline.all_time is None else headline.all_time.estimate
+    if whole is None or headline.estimate is None:
         return 0.0
-    lowest, highest = estimate.value_range
-    return abs(estimate.recent - estimate.estimate) / (highest - lowest) if highest > lowest else 0.0
+    lowest, highest = headline.value_range
+    return abs(headline.estimate - whole) / (highest - lowest) if highest > lowest else 0.0
 
 
-def _place(estimate: Estimate) -> int:
-    return WORST_FIRST.index(estimate.band) if estimate.band in WORST_FIRST else len(WORST_FIRST)
+def _place(headline: Headline) -> int:
+    return HEADLINE_STATES.index(headline.state)

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from .metric import Metric
-from .quality_metrics import QUALITY, QUALITY_METRICS
+from .quality_metrics import HEADLINE_METRICS, QUALITY, QUALITY_METRICS
 
 LABELING_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds: from the milliseconds of the local labeler to the minutes of a judge with retries."""
@@ -383,7 +383,7 @@ CATALOGUE: Final = {
     "serve": INGEST_METRICS,
     "notify": NOTIFY_METRICS,
     "Redis": REDIS_METRICS,
-    QUALITY: QUALITY_METRICS,
+    QUALITY: (*QUALITY_METRICS, *HEADLINE_METRICS),
 }
 """The metrics of each role. Every role reports the metrics of Redis; an aggregator reports quality, too."""
 

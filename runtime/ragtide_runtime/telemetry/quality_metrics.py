@@ -76,12 +76,32 @@ QUALITY_METRICS: Final = (
 )
 
 
+HEADLINE_LABELS: Final = ("pipeline", "metric", "metric_version", "profile", "labeler", "estimator", "range")
+"""Labels of a headline, the one number of a metric that every screen shows."""
+
+HEADLINE: Final = Metric(
+    "ragtide_headline", "gauge", "The number that every screen shows; no series while it is unknown.", HEADLINE_LABELS
+)
+HEADLINE_LOWER: Final = Metric("ragtide_headline_lower", "gauge", "Lower end of its interval.", HEADLINE_LABELS)
+HEADLINE_UPPER: Final = Metric("ragtide_headline_upper", "gauge", "Upper end of its interval.", HEADLINE_LABELS)
+HEADLINE_N: Final = Metric("ragtide_headline_n", "gauge", "Number of values in its range.", HEADLINE_LABELS)
+HEADLINE_STATE: Final = Metric(
+    "ragtide_headline_state",
+    "gauge",
+    "1 for the state of the metric: `firing`, `suspicious`, `moved`, `silent`, `too few`, `learning`, `steady` or "
+    "`unwatched`.",
+    ("pipeline", "metric", "metric_version", "profile", "state"),
+)
+HEADLINE_METRICS: Final = (HEADLINE, HEADLINE_LOWER, HEADLINE_UPPER, HEADLINE_N, HEADLINE_STATE)
+
+
 def quality_table() -> str:
     """Return these metrics as a Markdown table; `python -m` with this module's name prints it."""
     lines = ["| metric | labels | meaning |", "|---|---|---|"]
-    for metric in QUALITY_METRICS:
+    of = {ESTIMATE_LABELS: "of an estimate", ALERT_LABELS: "of an alert", HEADLINE_LABELS: "of a headline"}
+    for metric in (*QUALITY_METRICS, *HEADLINE_METRICS):
         labels = ", ".join(f"`{label}`" for label in metric.labels)
-        shown = {ESTIMATE_LABELS: "of an estimate", ALERT_LABELS: "of an alert"}.get(metric.labels, labels)
+        shown = of.get(metric.labels, labels)
         lines.append(f"| `{metric.name}` | {shown} | {metric.meaning} |")
     return "\n".join(lines) + "\n"
 

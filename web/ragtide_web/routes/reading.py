@@ -1,20 +1,23 @@
-"""`GET /v1/estimates`, `/v1/alerts`, `/v1/runs` and `/v1/dead-letters`, from the read model."""
+"""`GET /v1/estimates`, `/v1/headlines`, `/v1/alerts`, `/v1/runs` and `/v1/dead-letters`, from the read model."""
 
 import asyncio
 from collections import deque
+from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from ragtide_aggregator.errors import CheckpointError
+from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
 from ragtide_aggregator.estimates.estimates import ESTIMATORS, check_live, chosen
+from ragtide_aggregator.estimates.headline import HeadlineRange, headline_range
 from ragtide_aggregator.reading.dead_letters import StoredDeadLetter
 from ragtide_aggregator.statistics.means.strategies import AUTO
 from ragtide_runtime.redis.keys import Streams
-from ragtide_schemas import Alert, DeadLetter, Estimate, Workspace
+from ragtide_schemas import Alert, DeadLetter, Estimate, Headline, Workspace, utc_now
 from ragtide_schemas.suggestions import unknown
+from ragtide_schemas.times import to_utc
 
 from ..access import Client
 from ..context import Context, Reader, Shared
@@ -90,6 +93,43 @@ async def get_estimates(
         and run in (None, estimate.run)
     ]
     return await _encoded(_ESTIMATES, estimates)
+
+
+@router.get("/v1/headlines", responses=RESPONSES, response_model=list[Headline])
+async def get_headlines(
+    shared: Shared,
+    client: Reader,
+    last: Annotated[
+        str, Query(max_length=20, description="Length of the range, such as `1h`, `24h` or `7d`; `all`, or `default`.")
+    ] = "default",
+    since: Annotated[datetime | None, Query(description="Start of the range, instead of `last`.")] = None,
+    pipeline: Pipeline = None,
+    metric: Annotated[str | None, Query(max_length=500, description="Only this metric.")] = None,
+    segment: Annotated[
+        str | None, Query(max_length=500, description="Of this segment value, such as `lang=de`.")
+    ] = None,
+    segments: Annotated[bool, Query(description="Whether to return those of all segment values, too.")] = False,
+    labeler: Annotated[
+        str | None, Query(max_length=500, description="Numbers of this labeler, instead of the recommended ones.")
+    ] = None,
+) -> Response:
+    """Return the one number of each metric that counts now, with its range, interval and state."""
+    if since is not None and last != "default":
+        raise HttpProblem(422, "last and since exclude each other: give one")
+    try:
+        span = HeadlineRange("since", to_utc(since)) if since is not None else headline_range(last, utc_now())
+    except ValueError as error:
+        raise HttpProblem(422, f"{error}") from None
+    try:
+        found = await shared.deployment.headlines(
+            span, pipeline=pipeline, segment=segment, segments=segments, labeler=labeler
+        )
+    except REDIS_ERRORS as error:
+        raise redis_is_away(error) from None
+    except (CheckpointError, TooManySegmentsError) as error:
+        raise HttpProblem(503, f"{error}") from None
+    kept = [each for each in found if client.may_use(each.pipeline) and metric in (None, each.metric)]
+    return await _encoded(_HEADLINES, kept)
 
 
 @router.get("/v1/alerts", responses=RESPONSES, response_model=list[Alert])
@@ -204,6 +244,7 @@ def _may_see(client: Client, letter: LetterSummary, pipeline: str | None) -> boo
 
 
 _ESTIMATES: Final = TypeAdapter(list[Estimate])
+_HEADLINES: Final = TypeAdapter(list[Headline])
 _ALERTS: Final = TypeAdapter(list[Alert])
 _LETTERS: Final = TypeAdapter(list[StoredLetter])
 

@@ -21,6 +21,7 @@ from ..options import (
 
 @command(
     "ragtide estimates --pipeline shop --segments",
+    "ragtide estimates --last 7d --json",
     "ragtide estimates --metric trace.adherence --window 24h/1h --json",
     "ragtide estimates --fail-if 'trace.adherence.lower < 0.8'",
     exits="1 if an option names something that is not there",
@@ -33,19 +34,30 @@ def estimates(
     segment: Annotated[str | None, typer.Option(help="Only this segment value, such as lang=de.")] = None,
     segments: SegmentsOption = False,
     metric: Annotated[str | None, typer.Option(help="Only this metric, such as trace.adherence.")] = None,
+    last: Annotated[
+        str | None, typer.Option(help="Range of the numbers: 1h, 24h, 7d, 60d or another length, or all.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(help="Only values from this time on (ISO 8601, UTC).")] = None,
+    all_time: Annotated[bool, typer.Option("--all-time", help="All values, as --last all.")] = False,
+    labeler: Annotated[
+        str | None, typer.Option(help="Numbers of this labeler, instead of the recommended numbers.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show small metrics, too, which are folded away.")] = False,
     strategy: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Interval: auto, running, asymptotic; valid at every look, asymptotic once there are enough values."
         ),
-    ] = "auto",
+    ] = None,
     confidence: ConfidenceOption = None,
-    window: Annotated[str, typer.Option(help="Window: all, or one of the setting windows, such as 1h.")] = "all",
+    window: Annotated[
+        str | None, typer.Option(help="All labelers in a window: all, or one of the setting windows, such as 1h.")
+    ] = None,
     estimator: Annotated[
         str | None,
         typer.Option(
-            help="Estimator: mean, weighted, prediction_powered, recommended or all; default: recommended, with "
-            "--json mean."
+            help="All labelers by an estimator: mean, weighted, prediction_powered, recommended or all; default with "
+            "--json: mean."
         ),
     ] = None,
     labeling: Annotated[bool, typer.Option("--labeling", help="Show time and cost of labeling, not scores.")] = False,
@@ -59,15 +71,18 @@ def estimates(
     reports: GateReports = GateReports(),
     as_json: JsonOption = False,
 ) -> None:
-    """Show the running estimates with their intervals, once.
+    """Show the number of each metric that counts now.
 
-    Tables have whole pipelines, and --segments adds segment values; --json always has both.
-    To score a file without Redis, use ragtide score.
+    The numbers are of the last 24 hours, or since the last change or version, by the recommended labeler and estimator.
+    --last, --since, --all-time and --labeler choose other numbers. --window, --estimator, --strategy, --labeling, --run
+    and --workspace show the estimates of every labeler, and so does --json without --last, --since, --all-time or
+    --labeler: over all time, with segment values. To score a file without Redis, use ragtide score.
     """
     from redis.asyncio import Redis
 
     from ragtide_aggregator.estimates.estimates import ESTIMATORS, RECOMMENDED, check_live, chosen
     from ragtide_aggregator.reading.deployment import Deployment
+    from ragtide_aggregator.statistics.means.strategies import AUTO
     from ragtide_aggregator.statistics.tables.windows import ALL_TIME
     from ragtide_offline.gates.measurements import of_estimates, of_segment
     from ragtide_runtime.redis.url import RedisHandle
@@ -76,6 +91,7 @@ def estimates(
 
     from ..gates import exit_for, gate_of, with_gate
     from ..groups import unmet_option, whole_pipelines
+    from ..headline_options import HeadlineRequest, chosen_range, show_headlines
     from ..screen import print_estimates
     from ..with_redis import settings_with, with_redis
 
@@ -83,8 +99,20 @@ def estimates(
     gate = gate_of(settings, "estimates", fail_if, reports)
     if gate is not None:
         gate.needs_baseline("use ragtide compare, which has two sides")
+    wanted = HeadlineRequest(
+        chosen_range(last, since, all_time=all_time), pipeline, segment, segments, metric, labeler, confidence
+    )
+    detailed = wanted.without(
+        run=run, workspace=workspace, window=window, estimator=estimator, strategy=strategy, labeling=labeling,
+        ongoing=ongoing,
+    )  # fmt: skip
+    if not detailed and (wanted.is_explicit or not as_json or gate is not None):
+        shown = show_headlines(settings, wanted, gate, small=every, as_json=as_json)
+        if shown:
+            return
     # A gate decides the same with and without --json.
     estimator = estimator or ("mean" if as_json and gate is None else RECOMMENDED)
+    window, strategy = window or ALL_TIME, strategy or AUTO
     for value, known, hint in (
         (window, (ALL_TIME, *settings.windows), "--window"),
         (estimator, (*ESTIMATORS, RECOMMENDED, "all"), "--estimator"),

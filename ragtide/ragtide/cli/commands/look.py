@@ -20,7 +20,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Print one screen and exit; so does a pipe or a file.")] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Show estimates, trends and alerts live, until Ctrl-C.
+    """Show numbers, states and alerts live, until Ctrl-C.
 
     The last line lists the keys: choose and open a pipeline, sort the pipelines, filter, quit. A pipeline's own view
     has its segment values, too.
@@ -40,12 +40,11 @@ def watch(
 
     async def body(redis: Redis, _: RedisHandle) -> None:
         printed = once or not out.is_terminal
-        # The list of a live screen leaves segment values out itself, because a pipeline's own view has them.
         screen = Screen(
             Deployment(redis, settings),
             pipeline=pipeline,
-            segments=segments or not printed,
-            hint="--segments shows them.",
+            segments=segments,
+            live=workspace is None,
             read_muted=lambda: read_muted(redis, settings.prefix),
         )
         if printed:
