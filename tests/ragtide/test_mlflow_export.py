@@ -56,7 +56,7 @@ def test_each_config_is_a_run_below_that_of_the_experiment_and_a_second_export_d
     assert metrics["cost_per_item_usd"] == 0.5
     assert metrics["latency_s_p95"] > metrics["latency_s_p50"] > 0
     assert (loser.data.tags["ragtide.status"], loser.data.tags["ragtide.stopped_by"]) == ("stopped", "race")
-    assert "is not better than it by" in loser.data.tags["ragtide.reason"]
+    assert "b is at most 0.02 better" in loser.data.tags["ragtide.reason"]
     client = MlflowClient(tracking_uri=uri)
     assert {file.path for file in client.list_artifacts(parent.info.run_id)} == {"report.html", "report.md"}
 
