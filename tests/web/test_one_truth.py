@@ -1,0 +1,178 @@
+"""Every number that appears on two surfaces is equal: command line, HTTP, Prometheus, gates, for random deployments."""
+
+import asyncio
+import json
+from datetime import timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse
+from tests.support.alerts import alert
+from tests.support.http_service import http_service
+from tests.support.in_process import run_command
+from tests.support.metric_events import START, event
+from tests.support.owners import owners
+
+from ragtide import Deployment, MetricEvent
+from ragtide.cli.tables import number_text
+from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.retention import HistorySettings
+from ragtide_schemas import Headline, JudgedScores, utc_now
+
+METRICS = ("trace.adherence", "trace.context_relevance", "retrieval.match", "retrieval.empty", "average.of_mine")
+RANGES = ((), ("--last", "6h"), ("--last", "7d"), ("--all-time",))
+
+
+class RandomDeployment(NamedTuple):
+    """A deployment that a seed decides: its settings, events and alerts."""
+
+    settings: Settings
+    events: list[MetricEvent]
+    alerts: tuple[Any, ...]
+
+
+def random_deployment(seed: int) -> RandomDeployment:
+    """Pipelines with labelers, a cascade, segments, sessions, versions; some silent, some firing; history on or off."""
+    random, now = Random(seed), utc_now().replace(microsecond=0)
+    events: list[MetricEvent] = []
+    alerts = []
+    for name in [f"p{number}" for number in range(random.randint(1, 4))]:
+        hours = random.choice([(30, 5), (5,), (90,), (0.5,), (200, 30, 2)])
+        labelers = random.sample(["local", "nli", "own"], random.randint(1, 2))
+        metrics = random.sample(METRICS, random.randint(1, 4))
+        judged, sessions, segments = random.random() < 0.5, random.random() < 0.3, random.random() < 0.6
+        for hours_ago in hours:
+            level, version = random.uniform(0.1, 0.9), str(random.randint(1, 2))
+            for number in range(random.choice([2, 40, 150])):
+                scores = {metric: min(max(random.gauss(level, 0.2), 0.0), 1.0) for metric in metrics}
+                more: dict[str, Any] = {"segments": {"lang": random.choice(["de", "en"]), "version": version}}
+                if not segments:
+                    more = {}
+                if sessions:
+                    more["session_id"] = f"{name}-{hours_ago}-{number // 3}"
+                second = int((now - START - timedelta(hours=hours_ago)).total_seconds()) + number
+                if judged and number % 2 == 0:
+                    more["judged"] = JudgedScores(
+                        labeler="judge",
+                        labeler_version="m/1",
+                        profile="ragbench",
+                        scores={
+                            metric: min(max(value + random.gauss(0, 0.1), 0), 1) for metric, value in scores.items()
+                        },
+                        inclusion_probability=0.5,
+                        uniform=True,
+                    )
+                labeler = "local" if judged else random.choice(labelers)
+                events.append(
+                    event(
+                        second, scores, interaction_id=f"{name}-{hours_ago}-{number}", pipeline=name, labeler=labeler,
+                        labeled_at=now, **more,
+                    )
+                )  # fmt: skip
+        if random.random() < 0.4:
+            fields = {"metric": metrics[0], "began_at": now - timedelta(hours=1)}
+            alerts.append(alert(f"A-{name}", pipeline=name, **fields))
+    events.sort(key=lambda each: each.occurred_at)
+    history = HistorySettings(enabled=random.random() < 0.8, segments=("lang", "version"))
+    return RandomDeployment(Settings(history=history), events, tuple(alerts))
+
+
+def numbers(headlines: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the numbers of headlines in JSON by what they are about."""
+    fields = ("labeler", "estimator", "range", "n", "estimate", "lower", "upper", "state", "band")
+    return {
+        (each["pipeline"], each["segment"], each["metric"]): tuple(each[field] for field in fields)
+        for each in headlines
+    }
+
+
+def dumped(headlines: list[Headline]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    return numbers([each.model_dump(mode="json") for each in headlines])
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.heavy) for seed in range(2, 30))])
+async def test_every_surface_shows_the_same_numbers(
+    seed: int,
+    async_redis: Any,
+    redis_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings, events, alerts = random_deployment(seed)
+    (owner,) = owners(async_redis, settings)
+    for start in range(0, len(events), 100):
+        await owner.commit(*events[start : start + 100], alerts=alerts if start == 0 else ())
+    enabled = str(settings.history.enabled).lower()
+    monkeypatch.setenv("RAGTIDE_HISTORY", f'{{"enabled": {enabled}, "segments": ["lang", "version"]}}')
+    monkeypatch.setenv("RAGTIDE_REDIS_URL", redis_url)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def printed(*arguments: str) -> str:
+        done = await asyncio.to_thread(run_command, capsys, *arguments)
+        assert done.code in (0, 4, 5), done
+        return done.stdout
+
+    deployment = Deployment(async_redis, settings)
+    async with http_service(redis_url, history=settings.history) as service:
+        for options in RANGES:
+            name = {"--last": options[-1], "--all-time": "all"}[options[0]] if options else "default"
+            found = await deployment.headlines(name, segments=True)
+            shown = [each for each in found if each.segment is None]
+            assert shown
+            _, over_http = await service.get(f"/v1/headlines?last={name}&segments=true")
+            assert numbers(over_http) == dumped(found)
+            asked = options or ("--last", "24h")
+            in_json = json.loads(await printed("estimates", *asked, "--segments", "--json"))
+            explicit = found if options else await deployment.headlines("24h", segments=True)
+            assert numbers(in_json) == dumped(explicit)
+            assert {each["window"] for each in in_json} == {each.range for each in explicit}
+            _in_table(await printed("estimates", *options, "--all"), shown)
+            gated = json.loads(await printed("estimates", *options, "--json", "--fail-if", f"{shown[0].metric}.n < 0"))
+            assert numbers(gated["estimates"]) == dumped(shown)
+        now = [each for each in await deployment.headlines() if each.estimate is not None]
+        _in_table(await printed("watch", "--once"), [each for each in now if not each.is_small])
+        _, text = await service.get("/metrics")
+        _in_prometheus(text.decode(), now)
+
+
+def _in_table(screen: str, headlines: list[Headline]) -> None:
+    """Each number stands in a row of its pipeline's part of a table, with its interval and n."""
+    lines = screen.splitlines()
+    for each in headlines:
+        if each.estimate is None or each.lower is None:
+            continue
+        interval = f"{number_text(each.lower)} to {number_text(each.upper)}"
+        begin = next(place for place, line in enumerate(lines) if line.startswith(f"{each.pipeline} · all"))
+        rest = lines[begin + 1 :]
+        own = rest[: next((place for place, line in enumerate(rest) if " · all · " in line), len(rest))]
+        row = next(line for line in own if line.startswith(each.metric.removeprefix("trace.")))
+        assert number_text(each.estimate) in row
+        assert interval in row
+        assert f"{each.n:,}" in row.split()
+        assert each.state in row
+        if each.state == "firing":
+            assert each.band is None
+
+
+def _in_prometheus(text: str, headlines: list[Headline]) -> None:
+    found = {
+        (sample.name, sample.labels["pipeline"], sample.labels["metric"], sample.labels.get("range")): sample.value
+        for family in parse(text)
+        for sample in family.samples
+        if sample.name.startswith("ragtide_headline") and sample.name != "ragtide_headline_state"
+    }
+    expected = {}
+    for each in headlines:
+        values = {"": each.estimate, "_lower": each.lower, "_upper": each.upper, "_n": float(each.n)}
+        for end, value in values.items():
+            if value is not None:
+                expected[f"ragtide_headline{end}", each.pipeline, each.metric, each.range] = value
+    assert {key: value for key, value in found.items() if key in expected} == expected
+    states = {
+        (sample.labels["pipeline"], sample.labels["metric"]): sample.labels["state"]
+        for family in parse(text)
+        for sample in family.samples
+        if sample.name == "ragtide_headline_state"
+    }
+    assert {(each.pipeline, each.metric): each.state for each in headlines}.items() <= states.items()
