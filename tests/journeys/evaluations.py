@@ -174,8 +174,8 @@ EVALUATIONS: Final = (
                     ),
                     Pain(
                         "45 lines of stop reasons with two full names each",
-                        "a line each: #4 stopped after 60 items: #1 leads by 0.097",
-                        (" stopped after ", " items: #", " leads by 0."),
+                        "a line each: NAME (#4) stopped after 60 items: surely at most 0.019 better than NAME (#1)",
+                        (" stopped after ", " items: surely at "),
                         ("at an error probability of",),
                     ),
                     Pain(
