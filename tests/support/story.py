@@ -105,6 +105,9 @@ segment_rates = {{ "audience=staff" = 0.3 }}
 [judge]
 spend_per_day_usd = 5.0
 
+[history]
+segments = ["version"]
+
 [[alerts]]
 name = "{SHOP_RULE}"
 kind = "drift"
