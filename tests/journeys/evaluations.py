@@ -181,7 +181,7 @@ EVALUATIONS: Final = (
                     Pain(
                         '"0.507 (0.507 to 0.507)": false precision',
                         '"exact", beside the interval for other items',
-                        ("exact: all 60 items have run.", "For other items like these #"),
+                        ("exact: all 60 items have run.", "For other items like these "),
                     ),
                 ),
             ),
