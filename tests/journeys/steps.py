@@ -41,22 +41,22 @@ FIRST_DAYS: Final = (
                 pains=(
                     Pain(
                         "n is … at 80 columns and in pipes",
-                        "n, interval and band whole",
+                        "n, interval and state whole",
                         ("n ", " 60 ", " to "),
                         ("…",),
                     ),
                     Pain(
                         "3 of 12 rows always dead",
                         "one line at the end, with the reason",
-                        ("3 metrics are not measured by this labeler: completeness", "not_accurate_enough"),
+                        ("without a value: completeness", "shows why"),
                     ),
                     Pain(
                         "every segment value by default: 152 lines",
                         "whole pipelines; --segments for more",
-                        ("--segments shows them",),
+                        (),
                         ("model=",),
                     ),
-                    Pain("no word of good or bad", "a band for each metric", ("poor", "excellent")),
+                    Pain("no word of how a metric stands", "a state for each metric", ("state", "too few")),
                 ),
             ),
             Step("ragtide publish few.jsonl", shows=("2 published",)),

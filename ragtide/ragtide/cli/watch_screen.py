@@ -120,7 +120,10 @@ def _list(pipelines: dict[str, list[Headline]], chosen: str, alerts: Sequence[Al
 
 def _worst(found: Iterable[Headline]) -> Text:
     worst = worst_of(found)
-    return Text() if worst is None else Text(f"{worst.state}: {short_name(worst.metric)}", STATE_STYLES[worst.state])
+    if worst is None:
+        return Text()
+    named = worst.state not in ("steady", "unwatched")
+    return Text(f"{worst.state}{f': {short_name(worst.metric)}' if named else ''}", STATE_STYLES[worst.state])
 
 
 def _change(found: Iterable[Headline]) -> str:
