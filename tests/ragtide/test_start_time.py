@@ -134,9 +134,7 @@ def test_completions_import_none(words: str, expected: list[str]) -> None:
 
 
 def test_a_command_that_reads_no_redis_imports_no_client() -> None:
-    imports = (
-        "import sys, ragtide.cli.metric_explanations, ragtide.cli.agreement_table, ragtide.cli.recording_contents\n"
-    )
+    imports = "import sys, ragtide.cli.metric_explanations, ragtide.cli.agreement_table\n"
     done = python(f"{imports}print('imported:', *(set(sys.modules) & {{'redis', 'opentelemetry'}}))")
     assert done.stdout.splitlines() == ["imported:"], done.stderr
 
