@@ -11,6 +11,11 @@ stake min(l n / (1 + (n - 1) r), 4/5) on limit - x, and adds n to the count of v
 mean: the size of a cluster is. So the same holds for the number of values until M >= A, if clusters are independent,
 and close by size or time. r only says which dependence the stakes suit; the guarantee holds for any.
 
+A value may have the costs of several answers: the first answer of a session has those of all answers since the first
+answer before it, a number that is known before its score. Then M less the number of answers falls on average, too, so
+A is again a number of answers. docs/clusters.md, "First answers in alert rules", has the run length of a detector of
+first answers beside one of whole sessions.
+
 Source: Shin, Ramdas, Rinaldo (2024), "E-detectors: a nonparametric framework for sequential change detection",
 The New England Journal of Statistics in Data Science 2(2), section 4; docs/drift.md.
 """
