@@ -34,7 +34,7 @@ from ragtide_aggregator.alerts.levels import FalseDiscovery
 from ragtide_aggregator.errors import DamagedFieldError
 from ragtide_aggregator.events.batch import BLOCKS, FOREVER_MS, ClusterOptions
 from ragtide_aggregator.state import state as state_module
-from ragtide_aggregator.state.options import HistoryOptions, KeyCaps
+from ragtide_aggregator.state.options import HistoryOptions, KeyCaps, LevelOptions
 from ragtide_aggregator.state.state import AlertBudget, StateOptions
 from ragtide_aggregator.statistics.means.sampling_weights import SamplingWeights
 from ragtide_aggregator.statistics.tables.row_table import RowColumn, RowTable
@@ -115,6 +115,7 @@ BLOCKS_OF_5 = ClusterOptions(BLOCKS, 5, FOREVER_MS)
 HISTORY = HistoryOptions(5 * MINUTE_MS, 60 * MINUTE_MS, 1000, 2, DAY * 1000, 100, frozenset({"lang"}))
 BUDGET = AlertBudget(40.0, 10 * MINUTE_MS)
 RATE = FalseDiscovery(0.9, 10 * MINUTE_MS)
+LEVELS = LevelOptions(40.0, 2 * HOUR * 1000, learn=20, min_effect=0.02)
 
 MIX_A = {"en": (0.8, 0.9), "de": (0.2, 0.5)}
 MIX_B = {"en": (0.3, 0.9), "de": (0.5, 0.5), "fr": (0.2, 0.8)}
@@ -243,6 +244,16 @@ CASES: Mapping[str, Case] = {
         StateOptions(history=HISTORY, clusters=ClusterOptions("session_id", 3, 20 * MINUTE_MS, 10)),
         replace(EVERYTHING, second=40), (CheckpointField.HISTORY, CheckpointField.CLUSTERS),
     ),
+    "levels": Case(
+        StateOptions(levels=LEVELS),
+        Traffic((Stretch(150), Stretch(150, WORSE), Stretch(150)), declared=0.3, pipelines=1),
+        (CheckpointField.LEVEL, CheckpointField.LEVEL_BUDGET),
+    ),
+    "levels of sessions": Case(
+        StateOptions(rules=PLAIN, levels=LEVELS, clusters=SESSIONS, budget=BUDGET),
+        Traffic((Stretch(200), Stretch(200, WORSE), Stretch(100)), sessions=0.6),
+        (CheckpointField.LEVEL, CheckpointField.LEVEL_BUDGET),
+    ),
     "caps": Case(
         StateOptions(rules=PLAIN, caps=KeyCaps(40, 90)), Traffic(users=60, pipelines=4, runs=0.2, judged=0.1, gold=0.2),
         (CheckpointField.CAPPED, CheckpointField.KEYS_SUMMARY),
@@ -305,6 +316,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         quantiles=draw(st.booleans()),
         clusters=draw(st.sampled_from([None, SESSIONS, BY_CHANNEL, BLOCKS_OF_5])),
         history=draw(st.sampled_from([None, HISTORY])),
+        levels=draw(st.sampled_from([None, LEVELS])),
         caps=draw(st.sampled_from([None, None, KeyCaps(40, 90), KeyCaps(1, 1), KeyCaps(30, 100_000)])),
     )
     level = draw(st.sampled_from(["", "budget", "false_discovery"]))
@@ -316,7 +328,7 @@ def drawn_cases(draw: st.DrawFn) -> Case:
         name: draw(SHARES) for name in ("absent", "declared", "gold", "later", "judged", "sampled", "sessions")
     }
     lengths = st.integers(0, 50)
-    stretches = (Stretch(draw(lengths)), Stretch(draw(lengths), WORSE), Stretch(draw(lengths)))
+    stretches = (Stretch(draw(st.integers(1, 50))), Stretch(draw(lengths), WORSE), Stretch(draw(lengths)))
     traffic = Traffic(
         stretches,
         second=draw(st.sampled_from([0.05, 1.0, 20.0])),
@@ -410,6 +422,8 @@ KINDS = {
     CheckpointField.SEASON: "seasonal",
     CheckpointField.HISTORY: "history",
     CheckpointField.HISTORY_SERIES: "history",
+    CheckpointField.LEVEL: "levels",
+    CheckpointField.LEVEL_BUDGET: "levels",
     CheckpointField.CAPPED: "caps",
     CheckpointField.FIRING_ALERT: "caps",
 }
@@ -452,6 +466,7 @@ TABLES = {
     "ClusteredPairs": "pairs of sessions",
     "DependenceTable": "sessions",
     "DetectorTable": "adjusted",
+    "LevelTable": "levels",
     "OpenCells": "seasonal",
     "PairTable": "feedback and judged pairs",
     "SamplingWeights": "weights",

@@ -35,6 +35,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "segments": "Estimates, keys and windows",
     "history.enabled": "History",
     "budget.false_alarms": "Alert rules",
+    "moves.enabled": "Moves of levels",
     "notify.allow_private": "Notifications",
     "web.operators": "The page",
     "prometheus.segments": "Prometheus",

@@ -1,13 +1,18 @@
 """Makes the options of a state from the settings, for an owner that applies events and for a reader."""
 
+from typing import Final
+
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas.alert_rule import duration_ms
 
 from ..alerts.levels import FalseDiscovery
 from ..events.batch import BLOCKS, FOREVER_MS, ClusterOptions
-from ..state.options import AlertBudget, HistoryOptions, KeyCaps, StateOptions
+from ..state.options import AlertBudget, HistoryOptions, KeyCaps, LevelOptions, StateOptions
 from ..statistics.tables.windows import Panes, window
+
+MONTH_MS: Final = duration_ms("30d")
+"""The period of `moves.false_per_month`."""
 
 
 def state_options(settings: Settings) -> StateOptions:
@@ -33,6 +38,7 @@ def state_options(settings: Settings) -> StateOptions:
         quantiles=settings.quantiles,
         clusters=_clusters(settings),
         history=_history(settings),
+        levels=level_options(settings),
         caps=KeyCaps(settings.keys_cap, settings.partition_keys_cap),
         fit_for=settings.fit_for,
     )
@@ -52,6 +58,14 @@ def reader_options(settings: Settings) -> StateOptions:
         history=_history(settings),
         fit_for=settings.fit_for,
     )
+
+
+def level_options(settings: Settings) -> LevelOptions | None:
+    """Return how a partition watches the levels of metrics; None if the settings ask for no watch."""
+    moves = settings.moves
+    if not moves.enabled:
+        return None
+    return LevelOptions(moves.false_per_month / settings.partitions, MONTH_MS, moves.learn, moves.min_effect)
 
 
 def _clusters(settings: Settings) -> ClusterOptions | None:

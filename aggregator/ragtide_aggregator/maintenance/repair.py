@@ -34,13 +34,14 @@ REPAIRED: Final = (
     CheckpointField.QUANTILES, CheckpointField.PAIR, CheckpointField.DECLARED, CheckpointField.PENDING_FEEDBACK,
     CheckpointField.PIPELINE_HEALTH, CheckpointField.SEEN_IDS, CheckpointField.CAPPED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.OPEN_CLUSTER, CheckpointField.DEPENDENCE,
-    CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
+    CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES, CheckpointField.LEVEL,
 )  # fmt: skip
-"""Beginnings of the names of fields that may be dropped; `may_be_dropped` adds two fields."""
+"""Beginnings of the names of fields that may be dropped; `may_be_dropped` adds three fields."""
 
 _BY_KEY: Final = (
     CheckpointField.QUANTILES, CheckpointField.PROCESSED, CheckpointField.PANE, CheckpointField.CLUSTERS,
     CheckpointField.DEPENDENCE, CheckpointField.SEASON, CheckpointField.HISTORY, CheckpointField.HISTORY_SERIES,
+    CheckpointField.LEVEL,
 )  # fmt: skip
 """Beginnings of the names of fields that end with a key."""
 
@@ -66,7 +67,8 @@ class DroppedField:
 
 def may_be_dropped(field: str) -> bool:
     """Return whether a checkpoint can do without a field."""
-    return field.startswith(REPAIRED) or field in (CheckpointField.ALERT_CLOCK, CheckpointField.STREAM_ROLLBACK)
+    whole = (CheckpointField.ALERT_CLOCK, CheckpointField.LEVEL_BUDGET, CheckpointField.STREAM_ROLLBACK)
+    return field.startswith(REPAIRED) or field in whole
 
 
 def dropped_field(fields: Mapping[str, bytes], field: str) -> DroppedField:

@@ -17,7 +17,7 @@ Fields = dict[str, bytes]
 _BY_KEY: Final = (
     CheckpointField.ESTIMATE, CheckpointField.QUANTILES, CheckpointField.DECLARED, CheckpointField.CLUSTERS,
     CheckpointField.CLUSTER_SCOPE, CheckpointField.DEPENDENCE, CheckpointField.SEASON,
-    CheckpointField.HISTORY_SERIES, CheckpointField.PAIR,
+    CheckpointField.HISTORY_SERIES, CheckpointField.PAIR, CheckpointField.LEVEL,
 )  # fmt: skip
 _AFTER_LENGTH: Final[dict[str, int]] = {
     CheckpointField.PANE: 2, CheckpointField.PROCESSED: 1, CheckpointField.OPEN_CLUSTER: 1,
@@ -25,7 +25,7 @@ _AFTER_LENGTH: Final[dict[str, int]] = {
 }  # fmt: skip
 """Number of parts before the key in the name of a field."""
 
-_OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.VERSION)
+_OF_THE_PARTITION: Final = (CheckpointField.ALERT_CLOCK, CheckpointField.LEVEL_BUDGET, CheckpointField.VERSION)
 
 
 def pipeline_of(name: str, data: bytes) -> str | None:

@@ -17,9 +17,9 @@ from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
-from ragtide_schemas import Alert, Estimate, Headline, Workspace, utc_now
+from ragtide_schemas import Alert, Estimate, Headline, LevelWatch, Workspace, utc_now
 
-from ..checkpoint.options import reader_options
+from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import check_live, estimates, metric_means
 from ..estimates.headline import HeadlineRange, headline_range
 from ..estimates.means import MetricMean
@@ -32,6 +32,7 @@ from .alerts import AlertLog
 from .dead_letters import StoredDeadLetter, read_dead_letters
 from .headlines import Headlines
 from .history import HistoryReader
+from .level_watches import LevelWatches
 from .overview import Overview, SegmentMeans
 from .partitions import PartitionStatus, read_partitions
 from .states import PartitionStates
@@ -62,6 +63,7 @@ class Deployment:
         self._overview = self._overview_of(None)
         self._of_segments = SegmentMeans(self._overview_of)
         self._suspicions = Suspicions(redis, self._partitions, replace(self._options, rules=settings.alerts))
+        self._levels = LevelWatches(redis, self._partitions, self._options, level_options(settings))
         self._history = HistoryReader(redis, self._options.history)
         self._versions = Versions(self._history, self._partitions, settings)
         self._alerts = AlertLog(redis, self._partitions)
@@ -193,7 +195,7 @@ class Deployment:
             span,
             alerts=await self.alerts(),
             suspicions=[] if segment is not None else await self.suspicions(),
-            watches=[],
+            watches=[] if segment is not None else await self.level_watches(),
             labeler=labeler,
         )
 
@@ -225,6 +227,14 @@ class Deployment:
             CheckpointError: a checkpoint cannot be read.
         """
         return await self._suspicions.read()
+
+    async def level_watches(self) -> list[LevelWatch]:
+        """Return since when each watched metric of each live pipeline is as it is, and its last move.
+
+        Raises:
+            CheckpointError: a checkpoint cannot be read.
+        """
+        return await self._levels.read()
 
     async def states(self, pipeline: str | None = None) -> list[AggregatorState]:
         """Return the states of the partitions that hold a pipeline, or of all; merged if pipelines are split.

@@ -83,6 +83,19 @@ class AlertBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelOptions:
+    """How the levels of metrics are watched."""
+
+    false_moves: float
+    """Most false marks in a period, on average, over all levels of the partition."""
+    period_ms: int
+    learn: int
+    """Number of values from which a level is first learned."""
+    min_effect: float
+    """Change that does not matter, as a share of the metric's range."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateOptions:
     """Alert rules with their budget; whether segments, windows and quantiles have estimates; caps on keys."""
 
@@ -99,6 +112,8 @@ class StateOptions:
     """Which interactions depend on each other; None takes each by itself."""
     history: HistoryOptions | None = None
     """Which keys have a history; None for no history."""
+    levels: LevelOptions | None = None
+    """How the levels of metrics are watched; None watches none."""
     caps: KeyCaps | None = None
     """Caps on keys; None for no caps, for few events or for states that are only read."""
     fit_for: Stated = field(default_factory=dict)

@@ -89,7 +89,7 @@ class AddedBatch:
     before: Floats
     """For each value the mean of its key before it, which predicts the first value of a pane."""
     arrived: Sequence[Arrived]
-    """The single values and the closed clusters that alert rules take."""
+    """The single values and the closed clusters that alert rules and levels take."""
 
 
 class StatePart:

@@ -33,6 +33,7 @@ from ..statistics.means.dependence import Moved
 from ..statistics.means.segment_moments import SegmentMoments
 from ..statistics.tables.batches import Floats, Rows, grouped
 from .cluster_rows import ClusterRows
+from .level_rows import LevelRows
 from .measured_rows import DependenceRows
 from .open_clusters import TakenParts
 from .options import StateOptions
@@ -259,6 +260,7 @@ class StateAlerts(StatePart):
         dependence: of neighbouring values, None if it is not measured.
         panes: None without windows.
         clusters: None without clusters.
+        levels: takes the values that arrive too; None if no level is watched.
     """
 
     kinds = (CheckpointField.ALERT_CLOCK, CheckpointField.RULE_STATE)
@@ -272,6 +274,7 @@ class StateAlerts(StatePart):
         dependence: DependenceRows | None,
         panes: PaneTable | None,
         clusters: ClusterRows | None,
+        levels: LevelRows | None = None,
     ) -> None:
         level = OwnLevel()
         if options.false_discovery is not None:
@@ -282,6 +285,7 @@ class StateAlerts(StatePart):
         """Rules on values."""
         self._has_rules = bool(options.rules)
         self._kappa, self._rows, self._dependence, self._clusters = kappa, rows, dependence, clusters
+        self._levels = levels
         self._causes = AlertCauses(rows, self.rules, panes, clusters)
         self._alerts: list[Alert] = []
 
@@ -320,9 +324,13 @@ class StateAlerts(StatePart):
         return alerts
 
     def arrivals(self, batch: EventBatch) -> tuple[list[Arrived], ClosedClusters | None]:
-        """Return the single values and the closed clusters of a batch that rules take, and the closed clusters."""
+        """Return the values and the closed clusters of a batch that rules or levels take, and the closed clusters."""
         rules = self.rules
         places = rules.with_rules(batch.rows)
+        if self._levels is not None:
+            wanted = self._levels.watch(batch.rows)
+            wanted[places] = True
+            places = np.flatnonzero(wanted)
         costs = rules.costs(batch.rows[places]) if self._has_rules else None
         taken, closed = (None, None) if self._clusters is None else self._clusters.close(batch, places, costs)
         arrived = self._single_values(batch, places, costs, None if taken is None else taken.inside)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ragtide_runtime.alert_book import AlertBook
 from ragtide_runtime.redis.keys import CheckpointField
-from ragtide_schemas import Alert, MetricDefinition, MetricEvent, to_milliseconds
+from ragtide_schemas import Alert, LevelWatch, MetricDefinition, MetricEvent, to_milliseconds
 from ragtide_schemas.fitness import Stated
 
 from ..alerts.kappa_rules import KappaRules
@@ -34,6 +34,7 @@ from ..statistics.tables.batches import Rows
 from .batch_builder import BatchBuilder
 from .cluster_rows import ClusterRows
 from .history import HistoryRows
+from .level_rows import LevelRows
 from .measured_rows import DependenceRows, QuantileRows, SwingRows
 from .options import AlertBudget, Changes, StateOptions
 from .pairs import PairRows
@@ -83,20 +84,31 @@ class AggregatorState:
         if options.history is not None:
             clustered = (lambda _row: False) if self._clusters is None else self._clusters.has
             self._history = HistoryRows(options.history, options.panes.lateness_ms, self._rows, self._pairs, clustered)
+        self._levels = None if options.levels is None else LevelRows(options.levels, self._rows)
         self._alerts = StateAlerts(
-            options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters
-        )
+            options, self._rows, kappa, dependence=self._dependence, panes=self._panes, clusters=self._clusters,
+            levels=self._levels,
+        )  # fmt: skip
         self._swings = SwingRows(self._rows, self._alerts.rules)
         self._quantiles = QuantileRows(self._rows, wanted=options.quantiles)
         self._lookup = RowLookup(options, self._rows, self._pairs, self._book)
         # In the order in which they are loaded: rules on pairs come after pairs, and open clusters after both rows.
         wanted: tuple[StatePart | None, ...] = (
             self._lookup.declarations, self._rows, self._pairs, self._quantiles, self._dependence, self._clusters,
-            self._swings, self._lookup.capped, self._panes, self._history, self._alerts,
+            self._swings, self._lookup.capped, self._panes, self._history, self._levels,
+            self._alerts,
         )  # fmt: skip
         self._parts = [part for part in wanted if part is not None]
         # In the order in which they follow a new key: the swing is measured where there are rules.
-        follow = (self._clusters, self._dependence, self._history, self._alerts, self._swings, self._quantiles)
+        follow = (
+            self._clusters,
+            self._dependence,
+            self._history,
+            self._levels,
+            self._alerts,
+            self._swings,
+            self._quantiles,
+        )
         self._rows.parts = [part for part in (*follow, self._lookup) if part is not None]
 
     @property
@@ -333,6 +345,11 @@ class AggregatorState:
         """Return the states of the rules on a row."""
         return self._applied._alerts.rules.of(row)
 
+    def level_watches(self) -> list[LevelWatch]:
+        """Return what is known about the level of each watched metric."""
+        levels = self._applied._levels
+        return [] if levels is None else levels.watches()
+
     def firing(self) -> list[Alert]:
         """Return the alerts that fire."""
         return [*self._applied._alerts.firing(), *self._book.firing]
@@ -412,7 +429,9 @@ class AggregatorState:
     def _unwanted(self) -> set[CheckpointField]:
         """Return the kinds of fields of parts that the settings do not ask for."""
         wanted = {kind for part in self._parts for kind in part.kinds}
-        return {kind for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows) for kind in part.kinds} - wanted
+        return {
+            kind for part in (ClusterRows, DependenceRows, PaneTable, HistoryRows, LevelRows) for kind in part.kinds
+        } - wanted
 
     def _check(self, *, everything: bool = False) -> None:
         """Check that no number is infinite, undefined or impossible for any values, before a commit would store it.

@@ -1,4 +1,4 @@
-"""Settings of alerts: the default rules, and the tables `[budget]`, `[clusters]` and `[stall]`."""
+"""Settings of alerts: the default rules, and the tables `[budget]`, `[moves]`, `[clusters]` and `[stall]`."""
 
 from typing import Annotated, Self
 
@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from ragtide_schemas import AlertRule
 from ragtide_schemas.alert_rule import Duration, Severity
 from ragtide_schemas.base import Name
+from ragtide_schemas.limits import COUNTER_MAX
 
 DEFAULT_RULES = (
     AlertRule(name="adherence-drift", kind="drift", metric="trace.adherence"),
@@ -39,6 +40,21 @@ class BudgetSettings(BaseModel):
                 "false_discovery_rate to bound their number"
             )
         return self
+
+
+class MovesSettings(BaseModel):
+    """The quiet watch of each metric's level: it is shown, and notifies nobody (docs/drift.md, "Moves")."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    enabled: bool = True
+    """Whether aggregators watch the level of each metric of a whole pipeline, by each of its labelers."""
+    false_per_month: Annotated[float, Field(gt=0)] = 1.0
+    """Most marks of moves in 30 days although no level moved, on average, over all metrics and pipelines."""
+    learn: Annotated[int, Field(ge=20, le=COUNTER_MAX)] = 100
+    """Number of values from which a level is first learned; it becomes more exact with each value after them."""
+    min_effect: Annotated[float, Field(gt=0, lt=0.5)] = 0.02
+    """Change of a level that does not matter, as a share of the metric's range."""
 
 
 class ClusterSettings(BaseModel):

@@ -23,7 +23,7 @@ from ragtide_schemas.user_ids import SALT_MAX_BYTES, SALT_MIN_BYTES
 from ..errors import ConfigurationError
 from ..redis.keys import workspace_of
 from ..redis.layout import Layout
-from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, StallSettings
+from .alerting import DEFAULT_RULES, BudgetSettings, ClusterSettings, MovesSettings, StallSettings
 from .environment import Environment, unknown_variables
 from .errors import Explainer, read_toml
 from .labelers import (
@@ -210,6 +210,8 @@ class Settings(BaseSettings):
     """Alert rules: `[[alerts]]` in the TOML file, or JSON in `RAGTIDE_ALERTS`."""
     rules_poll_s: Annotated[float, Field(ge=0)] = 10.0
     """Seconds between two checks of the TOML file for new `alerts` and `budget`; 0 never checks."""
+    moves: MovesSettings = MovesSettings()
+    """The quiet watch of each metric's level: the table `[moves]`."""
     notify: NotifySettings = NotifySettings()
     """Notifications of alerts: the table `[notify]`."""
     web: WebSettings = WebSettings()

@@ -1,0 +1,170 @@
+"""The levels of the metrics of whole live pipelines, which quiet detectors watch: since when a metric is as it is.
+
+They take the values, or the closed clusters, that alert rules take, and share a budget of false marks. Nothing notifies
+of a move. No clock, no I/O.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_schemas import METRICS, Direction, LevelWatch, Move, from_milliseconds
+
+from ..alerts.levels import MOST_AT_ONCE
+from ..alerts.rule_values import RuleValues, in_order
+from ..errors import reading
+from ..events.keys import EstimateKey
+from ..statistics.drift.budget import Budget
+from ..statistics.drift.levels import DIRECTIONS, Levels
+from ..statistics.drift.seasons import HOUR_MS
+from ..statistics.tables.batches import Rows
+from ..statistics.tables.row_table import RowColumn, RowTable
+from .options import LevelOptions
+from .rows import AddedBatch, KeyRows, StatePart
+
+
+def is_watched(key: EstimateKey) -> bool:
+    """Return whether the level of a key is watched: a metric of a whole live pipeline that has a better direction.
+
+    Ragtide's own metrics are those with bands; of declared metrics, those whose declaration names a direction.
+    """
+    if key.segment is not None or key.run is not None:
+        return False
+    if key.measure is not None:
+        return key.measure.direction is not Direction.NEITHER and not key.holds_counts
+    definition = METRICS.get(key.metric)
+    return definition is not None and definition.bands is not None
+
+
+class _Places(RowTable):
+    place = RowColumn(np.intp, fill=-1, stored=False)
+
+
+class LevelRows(StatePart):
+    """The watched levels of a state.
+
+    Args:
+        options: how they are watched.
+        rows: of the state.
+    """
+
+    kinds = (CheckpointField.LEVEL_BUDGET, CheckpointField.LEVEL)
+
+    def __init__(self, options: LevelOptions, rows: KeyRows) -> None:
+        self._rows = rows
+        self._levels = Levels(options.learn, options.min_effect)
+        self._budget = Budget(options.false_moves, options.period_ms)
+        # For each row of the state its level; -1 if it is not watched. And for each level its row.
+        self._places, self._watched = _Places(), list[int]()
+
+    def add_key(self, row: int, key: EstimateKey) -> None:
+        """Watch the level of a key, if it is one of those."""
+        self._places.add_row()
+        if is_watched(key):
+            self._places.place[row] = self._levels.add_row()
+            self._watched.append(row)
+
+    def watch(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return whether the level of each row is watched."""
+        return np.asarray(self._places.place[rows] >= 0)
+
+    def take(self, added: AddedBatch) -> None:
+        """Add the values and the closed clusters that arrived, in the order of their arrival."""
+        # A first answer counts once more with its session, and the level is that of all answers.
+        arrived = [these for these in added.arrived if these.values.first is None]
+        if not self._watched or not any(these.parts.size for these in arrived):
+            return
+        values = in_order(arrived).values
+        which = np.flatnonzero(self.watch(values.rows))
+        times_ms = values.hours[which] * HOUR_MS
+        edges = [0]
+        while edges[-1] < which.size:
+            start = edges[-1]
+            if times_ms[start] >= self._budget.next_ms:
+                self._budget.begin(int(times_ms[start]))
+            later = np.flatnonzero(times_ms[start:] >= self._budget.next_ms)
+            edges.append(start + int(later[0]) if later.size else which.size)
+            self._add(values, which[start : edges[-1]])
+
+    def _add(self, values: RuleValues, which: Rows) -> None:
+        """Add values of one period of the budget."""
+        sizes = np.ones(which.size, dtype=np.int64) if values.sizes is None else values.sizes[which].astype(np.int64)
+        # A value costs once for each detector; all values of a cluster cost what its last value costs.
+        ends = len(DIRECTIONS) * np.cumsum(sizes)
+        costs = np.minimum(self._budget.spend(int(ends[-1]))[ends - 1] * sizes, MOST_AT_ONCE)
+        places = self._places.place[values.rows[which]]
+        self._levels.update(places, values.values[which], values.times_ms[which], costs, sizes)
+
+    def watches(self) -> list[LevelWatch]:
+        """Return what is known about each level that has a value."""
+        return [self._watch(place) for place in range(len(self._watched)) if self._levels.table.since_ms[place] >= 0]
+
+    def _watch(self, place: int) -> LevelWatch:
+        key, table = self._rows.keys[self._watched[place]], self._levels.table
+        lowest, highest = key.value_range
+
+        def unscaled(mean: float) -> float:
+            return lowest + (highest - lowest) * float(mean)
+
+        known = bool(table.known[place])
+        move = None
+        if table.found_ms[place] >= 0:
+            move = Move(
+                began_at=from_milliseconds(int(table.since_ms[place])),
+                found_at=from_milliseconds(int(table.found_ms[place])),
+                direction="rise" if table.rose[place] else "fall",
+                before=unscaled(table.before[place]),
+                after=unscaled(table.after[place]),
+                n_after=int(table.n_after[place]),
+            )
+        return LevelWatch(
+            pipeline=key.pipeline,
+            metric=key.metric,
+            metric_version=None if key.measure is None else key.measure.version,
+            profile=key.profile,
+            labeler=key.labeler,
+            labeler_version=key.labeler_version,
+            needed=0 if known else max(int(table.next_n[place]) - self._levels.n_learned(place), 1),
+            baseline=unscaled(table.baseline[place]) if known else None,
+            since=from_milliseconds(int(table.since_ms[place])),
+            move=move,
+        )
+
+    def _changed(self) -> tuple[Rows, Rows]:
+        """Return the watched rows that changed, in order, and their levels."""
+        rows = np.array(sorted(self._rows.changed), dtype=np.intp)
+        rows = rows[self.watch(rows)]
+        return rows, self._places.place[rows]
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """Return the levels that changed, and the budget."""
+        rows, places = self._changed()
+        if not rows.size:
+            return {}, []
+        found = zip(rows.tolist(), self._levels.bytes_of(places), strict=True)
+        fields: dict[str, bytes] = {CheckpointField.LEVEL + self._rows.name(row): data for row, data in found}
+        return fields | {CheckpointField.LEVEL_BUDGET: self._budget.to_bytes()}, []
+
+    def load_fields(self, kind: CheckpointField, fields: Sequence[tuple[str, bytes]]) -> list[str]:
+        """Set the levels, or the budget; return the fields of levels that are not watched."""
+        if kind != CheckpointField.LEVEL_BUDGET:
+            return super().load_fields(kind, fields)
+        with reading(kind):
+            self._budget.load(fields[0][1])
+        return []
+
+    def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
+        place = int(self._places.place[self._rows.named(name)])
+        if place >= 0:
+            self._levels.load(place, data)
+        return place >= 0
+
+    def damaged_field(self, *, everything: bool) -> str | None:
+        """Return the field of a level with a number that is impossible; None without one."""
+        rows, places = self._changed()
+        if everything:
+            rows, places = np.array(self._watched, dtype=np.intp), np.arange(len(self._watched))
+        wrong = self._levels.impossible(places)
+        return CheckpointField.LEVEL + self._rows.name(int(rows[np.argmax(wrong)])) if wrong.any() else None

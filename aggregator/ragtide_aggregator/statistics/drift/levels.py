@@ -1,0 +1,230 @@
+"""Watches levels without a given baseline: it learns a mean, finds when it moved, and learns the new one.
+
+A level is learned from its first values. Two e-detectors per level then look for a mean beyond a limit, one for a fall
+and one for a rise. The limit is the lenient end of an interval for the mean that holds at every look, and at least
+`min_effect` away from the mean. As more values arrive, the interval is narrower and the limits come nearer: they are
+set anew each time when half as many values have been added, unless the evidence for a change is rising already.
+
+When a detector alarms, the level has moved at the estimated change point. The values after the alarm are learned anew,
+not those since the change: the data chose that point, so their mean is too far from the old one.
+
+The expected number of false alarms is at most the sum of the costs of all values of both detectors, while the interval
+holds the mean (docs/drift.md).
+"""
+
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from ..intervals.running import running_interval
+from ..means.clustered_interval import clustered_interval
+from ..means.clusters import ClusterSums, ClusterTable
+from ..tables.batches import Floats, Rows, grouped
+from ..tables.row_table import RowColumn, RowTable
+from .drift import Alarm, DetectorTable, Direction
+
+DIRECTIONS: Final[tuple[Direction, ...]] = ("fall", "rise")
+"""Of the detectors of a level, in order: each value counts for both."""
+
+CONFIDENCE: Final = 0.95
+"""Confidence that the mean lies within the limits, without `min_effect`, at every look."""
+
+GROWTH: Final = 1.5
+"""The limits are set anew when the number of learned values has grown by this factor."""
+
+RISING: Final = 1e-3
+"""Evidence, of 1 at an alarm, from which on the limits stay: newer values may come from a change."""
+
+_ANY_RUN_LENGTH: Final = 10_000.0
+_NEVER: Final = np.iinfo(np.intp).max
+
+
+class LevelTable(RowTable, version=1, what="levels", capacity=16):
+    """What is known about levels, one row each. Means are scaled to [0, 1], times in milliseconds."""
+
+    since_ms = RowColumn(np.int64, fill=-1)
+    """Time since which the level is as it is; -1 without a value."""
+    next_n = RowColumn(np.int64)
+    """Number of learned values at which the limits are set next."""
+    known = RowColumn(np.bool_)
+    """Whether the level was learned."""
+    baseline = RowColumn(np.float64, least=0)
+    """The learned mean, while known."""
+    watches = RowColumn(np.bool_, (len(DIRECTIONS),))
+    """Whether the detector of each direction takes values."""
+    found_ms = RowColumn(np.int64, fill=-1)
+    """Time at which the last move was found; -1 without a move."""
+    rose = RowColumn(np.bool_)
+    """Whether it was a rise."""
+    before = RowColumn(np.float64, least=0)
+    """Mean of the values before it."""
+    after = RowColumn(np.float64, least=0)
+    """Mean of the values since, up to where it was found."""
+    n_after = RowColumn(np.int64)
+    """Number of these."""
+
+
+class Levels:
+    """Levels with their detectors, one row each; the result does not depend on how values were cut into batches.
+
+    Args:
+        learn: least number of values from which a level is learned.
+        min_effect: change that does not matter, in (0, 1).
+
+    >>> levels = Levels(learn=50, min_effect=0.02)
+    >>> row = levels.add_row()
+    >>> values = np.array([0.8, 1.0] * 100 + [0.3, 0.5] * 50)
+    >>> ones = np.ones(values.size, dtype=np.int64)
+    >>> levels.update(np.full(values.size, row), values, np.arange(values.size), np.full(values.size, 1e-4), ones)
+    >>> table = levels.table
+    >>> int(table.since_ms[row]), round(float(table.before[row]), 2), round(float(table.after[row]), 1)
+    (200, 0.9, 0.4)
+    """
+
+    def __init__(self, learn: int, min_effect: float) -> None:
+        self.learn, self.min_effect = learn, min_effect
+        self.table, self._learned, self._detectors = LevelTable(), ClusterTable(), DetectorTable()
+
+    def add_row(self) -> int:
+        """Add a level and return its row."""
+        for _ in DIRECTIONS:
+            self._detectors.add_row()
+        self._learned.add_row()
+        row = self.table.add_row()
+        self.table.next_n[row] = self.learn
+        return row
+
+    def n_learned(self, row: int) -> int:
+        """Return the number of values that were learned since the first value, or since the last move was found."""
+        return int(self._learned.values(np.array([row]))[0])
+
+    def update(self, rows: Rows, values: Floats, times_ms: Rows, costs: Floats, sizes: Rows) -> None:
+        """Add values, or means of closed clusters, to levels, in order.
+
+        Args:
+            rows: row of each, shape (n,).
+            values: in [0, 1], same shape.
+            times_ms: of the interactions, of a cluster that of its first, same shape.
+            costs: the most that each may add to the expected number of false alarms of each detector, same shape.
+            sizes: number of values of each, same shape.
+
+        Raises: ValueError if a value is not in [0, 1].
+        """
+        waiting = np.arange(rows.size)
+        while waiting.size:
+            left = self._take(rows[waiting], values[waiting], times_ms[waiting], costs[waiting], sizes[waiting])
+            waiting = waiting[left]
+
+    def _take(self, rows: Rows, values: Floats, times_ms: Rows, costs: Floats, sizes: Rows) -> Rows:
+        """Add values of each level up to the first at which its limits change; return the places of the others."""
+        table, batch = self.table, grouped(rows)
+        began = table.since_ms[batch.rows] < 0
+        table.since_ms[batch.rows[began]] = times_ms[batch.order[batch.starts[began]]]
+        counts = sizes[batch.order]
+        learned = batch.before(counts, self._learned.values(batch.rows)) + counts
+        reached = np.where(learned >= batch.spread(table.next_n[batch.rows]), batch.occurrence, _NEVER)
+        first = np.minimum.reduceat(reached, batch.starts)
+        taken = np.empty(rows.size, dtype=bool)
+        taken[batch.order] = batch.occurrence <= batch.spread(first)
+
+        watched = np.flatnonzero((table.watches[:, rows] & taken).T)
+        place, way = np.divmod(watched, len(DIRECTIONS))
+        alarms, _ = self._detectors.update(
+            len(DIRECTIONS) * rows[place] + way, values[place], times_ms[place], costs=costs[place], sizes=sizes[place]
+        )
+        moved: dict[int, tuple[int, Alarm]] = {}
+        for alarm in alarms:
+            at = int(place[alarm.position])
+            if moved.setdefault(int(rows[at]), (at, alarm))[0] == at:
+                taken[at + 1 :] &= rows[at + 1 :] != rows[at]
+
+        added = np.flatnonzero(taken)
+        totals = np.minimum(values[added] * sizes[added], sizes[added])
+        self._learned.update(rows[added], sizes[added], totals)
+        for row, (at, alarm) in moved.items():
+            self._move(row, alarm, int(times_ms[at]))
+        full = batch.rows[first != _NEVER]
+        self._set_limits(np.array([row for row in full.tolist() if row not in moved], dtype=np.intp))
+        return np.flatnonzero(~taken)
+
+    def _move(self, row: int, alarm: Alarm, found_ms: int) -> None:
+        """Note that a level moved, and learn it anew."""
+        table, learned = self.table, self._learned.read([row])
+        n = int(learned.n[0])
+        total = float(learned.mean[0]) * n - alarm.change_mean * alarm.change_n
+        # Detectors begin after the first values were learned, so there are some before each change.
+        table.before[row] = min(max(total / (n - alarm.change_n), 0.0), 1.0)
+        table.after[row], table.n_after[row] = min(max(alarm.change_mean, 0.0), 1.0), alarm.change_n
+        table.rose[row] = DIRECTIONS[alarm.row % len(DIRECTIONS)] == "rise"
+        table.since_ms[row], table.found_ms[row] = alarm.change_tag, found_ms
+        table.known[row], table.next_n[row] = False, self.learn
+        table.watches[:, row] = False
+        for number in range(len(DIRECTIONS)):
+            self._detectors.clear(len(DIRECTIONS) * row + number)
+        self._learned.clear(row)
+
+    def _set_limits(self, rows: Rows) -> None:
+        """Set the limits of levels to those of the values learned so far, where the evidence is not rising."""
+        if not rows.size:
+            return
+        table, ways = self.table, len(DIRECTIONS)
+        learned = self._learned.read(rows)
+        evidence = np.max([self._detectors.evidence(ways * rows + number) for number in range(ways)], axis=0)
+        lower, upper = _interval(learned)
+        limits = np.minimum(lower, learned.mean - self.min_effect), np.maximum(upper, learned.mean + self.min_effect)
+        for number, row in enumerate(rows.tolist()):
+            n = int(learned.n[number])
+            if evidence[number] >= RISING:
+                table.next_n[row] = n + self.learn
+                continue
+            table.next_n[row] = max(ceil(GROWTH * n), n + 1)
+            table.known[row], table.baseline[row] = True, min(learned.mean[number], 1.0)
+            for way, direction in enumerate(DIRECTIONS):
+                detector, limit = ways * row + way, float(limits[way][number])
+                # No mean can move beyond an end of the range.
+                inside = 0 < limit < 1
+                if inside and table.watches[way, row]:
+                    self._detectors.move_limit(detector, limit)
+                elif inside:
+                    self._detectors.configure(detector, limit=limit, direction=direction, run_length=_ANY_RUN_LENGTH)
+                elif table.watches[way, row]:
+                    self._detectors.clear(detector)
+                table.watches[way, row] = inside
+
+    def bytes_of(self, rows: Rows) -> list[bytes]:
+        """Return rows as bytes, exactly."""
+        ways = len(DIRECTIONS)
+        parts = [self.table.bytes_of(rows), self._learned.bytes_of(rows)]
+        parts += [self._detectors.bytes_of(ways * rows + number) for number in range(ways)]
+        return [b"".join(of_row) for of_row in zip(*parts, strict=True)]
+
+    def load(self, row: int, data: bytes) -> None:
+        """Set a row to what `bytes_of` returned.
+
+        Raises: ValueError if the bytes were written by another version, or hold an impossible number.
+        """
+        ends = np.cumsum([LevelTable.SIZE, ClusterTable.SIZE, *[DetectorTable.SIZE] * len(DIRECTIONS)]).tolist()
+        if len(data) != ends[-1]:
+            raise ValueError(f"a level has {len(data)} bytes")
+        self.table.load(row, data[: ends[0]])
+        self._learned.load(row, data[ends[0] : ends[1]])
+        for number in range(len(DIRECTIONS)):
+            self._detectors.load(len(DIRECTIONS) * row + number, data[ends[number + 1] : ends[number + 2]])
+
+    def impossible(self, rows: Rows) -> np.ndarray:
+        """Return for each row whether a number is not finite, or impossible; same shape."""
+        ways = len(DIRECTIONS)
+        wrong = self.table.impossible(rows) | self._learned.impossible(rows)
+        for number in range(ways):
+            wrong |= self._detectors.impossible(ways * rows + number)
+        return np.asarray(wrong)
+
+
+def _interval(learned: ClusterSums) -> tuple[Floats, Floats]:
+    """Return the ends of the interval of each mean; single values have a narrower one than clusters."""
+    lower, upper = running_interval(learned.mean, learned.n, learned.squares, confidence=CONFIDENCE)
+    clustered = np.flatnonzero(learned.count < learned.n)
+    if clustered.size:
+        lower[clustered], upper[clustered] = clustered_interval(learned.at(clustered), confidence=CONFIDENCE)
+    return lower, upper

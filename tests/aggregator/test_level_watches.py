@@ -1,0 +1,88 @@
+"""A metric shows since when its level is as it is: a quiet detector finds moves, learns anew, and notifies nobody."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.support.metric_events import START, adherence, beta
+from tests.support.owners import Owner, owners
+
+from ragtide import Deployment
+from ragtide_aggregator.checkpoint.options import state_options
+from ragtide_aggregator.state.state import AggregatorState
+from ragtide_runtime.settings.alerting import MovesSettings
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import LevelWatch, MetricEvent
+
+SETTINGS = Settings(alerts=(), moves=MovesSettings(learn=50))
+
+
+def owners_of(redis: Any, settings: Settings = SETTINGS) -> list[Owner]:
+    found = owners(redis, settings)
+    for owner in found:
+        options = state_options(settings).of_partition(owner.streams.partition, split=bool(settings.splits))
+        owner.state = AggregatorState(options)
+    return found
+
+
+def scores(mean: float, n: int, *, first: int = 0, seed: int = 1, **changes: Any) -> list[MetricEvent]:
+    """Return events with values around a mean; the first has the number `first`."""
+    return adherence(beta(mean, n, seed), first=first, **changes)
+
+
+async def watch_of(redis: Any, settings: Settings = SETTINGS) -> LevelWatch:
+    (found,) = await Deployment(redis, settings).level_watches()
+    return found
+
+
+async def test_a_level_is_learned_moves_and_moves_back_without_any_alert(async_redis: Any) -> None:
+    (owner,) = owners_of(async_redis)
+    await owner.commit(*scores(0.9, 30))
+    learning = await watch_of(async_redis)
+    assert (learning.needed, learning.baseline, learning.move) == (20, None, None)
+    await owner.commit(*scores(0.9, 270, first=30, seed=2))
+    steady = await watch_of(async_redis)
+    assert (steady.needed, steady.move, steady.since) == (0, None, START)
+    assert steady.baseline == pytest.approx(0.9, abs=0.03)
+
+    await owner.commit(*scores(0.45, 150, first=300, seed=3))
+    fell = await watch_of(async_redis)
+    assert fell.move is not None
+    assert fell.move.direction == "fall"
+    assert fell.move.before == pytest.approx(0.9, abs=0.03)
+    assert fell.move.after == pytest.approx(0.45, abs=0.1)
+    assert abs(fell.move.began_at - (START + timedelta(seconds=300))) < timedelta(seconds=10)
+    assert fell.move.began_at < fell.move.found_at < START + timedelta(seconds=360)
+    assert fell.since == fell.move.began_at
+    assert fell.baseline == pytest.approx(0.45, abs=0.1), "the level after the change is learned"
+
+    await owner.commit(*scores(0.9, 150, first=450, seed=4))
+    back = await watch_of(async_redis)
+    assert back.move is not None
+    assert back.move.direction == "rise"
+    assert back.move.before == pytest.approx(0.45, abs=0.1)
+    assert back.move.began_at > fell.move.found_at
+    assert await Deployment(async_redis, SETTINGS).alerts() == []
+
+
+async def test_only_whole_live_pipelines_are_watched_and_only_while_the_settings_ask_for_it(async_redis: Any) -> None:
+    (owner,) = owners_of(async_redis)
+    await owner.commit(*scores(0.9, 60, segments={"lang": "de"}), *scores(0.9, 60, first=60, run="r1"))
+    assert (await watch_of(async_redis)).pipeline == "shop"
+    off = SETTINGS.model_copy(update={"moves": MovesSettings(enabled=False)})
+    assert await Deployment(async_redis, off).level_watches() == []
+    stored = await async_redis.hgetall(owner.streams.checkpoint)
+    state = AggregatorState.from_fields(state_options(off), {name.decode(): data for name, data in stored.items()})
+    assert [name for name in state.take_changes().gone if name.startswith("level")]
+
+
+async def test_the_parts_of_a_split_pipeline_have_one_level_and_a_move_of_any_of_them_shows(async_redis: Any) -> None:
+    settings = SETTINGS.model_copy(update={"partitions": 2, "splits": {"shop": 2}})
+    one, other = owners_of(async_redis, settings)
+    await one.commit(*scores(0.9, 200))
+    await other.commit(*scores(0.9, 200, seed=5))
+    assert (await watch_of(async_redis, settings)).move is None
+    await other.commit(*scores(0.4, 100, first=200, seed=6))
+    moved = await watch_of(async_redis, settings)
+    assert moved.move is not None
+    assert moved.move.direction == "fall"
