@@ -409,9 +409,11 @@ class FixedBaseline(RuleBaseline):
 
     def facts(self, detector: RuleDetector, alarm: Alarm, at: Place) -> AlarmFacts:
         """Return the facts of an alarm."""
-        value = self._value
-        normal = None if value.learned is None else value.learned[self._of_spread(detector, value)]
-        return AlarmFacts(self._reference(detector, value), value.n, alarm.change_mean, normal)
+        return self._facts(detector, alarm, self._value)
+
+    def _facts(self, detector: RuleDetector, alarm: Alarm, baseline: Baseline) -> AlarmFacts:
+        normal = None if baseline.learned is None else baseline.learned[self._of_spread(detector, baseline)]
+        return AlarmFacts(self._reference(detector, baseline), baseline.n, alarm.change_mean, normal)
 
     def dump(self) -> dict[str, Any]:
         """Return the baseline, and what was learned for the next one, as JSON can hold it."""
@@ -527,7 +529,7 @@ class FirstAnswerBaseline(FixedBaseline):
         own = reference != super()._reference(detector, self._bound)
         if not own:
             return AlarmFacts(reference, 0, alarm.change_mean)
-        return super().facts(detector, alarm, at)._replace(reference=reference, learned_n=baselines[which].n)
+        return self._facts(detector, alarm, baselines[which])
 
     def dump(self) -> dict[str, Any]:
         """Return the baseline, and what was learned for the next one, as JSON can hold it."""
