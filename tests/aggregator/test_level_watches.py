@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.metric_events import START, adherence, beta
+from tests.support.metric_events import START, adherence, beta, event
 from tests.support.owners import Owner, owners
 
 from ragtide import Deployment
@@ -12,8 +12,9 @@ from ragtide_aggregator.checkpoint.options import state_options
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.alerting import MovesSettings
 from ragtide_runtime.settings.model import Settings
-from ragtide_schemas import LevelWatch, MetricEvent
+from ragtide_schemas import Headline, LevelWatch, MetricEvent, utc_now
 
+METRIC = "trace.adherence"
 SETTINGS = Settings(alerts=(), moves=MovesSettings(learn=50))
 
 
@@ -86,3 +87,32 @@ async def test_the_parts_of_a_split_pipeline_have_one_level_and_a_move_of_any_of
     moved = await watch_of(async_redis, settings)
     assert moved.move is not None
     assert moved.move.direction == "fall"
+
+
+async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_it_moved(async_redis: Any) -> None:
+    (owner,) = owners_of(async_redis, Settings(alerts=()))
+    deployment = Deployment(async_redis, Settings(alerts=()))
+    began = int((utc_now() - START).total_seconds()) - 5 * 3600
+
+    async def headline_after(mean: float, n: int, *, first: int = 0) -> Headline:
+        """Commit answers that come every 20 seconds; the history has panes of five minutes."""
+        values = enumerate(beta(mean, n, seed=first), first)
+        await owner.commit(*[event(began + 20 * number, {METRIC: float(value)}) for number, value in values])
+        (found,) = await deployment.headlines()
+        return found
+
+    learning = await headline_after(0.9, 80)
+    assert (learning.state, learning.needed) == ("learning", 20)
+    steady = await headline_after(0.9, 420, first=80)
+    assert (steady.state, steady.move, steady.range, steady.n) == ("steady", None, "24h", 500)
+    assert steady.since == START + timedelta(seconds=began)
+
+    moved = await headline_after(0.4, 200, first=500)
+    assert moved.state == "moved"
+    assert moved.move is not None
+    assert (moved.move.direction, moved.since) == ("fall", moved.move.began_at)
+    assert moved.move.before == pytest.approx(0.9, abs=0.03)
+    assert moved.move.after == pytest.approx(0.4, abs=0.1)
+    assert moved.range == "since change"
+    assert moved.estimate == pytest.approx(0.4, abs=0.05)
+    assert 200 <= moved.n < 220, "the number is about the values since the change"

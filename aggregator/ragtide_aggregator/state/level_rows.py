@@ -38,7 +38,7 @@ def is_watched(key: EstimateKey) -> bool:
     return definition is not None and definition.bands is not None
 
 
-class _Places(RowTable):
+class _LevelPlaces(RowTable):
     place = RowColumn(np.intp, fill=-1, stored=False)
 
 
@@ -57,7 +57,7 @@ class LevelRows(StatePart):
         self._levels = Levels(options.learn, options.min_effect)
         self._budget = Budget(options.false_moves, options.period_ms)
         # For each row of the state its level; -1 if it is not watched. And for each level its row.
-        self._places, self._watched = _Places(), list[int]()
+        self._places, self._watched = _LevelPlaces(), list[int]()
 
     def add_key(self, row: int, key: EstimateKey) -> None:
         """Watch the level of a key, if it is one of those."""
