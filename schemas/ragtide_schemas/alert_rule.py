@@ -18,6 +18,9 @@ RuleDirection = Literal["fall", "rise", "both"]
 Severity = Literal["page", "ticket", "info"]
 """Urgency of an alert: `page` wakes a person, `ticket` waits for working hours, `info` needs no action."""
 
+SEVERITIES: Final[tuple[Severity, ...]] = ("page", "ticket", "info")
+"""All severities, the most urgent first."""
+
 AgreementStatistic = Literal["rmse", "kappa"]
 """Error of the scores against gold scores, or Cohen's kappa of their verdicts: good or bad."""
 

@@ -13,6 +13,7 @@ from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.estimates.headline import (
     Circumstances,
     HeadlineNumber,
+    HeadlineRange,
     by_group,
     chosen_mean,
     firing_alerts,
@@ -21,6 +22,7 @@ from ragtide_aggregator.estimates.headline import (
     number_of_all,
 )
 from ragtide_aggregator.estimates.means import MetricMean
+from ragtide_aggregator.reading.versions import last_deploy
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.retention import HistorySettings
 from ragtide_schemas import AlertRule, Headline, JudgedScores, LevelWatch, Move, utc_now
@@ -225,3 +227,21 @@ async def test_in_a_cascade_the_prediction_powered_number_of_the_range_counts(as
     assert [week.n, week.estimate, week.lower] == [whole.n, pytest.approx(whole.estimate), pytest.approx(whole.lower)]
     (local,) = await deployment.headlines(labeler="local")
     assert (local.labeler, local.estimator, local.other_labelers) == ("local", "mean", ("judge",))
+
+
+def test_the_last_deploy_needs_a_version_before_it() -> None:
+    day = timedelta(days=1)
+    assert last_deploy({}) is None
+    assert last_deploy({"1": NOW}) is None
+    assert last_deploy({"1": NOW, "2": NOW}) is None
+    assert last_deploy({"10": NOW, "9": NOW + day, "8": NOW - day}) == ("9", NOW + day)
+
+
+async def test_values_before_a_start_are_in_no_number_since_it(async_redis: Any) -> None:
+    """A range with a name has whole hours; a range since a moment begins with the first whole pane after it."""
+    before = [at(0.9, 20, number) for number in range(300)]
+    after = [at(0.2, 20 - 0.25, number) for number in range(100)]
+    await committed(async_redis, [*before, *after], Settings())
+    start = NOW - timedelta(hours=20) + timedelta(seconds=310)
+    (found,) = await Deployment(async_redis, Settings()).headlines(HeadlineRange("since", start))
+    assert (found.range, found.n) == ("since", 100)

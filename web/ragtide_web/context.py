@@ -27,8 +27,9 @@ from .page.background import BackgroundRead
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.history import Sparklines, Trends
+from .page.fleet.history import Sparklines
 from .page.live.changes import LiveHub
+from .page.shown_headlines import ShownHeadlines
 from .telemetry import HeadlineCollector, HttpTelemetry
 
 
@@ -50,7 +51,7 @@ class Context:
     hub: LiveHub
     letters: LetterIndex
     sparklines: Sparklines
-    trends: Trends
+    shown: ShownHeadlines
     hiding: TextHiding
     checks: BackgroundRead[list[Finding]]
     """The checks of `ragtide doctor`."""

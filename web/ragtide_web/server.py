@@ -42,9 +42,10 @@ from .page.background import BackgroundRead, ReadingThread
 from .page.dead_letters.hiding import TextHiding
 from .page.dead_letters.letter_index import LetterIndex
 from .page.experiments.reading import ExperimentsReading
-from .page.fleet.history import Sparklines, Trends
+from .page.fleet.history import Sparklines
 from .page.judge.route import KAPPA_FRESH_S, read_kappas, read_paired
 from .page.live.changes import LiveHub
+from .page.shown_headlines import ShownHeadlines
 from .telemetry import ROLE, HeadlineCollector, HttpTelemetry
 
 HEADERS_MAX_BYTES: Final = 65_536
@@ -146,7 +147,6 @@ async def serve_http(
         paired = BackgroundRead("pairs", partial(thread.run, read_paired))
         kappas = BackgroundRead("kappas", partial(thread.run, read_kappas), KAPPA_FRESH_S)
         experiments = ExperimentsReading(url, settings)
-        trends = Trends(deployment, settings)
         rule_replays = RuleReplays(hub.replays_changed)
         context = Context(
             settings=settings,
@@ -161,7 +161,7 @@ async def serve_http(
             hub=hub,
             letters=LetterIndex(redis, settings.layout.all()),
             sparklines=Sparklines(deployment),
-            trends=trends,
+            shown=ShownHeadlines(deployment),
             hiding=hiding,
             checks=checks,
             paired=paired,
@@ -177,7 +177,7 @@ async def serve_http(
                 stack.callback(close)
             if rules is not None:
                 stack.enter_context(rules.giving(context.take_rules))
-            for reader in (thread, trends, experiments, rule_replays, checks, paired, kappas):
+            for reader in (thread, experiments, rule_replays, checks, paired, kappas):
                 stack.push_async_callback(reader.aclose)
             if settings.serve.grpc_port is not None:
                 from .grpc_server import grpc_service  # noqa: PLC0415 - an extra of its own

@@ -6,7 +6,8 @@ Rules, in this order:
   has an interval over all time. Otherwise the labeler with the most values in the range counts, in its newest version.
   Scores that people gave count only where no labeler scores the metric.
 - **Range.** The last 24 hours unless a reader chooses another range. If the level changed within them, or a version
-  began, only the values since then count, once their interval is narrow enough. All values count without a value in the
+  began, only the values since then count, once their interval is narrow enough, and in whole panes of the history that
+  hold no value from before. All values count without a value in the
   range, and where the default range has too few judged answers for an interval.
 - **State.** The worst of `HEADLINE_STATES` that holds.
 - **Band.** Only where the whole interval lies in one band, the labeler is fit for thresholds, and nothing fires.
@@ -45,6 +46,9 @@ LENGTH: Final = re.compile("[1-9][0-9]{0,4}[mhd]")
 
 NARROW: Final = 0.2
 """Width of an interval, as a share of the metric's range, below which its metric has enough values."""
+
+CHANGED: Final = 0.4
+"""The same for the values since a change of the level: how bad it is now matters before it is known precisely."""
 
 SILENT: Final = timedelta(days=1)
 """Age of the newest value of a metric from which it is silent."""
@@ -201,11 +205,20 @@ def has_interval(mean: MetricMean, number: HeadlineNumber) -> bool:
     return mean._replace(lower=number.lower, upper=number.upper).has_interval
 
 
-def is_narrow(lower: float | None, upper: float | None, value_range: tuple[float, float]) -> bool:
-    """Return whether an interval is narrow enough for its metric to have enough values."""
+def is_narrow(
+    lower: float | None, upper: float | None, value_range: tuple[float, float], widest: float = NARROW
+) -> bool:
+    """Return whether an interval is narrow enough, by default for its metric to have enough values.
+
+    Args:
+        lower: lower end; None for a number without an interval.
+        upper: upper end.
+        value_range: of the metric.
+        widest: width that is narrow enough, as a share of the range.
+    """
     if lower is None or upper is None:
         return False
-    return upper - lower <= NARROW * ((value_range[1] - value_range[0]) or 1.0)
+    return upper - lower <= widest * ((value_range[1] - value_range[0]) or 1.0)
 
 
 def more_needed(n: int, width: float) -> int | None:

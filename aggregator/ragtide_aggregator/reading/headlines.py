@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Alert, Headline, LevelWatch, utc_now
+from ragtide_schemas.alert_rule import duration_ms
 
 from ..estimates.headline import (
+    CHANGED,
+    NARROW,
     Beginning,
     Circumstances,
     HeadlineNumber,
@@ -30,6 +33,8 @@ from ..statistics.means.strategies import AUTO
 from .history import HistoryReader
 from .suspicions import Suspicion
 from .versions import Versions
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 AHEAD: Final = timedelta(days=1)
 """How far the clocks of producers may be ahead: values up to then are in a range that reaches until now."""
@@ -120,7 +125,13 @@ class Headlines:
             return {}
         end = chosen.end or utc_now() + AHEAD
         keys = {mean.key: mean for mean in means if mean.key is not None}
-        points = await self._history.numbers(self._partitions, keys.keys(), chosen.start, end, method=self._method)
+        start, length = chosen.start, timedelta(milliseconds=duration_ms(self._settings.history.fine))
+        if chosen.name.startswith("since") and end - start > 2 * length:
+            # The pane that holds the start has values from before it.
+            start = EPOCH + -((EPOCH - start) // length) * length
+        points = await self._history.numbers(
+            self._partitions, keys.keys(), start, end, method=self._method, exact=chosen.name.startswith("since")
+        )
         return {keys[key]: number_of_point(point, chosen.name, chosen.end) for key, point in points.items()}
 
     async def _shorter(
@@ -139,6 +150,7 @@ class Headlines:
             numbers = await self._numbers([*means.values()], HeadlineRange(name, beginning.at))
             for place, mean in means.items():
                 number = numbers.get(mean)
-                if number is not None and is_narrow(number.lower, number.upper, mean.value_range):
+                widest = CHANGED if beginning.version is None else NARROW
+                if number is not None and is_narrow(number.lower, number.upper, mean.value_range, widest):
                     found[place] = number._replace(version=beginning.version)
         return found

@@ -219,6 +219,7 @@ class HistoryReader:
         end: datetime,
         *,
         method: IntervalMethod,
+        exact: bool = False,
     ) -> dict[EstimateKey | PairKey, HistoryPoint]:
         """Return the mean of each key in a range: one point over the panes that hold a part of it.
 
@@ -232,6 +233,7 @@ class HistoryReader:
             start: of the range.
             end: of the range, exclusive.
             method: of the intervals.
+            exact: whether a long range is read from fine panes too, while they are kept.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
@@ -242,7 +244,7 @@ class HistoryReader:
         start_ms, end_ms = to_milliseconds(start), to_milliseconds(end)
         # A range that reaches until now ends later, for the sake of clocks that are ahead.
         past_ms = min(end_ms, to_milliseconds(utc_now())) - start_ms
-        span = TimeRange(start_ms, end_ms, 1, coarse=past_ms >= COARSE_FROM * options.coarse_ms)
+        span = TimeRange(start_ms, end_ms, 1, coarse=not exact and past_ms >= COARSE_FROM * options.coarse_ms)
         listings = {streams: await self._all(streams) for streams in partitions}
         kept = {streams: [key for key in listing.keys if key in keys] for streams, listing in listings.items()}
         found = await self._histories(kept, span, options, method)

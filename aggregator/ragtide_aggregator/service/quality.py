@@ -15,6 +15,7 @@ from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.telemetry import quality_metrics
 from ragtide_runtime.telemetry.metric import Metric
 from ragtide_schemas import Alert, Estimate, InvalidEntryError
+from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.printable import printable
 
 from ..estimates.estimates import RECOMMENDED, chosen, estimates
@@ -24,9 +25,6 @@ from ..statistics.tables.windows import ALL_TIME
 
 PAUSES: Final = 20
 """Least ratio of the interval to the duration of a computation: it takes at most 5% of the time."""
-
-SEVERITIES: Final = ("page", "ticket", "info")
-"""Severities, the most urgent first."""
 
 Samples = Sequence[tuple[tuple[str, ...], float]]
 """Values of a Prometheus metric, each with the values of its labels."""

@@ -1,1 +1,1 @@
-"""The screen of all pipelines: state, trend and curve of each."""
+"""The screen of all pipelines: the headline of each metric, its state, and the curve of a day."""

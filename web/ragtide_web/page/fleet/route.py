@@ -8,13 +8,15 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
-from ragtide_aggregator.errors import CheckpointError, TooManySegmentsError
+from ragtide_aggregator.errors import CheckpointError, DamagedFieldError, TooManySegmentsError
 from ragtide_aggregator.reading.partitions import RunningRoles
 from ragtide_aggregator.reading.versions import Deploy
 from ragtide_runtime.calls.endpoint_states import read_calls
 from ragtide_runtime.settings.serve import DEFAULT_PORT
 from ragtide_schemas import Alert, utc_now
+from ragtide_schemas.alert_rule import SEVERITIES
 from ragtide_schemas.alert_text import AlertText
+from ragtide_schemas.headline import HEADLINE_STATES
 
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
@@ -23,9 +25,10 @@ from ...proxy import address_seen
 from ..alerts.texts import alert_texts
 from ..dead_letters.screen import may_see
 from ..rendering import PageContent, lasting, render
+from ..shown_headlines import CHOICES
 from ..viewers import Reader, Viewer
-from .history import DayTrend, Sparkline
-from .screen import STATES, Fleet, fleet
+from .history import Sparkline
+from .screen import Fleet, fleet
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,6 +43,8 @@ class FleetChoice(NamedTuple):
     """Exact name of one pipeline; empty for all."""
     segment: str = ""
     """Segment value such as `lang=de`; empty for whole pipelines."""
+    range: str = ""
+    """Name of a range; empty for the default range."""
 
     @property
     def scope(self) -> str | None:
@@ -47,7 +52,7 @@ class FleetChoice(NamedTuple):
         return self.segment or None
 
 
-async def _filter(
+async def _filter(  # noqa: PLR0917 - each parameter of the address is described here
     metric: Annotated[
         list[str] | None, Query(max_length=20, description="Metrics with a column; the most important unless given.")
     ] = None,
@@ -57,8 +62,16 @@ async def _filter(
     segment: Annotated[
         str, Query(max_length=1000, description="Numbers of this segment value, such as `lang=de`.")
     ] = "",
+    span: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d`, `60d` or `all`.")] = "",
 ) -> FleetChoice:
-    return FleetChoice(tuple(metric or ()), state if state in STATES else "", q, pipeline, segment.strip())
+    return FleetChoice(
+        tuple(metric or ()),
+        state if state in HEADLINE_STATES else "",
+        q,
+        pipeline,
+        segment.strip(),
+        span if span in CHOICES else "",
+    )
 
 
 FleetFilter = Annotated[FleetChoice, Depends(_filter)]
@@ -71,19 +84,20 @@ def filter_of(chosen: FleetChoice) -> tuple[object, ...]:
 
 async def fleet_of(shared: Context, viewer: Viewer, chosen: FleetChoice) -> Fleet:
     """Return the fleet that a viewer may see."""
-    means = await shared.deployment.means(chosen.scope)
+    headlines = await shared.shown.read(chosen.range, chosen.scope)
     alerts = await visible_alerts(shared, viewer)
     if chosen.scope is not None:
         alerts = [alert for alert in alerts if alert.segment == chosen.scope]
     return fleet(
-        (mean for mean in means if viewer.may_use(mean.pipeline) and chosen.pipeline in ("", mean.pipeline)),
+        (
+            headline
+            for headline in headlines
+            if viewer.may_use(headline.pipeline) and chosen.pipeline in ("", headline.pipeline)
+        ),
         alerts,
         metrics=chosen.metrics,
         state=chosen.state,
         text=chosen.text,
-        now=utc_now(),
-        # Suspicions are of rules on whole pipelines.
-        suspicions=await shared.deployment.suspicions() if chosen.scope is None else (),
     )
 
 
@@ -132,8 +146,6 @@ class FleetContent(PageContent):
     fleet: Fleet
     sparklines: Mapping[str, Sparkline]
     """Drawings by pipeline."""
-    trends: Mapping[tuple[str, str], DayTrend]
-    """Trends by pipeline and metric."""
     deploys: Mapping[str, Deploy]
     """Newest versions by pipeline."""
     without_segment: str
@@ -145,7 +157,8 @@ class FleetContent(PageContent):
     facts: Facts
     first: FirstContact | None
     """Only for a deployment without a score."""
-    states: Sequence[str] = STATES
+    states: Sequence[str] = HEADLINE_STATES
+    ranges: Sequence[str] = CHOICES
 
 
 async def _facts(shared: Context, viewer: Viewer) -> Facts:
@@ -184,36 +197,35 @@ async def get_fleet(request: Request, shared: Shared, viewer: Reader, chosen: Fl
         drawn = await fleet_of(shared, viewer, chosen)
         alerts = await visible_alerts(shared, viewer)
         firing = [alert for alert in alerts if alert.status != "resolved"]
+        firing.sort(key=lambda alert: SEVERITIES.index(alert.severity))
         resolved = [alert for alert in alerts if alert.status == "resolved"]
         recent = await alert_texts(shared, firing[:20] + resolved[: max(0, 8 - len(firing))])
         facts = await _facts(shared, viewer)
         first = await _first_contact(request, shared, chosen) if not drawn.rows else None
         sparklines = await shared.sparklines.read(
             (
-                (row.pipeline, cell.metric, cell.labeler)
+                (row.pipeline, cell.metric, cell.headline.labeler)
                 for row in drawn.rows
                 if has_history and (cell := next(iter(row.cells.values()), None)) is not None
             ),
             chosen.scope,
         )
-        trends = await shared.trends.read(
-            (row.pipeline, cell.metric, cell.labeler, chosen.scope)
-            for row in drawn.rows
-            for cell in row.cells.values()
-            if has_history
-        )
         deploys = await shared.deployment.deploys()
     except REDIS_ERRORS as error:
         raise redis_is_away(error) from None
-    except (CheckpointError, TooManySegmentsError) as error:
+    except (CheckpointError, DamagedFieldError, TooManySegmentsError) as error:
         raise HttpProblem(503, f"{error}") from None
     content = FleetContent(
         fleet=drawn,
         sparklines=sparklines,
-        trends=trends,
         deploys=deploys,
         without_segment=urlencode(
-            [("q", chosen.text), ("state", chosen.state), *(("metric", name) for name in chosen.metrics)]
+            [
+                ("q", chosen.text),
+                ("state", chosen.state),
+                ("range", chosen.range),
+                *(("metric", name) for name in chosen.metrics),
+            ]
         ),
         chosen=chosen,
         firing=firing,

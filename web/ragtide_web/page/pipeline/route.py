@@ -1,7 +1,6 @@
 """`GET /p/NAME`: one pipeline."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
@@ -25,12 +24,11 @@ from ...problems import HttpProblem, redis_is_away
 from ..alerts.texts import alert_texts
 from ..bands import Mark
 from ..fleet.route import visible_alerts
-from ..fleet.screen import FleetRow, cell_of, fleet, importance, important
+from ..fleet.screen import FleetRow, fleet, importance, important
 from ..rendering import PageContent, render
+from ..shown_headlines import CHOICES
 from ..viewers import Reader, Viewer
-from .chosen_range import VALUES_MAX, ChosenRange, read_range
 from .screen import (
-    RANGES,
     MetricPanel,
     SegmentRow,
     Surroundings,
@@ -55,15 +53,22 @@ class PipelineChoice(NamedTuple):
     span: TimeSpan
     versus: str
     """Name of the pipeline to compare with; empty for none."""
+    labeler: str
+    """Name of the labeler whose numbers are shown; empty for the recommended one of each metric."""
 
 
 async def _choice(
-    name: Annotated[str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d` or `60d` until now.")] = "",
+    name: Annotated[
+        str, Query(alias="range", max_length=10, description="`1h`, `24h`, `7d` or `60d` until now, or `all`.")
+    ] = "",
     start: Annotated[str, Query(max_length=40, description="Start of another range, in ISO 8601.")] = "",
     end: Annotated[str, Query(max_length=40, description="End of this range.")] = "",
     versus: Annotated[str, Query(alias="vs", max_length=1000, description="Pipeline to compare with.")] = "",
+    labeler: Annotated[
+        str, Query(max_length=200, description="Labeler whose numbers are shown; the recommended one unless given.")
+    ] = "",
 ) -> PipelineChoice:
-    return PipelineChoice(time_span(name, start, end, utc_now()), versus)
+    return PipelineChoice(time_span(name, start, end, utc_now()), versus, labeler)
 
 
 Chosen = Annotated[PipelineChoice, Depends(_choice)]
@@ -77,12 +82,14 @@ class PipelineContent(PageContent):
     row: FleetRow
     """Its row in the fleet."""
     span: TimeSpan
-    chosen: ChosenRange | None
-    """Numbers of a range that the user chose; None for a range with a name."""
     panels: Sequence[MetricPanel]
     history: HistorySettings
     numbers: Sequence[Estimate]
-    """Means of all time of the whole pipeline."""
+    """Estimates of all time of the whole pipeline."""
+    labelers: Sequence[str]
+    """Names of the labelers that score the pipeline, if there are several."""
+    labeler: str
+    """The labeler that the user chose; empty for the recommended one."""
     segments: Mapping[str, Sequence[SegmentRow]]
     """Segment values by the name of the segment."""
     segment_metrics: Sequence[str]
@@ -101,8 +108,7 @@ class PipelineContent(PageContent):
     """How many answers wait, and when they count."""
     closing_places: Mapping[str, str]
     """What stands at the places of the second."""
-    ranges: Sequence[str] = tuple(RANGES)
-    values_max: int = VALUES_MAX
+    ranges: Sequence[str] = CHOICES
 
 
 @router.get("/p")
@@ -129,45 +135,42 @@ async def get_pipeline(request: Request, shared: Shared, viewer: Reader, pipelin
 
 
 async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: PipelineChoice) -> PipelineContent:
-    span, versus = chosen
-    known = [mean for mean in await shared.deployment.means() if viewer.may_use(mean.pipeline)]
-    mine = [mean for mean in known if mean.pipeline == pipeline]
-    if not mine:
+    span, versus, labeler = chosen
+    names_of_all = sorted({mean.pipeline for mean in await shared.deployment.means() if viewer.may_use(mean.pipeline)})
+    if pipeline not in names_of_all:
         raise HttpProblem(404, f"there is no pipeline {pipeline[:200]!r}: the fleet lists all that you may see")
+    headlines = await shared.deployment.headlines(
+        span.of_headlines, pipeline=pipeline, segments=True, labeler=labeler or None
+    )
+    mine = [headline for headline in headlines if headline.segment is None]
+    if not mine:
+        raise HttpProblem(404, f"no labeler {labeler[:200]!r} scores pipeline {pipeline[:200]!r}: leave labeler out")
     alerts = [alert for alert in await visible_alerts(shared, viewer) if alert.pipeline in (pipeline, "*")]
-    metrics = sorted({mean.metric for mean in mine if mean.estimate is not None})
-    suspicions = await shared.deployment.suspicions()
-    (row,) = fleet(mine, alerts, metrics=metrics, suspicions=suspicions).rows
+    metrics = sorted({headline.metric for headline in mine if headline.estimate is not None})
+    (row,) = fleet(mine, alerts, metrics=metrics).rows
     names = sorted(row.cells, key=importance)
     histories = dict(zip(names, await _histories(shared, pipeline, names, span), strict=True))
     whole = await _estimates(shared, pipeline)
     columns = important(names)
     rules = [rule for rule in shared.settings.alerts if rule.pipeline in ("*", pipeline) and rule.segment is None]
-    firing: defaultdict[str | None, set[str]] = defaultdict(set)
-    for alert in alerts:
-        if alert.status != "resolved":
-            firing[alert.segment].add(alert.metric)
-    segments = segment_rows(whole, lambda estimate: cell_of(estimate, firing[estimate.segment], {}), columns)
-    in_range = None
-    if not span.name:
-        in_range = await read_range(shared.deployment, pipeline, span, segments=segments, columns=columns)
     deploys = await _deploys(shared, pipeline, names, span)
-    value_ranges = {mean.metric: mean.value_range for mean in mine}
+    labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     return PipelineContent(
         row=row,
         span=span,
-        chosen=in_range,
-        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys, value_ranges)),
+        panels=panels(row, histories, Surroundings(span, alerts, rules, deploys)),
         history=shared.settings.history,
-        numbers=[estimate for estimate in whole if estimate.segment is None and estimate.estimator == "mean"],
-        segments=segments,
+        numbers=[estimate for estimate in whole if estimate.segment is None],
+        labelers=labelers if len(labelers) > 1 else [],
+        labeler=labeler,
+        segments=segment_rows(headlines, columns),
         segment_metrics=columns,
         alerts=await alert_texts(shared, alerts[:20]),
         diagnoses=[
             (where.removeprefix(pipeline).removeprefix(" · "), found.sentence())
             for where, found in diagnoses([estimate for estimate in whole if estimate.segment is None])
         ],
-        others=sorted({mean.pipeline for mean in known} - {pipeline}),
+        others=[name for name in names_of_all if name != pipeline],
         versus=versus,
         compared=await _compared(shared, viewer, pipeline, versus),
         waiting=max((estimate.n_waiting for estimate in whole if estimate.segment is None), default=0),

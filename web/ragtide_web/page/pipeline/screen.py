@@ -1,29 +1,23 @@
 """The pipeline: its metrics with their bands over time, and its segments. No clock, no I/O."""
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
-from ragtide_aggregator.events.keys import EstimateKey
-from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Estimate, MetricDefinition
+from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline, MetricDefinition
 
 from ..bands import BandChart, Mark
-from ..fleet.screen import Cell, FleetRow, importance, newness
+from ..fleet.screen import Cell, FleetRow, cell_of, importance
 
-RANGES: Final = {
-    "1h": timedelta(hours=1),
-    "24h": timedelta(days=1),
-    "7d": timedelta(days=7),
-    "60d": timedelta(days=60),
-}
-"""Ranges with a button."""
 DEFAULT: Final = "24h"
 LEAST: Final = timedelta(minutes=1)
 
-CellOf = Callable[[Estimate], Cell | None]
 SEGMENT_ROWS: Final = 60
 """Segment values that the screen shows, those with the most values first."""
 DEPLOYS: Final = 20
@@ -37,7 +31,16 @@ class TimeSpan:
     start: datetime
     end: datetime
     name: str
-    """A name of `RANGES`; empty for a range that a user chose."""
+    """A name of `RANGES`, or `all`; empty for the default range and for a range that a user chose."""
+    is_given: bool = False
+    """Whether a user chose start and end."""
+
+    @property
+    def of_headlines(self) -> HeadlineRange | str:
+        """The range of the numbers."""
+        if self.is_given:
+            return HeadlineRange("since", self.start, self.end)
+        return self.name or "default"
 
 
 def time_span(name: str, start: str, end: str, now: datetime) -> TimeSpan:
@@ -51,9 +54,10 @@ def time_span(name: str, start: str, end: str, now: datetime) -> TimeSpan:
     """
     first, last = _time(start), _time(end)
     if first is not None and last is not None and last - first >= LEAST:
-        return TimeSpan(first, last, "")
-    found = name if name in RANGES else DEFAULT
-    return TimeSpan(now - RANGES[found], now, found)
+        return TimeSpan(first, last, "", is_given=True)
+    if name == "all":
+        return TimeSpan(now - max(RANGES.values()), now, name)
+    return TimeSpan(now - RANGES.get(name, RANGES[DEFAULT]), now, name if name in RANGES else "")
 
 
 def _time(text: str) -> datetime | None:
@@ -80,10 +84,8 @@ class MetricPanel:
     bands: tuple[float, float, float] | None
     """Where the bands acceptable, good and excellent begin; None without bands."""
     higher_is_better: bool | None
-    key: EstimateKey | None = None
-    """Of the chart; None without a history."""
-    since: tuple[str, datetime] | None = None
-    """`falling` or `rising`, and the probable beginning: of the alert that fires, or of the evidence of a rule."""
+    rule: str = ""
+    """A rule that would watch the metric, in TOML, where its level moved and no rule watches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,43 +109,41 @@ class Surroundings:
     """Rules on the whole pipeline."""
     deploys: Sequence[Mark] = ()
     """First values of `version`."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Range of each metric."""
 
 
 def panels(row: FleetRow, histories: Mapping[str, Sequence[History]], known: Surroundings) -> list[MetricPanel]:
-    """Return the panels of the metrics of a pipeline, the most important first.
+    """Return the panels of the metrics of a pipeline, the most important first; small metrics are among the numbers.
 
-    A metric without bands and without a history has no panel: it is among the numbers.
+    A metric without bands and without a history has no panel, either.
 
     Args:
         row: of the fleet.
         histories: of each metric.
         known: range, alerts, rules and versions.
     """
-    found = [_panel(row.cells[name], histories.get(name, ()), known) for name in sorted(row.cells, key=importance)]
+    shown = [name for name in sorted(row.cells, key=importance) if not row.cells[name].headline.is_small]
+    found = [_panel(row.cells[name], histories.get(name, ()), known) for name in shown]
     return [panel for panel in found if panel.bands is not None or panel.chart.points]
 
 
 def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> MetricPanel:
-    span, limits = known.span, known.ranges.get(cell.metric, (0.0, 1.0))
+    span, headline = known.span, cell.headline
     mine = [alert for alert in known.alerts if alert.metric == cell.metric and alert.segment is None]
     # Labelers are never mixed in one line: the chart has the labeler of the number above it, in its newest version.
-    found = [history for history in histories if history.key.labeler == cell.labeler and history.points]
+    found = [history for history in histories if history.key.labeler == headline.labeler and history.points]
     chosen = max(found, key=lambda history: history.points[-1].start, default=None)
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
+    lowest, highest = headline.value_range
     chart = BandChart(
         points=() if chosen is None else chosen.points,
         start=span.start,
         end=span.end,
         step=_step(chosen, span),
-        lowest=limits[0],
-        highest=limits[1],
+        lowest=lowest,
+        highest=highest,
         target=_target(known.rules, cell.metric),
-        baseline=next(
-            (alert.baseline for alert in mine if alert.baseline_source in ("learned", "given", "window")), None
-        ),
+        baseline=next((alert.normal for alert in mine if alert.normal is not None), None),
         marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
     )
     return MetricPanel(
@@ -154,20 +154,19 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         does_not_tell="" if definition is None else definition.does_not_tell,
         bands=None if bands is None else (bands.minimum, bands.good, bands.excellent),
         higher_is_better=_higher(definition),
-        key=None if chosen is None else chosen.key,
-        since=_since(cell, mine),
+        rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
     )
 
 
-def _since(cell: Cell, alerts: Sequence[Alert]) -> tuple[str, datetime] | None:
-    words = {"fall": "falling", "rise": "rising"}
-    for alert in alerts:
-        if alert.status != "resolved" and alert.began_at is not None and alert.direction in words:
-            return words[alert.direction], alert.began_at
-    found = cell.suspicion
-    if found is None or found.began_at is None or found.direction not in words:
-        return None
-    return words[found.direction], found.began_at
+def _rule(headline: Headline) -> str:
+    """Return a rule that watches the level of a metric, in TOML."""
+    move = headline.move
+    normal = "" if move is None else f"  # normal was {move.before:.3f}, and {move.after:.3f} since the change"
+    name = re.sub(r"[^a-z0-9]+", "-", f"{headline.pipeline}-{headline.metric}".lower()).strip("-")
+    return (
+        f"[[alerts]]\nname = {json.dumps(name)}\npipeline = {json.dumps(headline.pipeline, ensure_ascii=False)}\n"
+        f'metric = {json.dumps(headline.metric)}\nkind = "drift"{normal}\n'
+    )
 
 
 def _higher(definition: MetricDefinition | None) -> bool | None:
@@ -204,31 +203,22 @@ def deploy_marks(first_seen: Mapping[str, datetime], span: TimeSpan) -> list[Mar
     return sorted(found, key=lambda mark: mark.at)[-DEPLOYS:]
 
 
-def segment_rows(found: Iterable[Estimate], cell_of: CellOf, metrics: Sequence[str]) -> dict[str, list[SegmentRow]]:
+def segment_rows(headlines: Iterable[Headline], metrics: Sequence[str]) -> dict[str, list[SegmentRow]]:
     """Return the segment values of a pipeline by the name of their segment, the most values first.
 
     Args:
-        found: estimates of all time of the pipeline.
-        cell_of: makes a cell of an estimate; None without an interval.
+        headlines: of segment values.
         metrics: that have a column.
     """
-    by_value: defaultdict[str, dict[str, Estimate]] = defaultdict(dict)
-    for estimate in found:
-        if (
-            estimate.segment is None
-            or estimate.run is not None
-            or estimate.estimator != "mean"
-            or estimate.metric not in metrics
-        ):
-            continue
-        known = by_value[estimate.segment].get(estimate.metric)
-        if known is None or newness(estimate) > newness(known):
-            by_value[estimate.segment][estimate.metric] = estimate
+    by_value: defaultdict[str, dict[str, Headline]] = defaultdict(dict)
+    for headline in headlines:
+        if headline.segment is not None and headline.metric in metrics:
+            by_value[headline.segment][headline.metric] = headline
     rows = [
         SegmentRow(
             value,
-            max(estimate.n for estimate in of.values()),
-            {name: cell for name, estimate in of.items() if (cell := cell_of(estimate)) is not None},
+            max(headline.n for headline in of.values()),
+            {name: cell for name, headline in of.items() if (cell := cell_of(headline)) is not None},
         )
         for value, of in by_value.items()
     ]

@@ -42,7 +42,6 @@ class TrafficContent(PageContent):
     """How long answers are kept, in words."""
     unreadable: str | None
     """A sentence about items that cannot be read; None without any."""
-    most: int = SHOWN
 
 
 @router.get("/t")
