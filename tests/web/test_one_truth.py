@@ -1,7 +1,8 @@
-"""Every number that appears on two surfaces is equal: command line, HTTP, Prometheus, gates, for random deployments."""
+"""Every number on two surfaces is equal: command line, page, HTTP, Prometheus, gates, for random deployments."""
 
 import asyncio
 import json
+import re
 from datetime import timedelta
 from random import Random
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from tests.support.http_service import http_service
 from tests.support.in_process import run_command
 from tests.support.metric_events import START, event
 from tests.support.owners import owners
+from tests.web.page.test_page import page
 
 from ragtide import Deployment, MetricEvent
 from ragtide.cli.tables import number_text
@@ -130,10 +132,46 @@ async def test_every_surface_shows_the_same_numbers(
             _in_table(await printed("estimates", *options, "--all"), shown)
             gated = json.loads(await printed("estimates", *options, "--json", "--fail-if", f"{shown[0].metric}.n < 0"))
             assert numbers(gated["estimates"]) == dumped(shown)
+        for name in ("", "1h", "7d", "all"):
+            found = await deployment.headlines(name or "default", segments=True)
+            chosen = "&".join(f"metric={metric}" for metric in METRICS)
+            _, fleet = await page(service, f"/?range={name}&{chosen}")
+            _on_page(fleet, [each for each in found if each.segment is None])
+            for pipeline in {each.pipeline for each in found}:
+                _, text = await page(service, f"/p/{pipeline}?range={name}")
+                mine = [each for each in found if each.pipeline == pipeline and each.segment is None]
+                # A metric without a curve in the range, and without bands, has no panel.
+                panels = {metric for _, metric in cells_of(text)}
+                _on_page(text, [each for each in mine if each.metric in panels])
+                assert "trace.adherence" in panels or not any(each.metric == "trace.adherence" for each in mine)
         now = [each for each in await deployment.headlines() if each.estimate is not None]
         _in_table(await printed("watch", "--once"), [each for each in now if not each.is_small])
         _, text = await service.get("/metrics")
         _in_prometheus(text.decode(), now)
+
+
+def cells_of(text: str) -> dict[tuple[str, str], tuple[str, str, str]]:
+    """Return state, number and interval of each cell of a page by pipeline and metric."""
+    cells = re.findall(
+        r'<div class="[^"]*cell" data-state="([^"]*)" data-key="([^"\n]*)\n([^"]*)"[^>]*>'
+        r'<span class="value">([^<]*)</span>.*?<span class="ends">([^<]*)</span>',
+        text,
+        flags=re.DOTALL,
+    )
+    return {(pipeline, metric): (state, value, ends) for state, pipeline, metric, value, ends in cells}
+
+
+def _on_page(text: str, headlines: list[Headline]) -> None:
+    """Each headline with an interval has its number on a page, with its state."""
+    known = [each for each in headlines if each.estimate is not None and each.lower is not None]
+    assert cells_of(text) == {
+        (each.pipeline, each.metric): (
+            each.state,
+            f"{each.estimate:.3f}",
+            f"{each.lower:.3f} – {each.upper:.3f}",
+        )
+        for each in known
+    }
 
 
 def _in_table(screen: str, headlines: list[Headline]) -> None:

@@ -75,7 +75,7 @@ async def test_a_deployment_without_scores_says_how_to_begin(async_redis: Any, r
     async with http_service(redis_url) as service:
         status, text = await page(service)
     assert status == 200
-    assert "/v1/traces" in unescape(text)
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in unescape(text)
     assert "/v1/interactions" in unescape(text)
     assert "No alert has fired." in text
 
