@@ -161,6 +161,7 @@ simulations: .venv/.dev ## simulate coverage, drift delays, prediction-powered e
 	$(BIN)/python benchmarks/sampled_traffic.py > docs/measured/sampled_traffic.md
 	$(BIN)/python benchmarks/false_discovery.py > docs/measured/false_discovery.md
 	$(BIN)/python benchmarks/live_false_discovery.py >> docs/measured/false_discovery.md
+	$(BIN)/python benchmarks/level_moves.py > docs/measured/level_moves.md
 	$(BIN)/python benchmarks/seasons.py > docs/measured/seasons.md
 	$(BIN)/python benchmarks/seasonal_rules.py > docs/measured/seasonal_rules.md
 	$(BIN)/python benchmarks/figures.py docs/measured
