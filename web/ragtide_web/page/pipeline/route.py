@@ -11,11 +11,12 @@ from fastapi.responses import Response
 from ragtide_aggregator.errors import CheckpointError, DamagedFieldError
 from ragtide_aggregator.estimates.estimates import estimates
 from ragtide_aggregator.estimates.over_time import History
+from ragtide_aggregator.reading.specimens import KeptSpecimens
 from ragtide_offline.report.pipelines import Compared, PipelineSide, read_comparison
 from ragtide_offline.score.summary import diagnoses
 from ragtide_runtime.settings.open_sessions import closing_places, waiting_texts
 from ragtide_runtime.settings.retention import HistorySettings
-from ragtide_schemas import Estimate, utc_now
+from ragtide_schemas import Estimate, RagInteraction, utc_now
 from ragtide_schemas.alert_text import AlertText
 
 from ...context import Context, Shared
@@ -41,6 +42,8 @@ from .screen import (
 
 POINTS_MAX = 144
 """Most points of a chart: the eye sees no more on the width of a panel."""
+WORST_SHOWN = 5
+"""Worst answers beside the panels."""
 VERSION = "version="
 """Begin of the values of the segment that marks deployments."""
 
@@ -108,6 +111,10 @@ class PipelineContent(PageContent):
     """How many answers wait, and when they count."""
     closing_places: Mapping[str, str]
     """What stands at the places of the second."""
+    worst: Sequence[RagInteraction]
+    """The worst kept answers of the first metric."""
+    worst_list: str
+    """Name of their list; empty without kept answers."""
     ranges: Sequence[str] = CHOICES
 
 
@@ -155,6 +162,7 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     rules = [rule for rule in shared.settings.alerts if rule.pipeline in ("*", pipeline) and rule.segment is None]
     deploys = await _deploys(shared, pipeline, names, span)
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
+    worst_list, worst = await _worst(shared, row)
     return PipelineContent(
         row=row,
         span=span,
@@ -173,10 +181,28 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
         others=[name for name in names_of_all if name != pipeline],
         versus=versus,
         compared=await _compared(shared, viewer, pipeline, versus),
+        worst=worst,
+        worst_list=worst_list,
         waiting=max((estimate.n_waiting for estimate in whole if estimate.segment is None), default=0),
         waiting_texts=waiting_texts(shared.settings.clusters),
         closing_places=closing_places(shared.settings.clusters),
     )
+
+
+async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteraction]]:
+    """Return the worst kept answers of the most important metric that has some, and the name of their list."""
+    kept = KeptSpecimens(shared.redis, shared.settings.layout)
+    lists = await kept.lists(row.pipeline)
+    labelers = {name: row.cells[name].headline for name in sorted(row.cells, key=importance)}
+    names = [
+        f"worst:{metric}:{labeler}"
+        for metric, headline in labelers.items()
+        for labeler in (headline.proxy, headline.labeler)
+        if labeler is not None
+    ]
+    name = next((name for name in names if name in lists), "")
+    found = await kept.listed(row.pipeline, name, WORST_SHOWN) if name else []
+    return name, [entry.specimen.interaction for entry in found]
 
 
 async def _histories(shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan) -> list[Sequence[History]]:
