@@ -115,4 +115,4 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     assert moved.move.after == pytest.approx(0.4, abs=0.1)
     assert moved.range == "since change"
     assert moved.estimate == pytest.approx(0.4, abs=0.05)
-    assert 200 <= moved.n < 220, "the number is about the values since the change"
+    assert 185 <= moved.n <= 200, "the number is about whole panes since the change"

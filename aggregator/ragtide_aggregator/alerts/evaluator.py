@@ -328,9 +328,10 @@ class RuleEvaluator:
     def _expanded(self, rows: Rows) -> tuple[Rows, Rows]:
         """Return each value with each detector of its row, as positions of values and indexes of detectors."""
         counts = self._rows.count[rows]
-        # Most rows have one detector.
-        if np.all(counts == 1):
-            return np.arange(rows.size), self._rows.detectors[rows]
+        # Most rows have one detector, or none if only their level is watched.
+        if np.all(counts <= 1):
+            ruled = np.flatnonzero(counts)
+            return ruled, self._rows.detectors[rows[ruled]]
         value_of = np.repeat(np.arange(rows.size), counts)
         within = np.arange(value_of.size) - np.repeat(np.cumsum(counts) - counts, counts)
         return value_of, self._rows.detectors[rows][value_of] + within

@@ -347,7 +347,10 @@ def _state(
         "firing": firing,
         "suspicious": mean.segment is None
         and around.suspected.get((mean.pipeline, mean.metric), 0.0) * SUSPICIOUS_PART >= 1,
-        "moved": watch is not None and watch.move is not None and watch.move.found_at >= start,
+        # The panes since a change begin after it, and may begin after it was found.
+        "moved": watch is not None
+        and watch.move is not None
+        and (watch.move.found_at >= start or number.range == "since change"),
         "silent": mean.updated_at is not None and around.now - mean.updated_at > SILENT,
         "too few": width is not None and width > NARROW,
         "learning": watch is not None and watch.needed > 0,

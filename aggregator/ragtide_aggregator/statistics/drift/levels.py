@@ -169,15 +169,16 @@ class Levels:
         if not rows.size:
             return
         table, ways = self.table, len(DIRECTIONS)
-        learned = self._learned.read(rows)
         evidence = np.max([self._detectors.evidence(ways * rows + number) for number in range(ways)], axis=0)
+        rising, rows = rows[evidence >= RISING], rows[evidence < RISING]
+        table.next_n[rising] = self._learned.values(rising) + self.learn
+        if not rows.size:
+            return
+        learned = self._learned.read(rows)
         lower, upper = _interval(learned)
         limits = np.minimum(lower, learned.mean - self.min_effect), np.maximum(upper, learned.mean + self.min_effect)
         for number, row in enumerate(rows.tolist()):
             n = int(learned.n[number])
-            if evidence[number] >= RISING:
-                table.next_n[row] = n + self.learn
-                continue
             table.next_n[row] = max(ceil(GROWTH * n), n + 1)
             table.known[row], table.baseline[row] = True, min(learned.mean[number], 1.0)
             for way, direction in enumerate(DIRECTIONS):
