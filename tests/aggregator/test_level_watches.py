@@ -93,6 +93,8 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     (owner,) = owners_of(async_redis, Settings(alerts=()))
     deployment = Deployment(async_redis, Settings(alerts=()))
     began = int((utc_now() - START).total_seconds()) - 5 * 3600
+    # The change is near the beginning of a pane, so it is found before the first whole pane since.
+    began -= (began + 20 * 500 - 20) % 300
 
     async def headline_after(mean: float, n: int, *, first: int = 0) -> Headline:
         """Commit answers that come every 20 seconds; the history has panes of five minutes."""
@@ -114,5 +116,7 @@ async def test_headlines_say_that_a_level_is_learned_that_it_is_steady_and_that_
     assert moved.move.before == pytest.approx(0.9, abs=0.03)
     assert moved.move.after == pytest.approx(0.4, abs=0.1)
     assert moved.range == "since change"
+    assert moved.start is not None
+    assert moved.start > moved.move.found_at
     assert moved.estimate == pytest.approx(0.4, abs=0.05)
-    assert 185 <= moved.n <= 200, "the number is about whole panes since the change"
+    assert moved.n == 186, "the number is about whole panes since the change"
