@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints
 
 from .base import Count, Name, SegmentValue, UtcTime, WindowTime, WireModel
 from .declared import range_of
+from .fitness import Purpose
 from .level_watch import Move
 from .metrics import Direction, MetricName
 
@@ -105,6 +106,8 @@ class Headline(WireModel):
     """Upper end of its interval."""
     confidence: Annotated[float, Field(gt=0, lt=1)]
     """Confidence level of the interval."""
+    fit_for: tuple[Purpose, ...] | None = None
+    """Purposes that the labeler's numbers of this metric are fit for; None if nothing is stated about them."""
     band: str | None = None
     """Quality band, if the whole interval lies in one band, the labeler is fit for thresholds, and no alert fires."""
     state: HeadlineState

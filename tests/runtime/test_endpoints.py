@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse
 
+from ragtide import Deployment
 from ragtide_aggregator.service.telemetry import AggregatorTelemetry
 from ragtide_consumers.labelers.remote.telemetry import LabelerTelemetry
 from ragtide_consumers.notify.telemetry import NotifyTelemetry
@@ -22,7 +23,7 @@ from ragtide_runtime.telemetry import endpoints
 from ragtide_runtime.telemetry.catalogue import CATALOGUE
 from ragtide_runtime.telemetry.health import Health, Heartbeat, ProcessTelemetry
 from ragtide_runtime.telemetry.role_endpoints import observing
-from ragtide_web.telemetry import HttpTelemetry
+from ragtide_web.telemetry import HeadlineCollector, HttpTelemetry
 
 pytestmark = pytest.mark.processes
 
@@ -98,6 +99,7 @@ async def test_every_metric_of_the_catalogue_is_scraped_under_its_name(async_red
     HttpTelemetry(process)
     NotifyTelemetry(1, ("team",), process)
     rules_counter(process)
+    HeadlineCollector(Deployment(async_redis, settings()), settings().prometheus, process)
     for telemetry in (AggregatorTelemetry, RecorderTelemetry):
         telemetry(1, process)
     async with serving(settings(), redis_url, process) as port:

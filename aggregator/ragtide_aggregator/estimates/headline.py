@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 
 from ragtide_schemas import METRICS, Alert, AlertRule, Headline, LevelWatch
 from ragtide_schemas.alert_rule import duration_ms
-from ragtide_schemas.fitness import Stated, certain_band
+from ragtide_schemas.fitness import Stated, certain_band, fit_for
 from ragtide_schemas.headline import HEADLINE_STATES, HeadlineState, MeanOfAll
 
 from ..events.keys import GOLD_LABELER, UNBOUNDED
@@ -310,6 +310,7 @@ def headline(
         lower=number.lower,
         upper=number.upper,
         confidence=confidence,
+        fit_for=fit_for(mean.labeler, mean.metric, around.stated),
         band=_band(mean, number, around.stated, firing=bool(firing)),
         state=state,
         since=_since(watch, firing),

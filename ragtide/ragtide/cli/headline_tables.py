@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtide_schemas import METRICS, Headline
-from ragtide_schemas.fitness import fitness_of
+from ragtide_schemas.fitness import phrase_of
 from ragtide_schemas.headline import HeadlineState
 
 from .drawing import interval_bar
@@ -108,7 +108,8 @@ def _below(members: Sequence[Headline], shown: Sequence[Headline]) -> list[Text]
     lines: list[str] = []
     named = Counter(each.labeler for each in shown)
     if members[0].segment is None and named:
-        fitness = fitness_of(named.most_common(1)[0][0], [each.metric for each in shown])
+        labeler = named.most_common(1)[0][0]
+        fitness = phrase_of(labeler, {each.metric: each.fit_for for each in shown if each.labeler == labeler})
         lines += [] if fitness is None else [fitness]
     valueless = [short_name(each.metric) for each in members if each.estimate is None]
     if valueless:

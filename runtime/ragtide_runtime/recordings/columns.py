@@ -192,6 +192,7 @@ COLUMNS: Final[dict[EntryKind, dict[str, Codec]]] = {
         "detector": NAME,
         "observed": FLOAT,
         "observed_n": INT,
+        "observed_of": NAME,
         "observed_lower": FLOAT,
         "observed_upper": FLOAT,
         "fired_observed": FLOAT,

@@ -37,7 +37,7 @@ def items(
     workspace: WorkspaceOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List kept items: the worst, the newest, a sample, or those of an alert.
+    """List kept items: the worst, newest, a sample or of an alert.
 
     Without an option it counts them. With --json each item is one line.
     """
