@@ -1,15 +1,22 @@
 """Charts over time: gaps stay gaps, everything is inside, and ranges of an address are bounded."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtide_aggregator.estimates.headline import RANGES
-from ragtide_aggregator.estimates.over_time import HistoryPoint
+from ragtide_aggregator.estimates.over_time import History, HistoryPoint
+from ragtide_aggregator.events.keys import EstimateKey
+from ragtide_runtime.settings.model import load_settings
+from ragtide_schemas import Headline, Move
+from ragtide_schemas.headline import MeanOfAll
 from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart
-from ragtide_web.page.pipeline.screen import time_span
+from ragtide_web.page.fleet.screen import FleetRow, cell_of
+from ragtide_web.page.pipeline.screen import MetricPanel, Surroundings, panels, time_span
 
 START = datetime(2026, 11, 23, tzinfo=UTC)
 STEP = timedelta(minutes=5)
@@ -78,3 +85,48 @@ def test_a_range_of_a_drag_is_taken_and_anything_else_is_the_default() -> None:
         ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
     ):
         assert time_span("nonsense", first, last, START).name == ""
+
+
+def panel_of(n_of_all: int, **changes: Any) -> MetricPanel:
+    """Return the panel of a metric with ten values in each of three panes of the last day, and more before."""
+    headline = Headline(
+        pipeline="shop",
+        metric="trace.adherence",
+        lowest=0.0,
+        highest=1.0,
+        profile="ragbench",
+        labeler="local",
+        labeler_version="1",
+        range="24h",
+        n=30,
+        estimate=0.5,
+        lower=0.4,
+        upper=0.6,
+        confidence=0.95,
+        all_time=MeanOfAll(n=n_of_all, estimate=0.5, lower=0.4, upper=0.6),
+        **{"state": "steady", **changes},
+    )
+    cell = cell_of(headline, {})
+    assert cell is not None
+    row = FleetRow("shop", "steady", 30, None, {"trace.adherence": cell}, [])
+    key = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "local", "1")
+    history = History(key, STEP, (point(0), point(1), point(2)))
+    span = time_span("24h", "", "", START + timedelta(hours=1))
+    (found,) = panels(row, {"trace.adherence": [history]}, Surroundings(span))
+    return found
+
+
+def test_the_chart_of_a_new_metric_begins_with_its_first_value() -> None:
+    assert panel_of(30).chart.start == START
+    assert panel_of(31).chart.start == START + timedelta(hours=1) - timedelta(days=1), "there were values before"
+
+
+def test_the_rule_of_a_moved_metric_has_the_level_before_as_its_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move = Move(began_at=START, found_at=START, direction="fall", before=0.95, after=0.45, n_after=50)
+    file = tmp_path / "ragtide.toml"
+    file.write_text(panel_of(30, state="moved", move=move).rule, encoding="utf-8")
+    monkeypatch.setenv("RAGTIDE_CONFIG", str(file))
+    (rule,) = load_settings().alerts
+    assert (rule.pipeline, rule.metric, rule.baseline) == ("shop", "trace.adherence", 0.95)

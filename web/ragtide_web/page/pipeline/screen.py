@@ -135,9 +135,11 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
     lowest, highest = headline.value_range
+    # The chart of a metric whose first value is in the range begins with it, not with an empty time before it.
+    is_new = chosen is not None and headline.all_time is not None and _count(chosen) >= headline.all_time.n
     chart = BandChart(
         points=() if chosen is None else chosen.points,
-        start=span.start,
+        start=max(span.start, chosen.points[0].start) if chosen is not None and is_new else span.start,
         end=span.end,
         step=_step(chosen, span),
         lowest=lowest,
@@ -158,10 +160,19 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
     )
 
 
+def _count(history: History) -> int:
+    return sum(point.n for point in history.points)
+
+
 def _rule(headline: Headline) -> str:
-    """Return a rule that watches the level of a metric, in TOML."""
+    """Return a rule that watches the level of a metric, in TOML.
+
+    The level before the move is its baseline: a rule that learned now would take the changed level as normal.
+    """
     move = headline.move
-    normal = "" if move is None else f"  # normal was {move.before:.3f}, and {move.after:.3f} since the change"
+    normal = (
+        "" if move is None else f"\nbaseline = {move.before:.4f}  # learned before the change; {move.after:.3f} since"
+    )
     name = re.sub(r"[^a-z0-9]+", "-", f"{headline.pipeline}-{headline.metric}".lower()).strip("-")
     return (
         f"[[alerts]]\nname = {json.dumps(name)}\npipeline = {json.dumps(headline.pipeline, ensure_ascii=False)}\n"
