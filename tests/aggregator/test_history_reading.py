@@ -14,7 +14,7 @@ from tests.support.owners import Owner, owners
 from ragtide import Deployment, MetricEvent
 from ragtide_aggregator.checkpoint.options import reader_options
 from ragtide_aggregator.estimates.estimates import estimates
-from ragtide_aggregator.estimates.over_time import History, HistoryPoint, TimeRange, step_of
+from ragtide_aggregator.estimates.over_time import History, HistoryPoint, Joining, TimeRange, step_of
 from ragtide_aggregator.state.options import HistoryOptions
 from ragtide_aggregator.state.state import AggregatorState
 from ragtide_runtime.settings.alerting import ClusterSettings
@@ -285,3 +285,68 @@ def test_a_step_is_the_least_of_whole_panes_that_fits(
     assert options.coarse_ms % step_ms == 0 or step_ms % options.coarse_ms == 0
     assert step_ms % options.fine_ms == 0
     assert not coarse or step_ms >= options.coarse_ms
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 40)), min_size=1, max_size=30),
+    least=st.integers(1, 60),
+    apart=st.sets(st.integers(0, 100), max_size=4),
+    gap=st.integers(0, 4),
+)
+def test_joined_points_have_enough_values_or_are_all_of_their_stretch(
+    steps: list[tuple[int, int]], least: int, apart: set[int], gap: int
+) -> None:
+    points = [sum(step for step, _ in steps[: place + 1]) for place in range(len(steps))]
+    counted = [n for _, n in steps]
+    groups = Joining(least).groups(points, counted, apart, gap)
+    assert [place for group in groups for place in group] == list(range(len(points)))
+
+    def cut(place: int) -> bool:
+        before, point = points[place - 1], points[place]
+        return point - before > gap + 1 or any(before < time <= point for time in apart)
+
+    for number, group in enumerate(groups):
+        assert not any(cut(place) for place in group[1:])
+        begins = number == 0 or cut(group[0])
+        ends = number == len(groups) - 1 or cut(groups[number + 1][0])
+        n = sum(counted[place] for place in group)
+        assert n >= least or (begins and ends)
+        assert ends or n - counted[group[-1]] < least
+
+
+@pytest.mark.parametrize("sessions", [False, True])
+async def test_joined_points_have_the_values_of_their_panes(async_redis: Any, *, sessions: bool) -> None:
+    settings = SETTINGS.model_copy(update={"clusters": ClusterSettings(by="auto", quiet_s=60)})
+    events = [
+        one.model_copy(update={"session_id": f"s-{i // 4}"}) if sessions else one
+        for i, one in enumerate(values(400, 61))
+    ]
+    await committed(async_redis, events, settings)
+    single = await read(async_redis, settings, points_max=100)
+    change = START + timedelta(hours=2, minutes=31)
+    joined = await read(async_redis, settings, points_max=100, least_n=30, apart=[change])
+    assert single.young
+    assert joined.young
+    assert len(joined.points) < len(single.points)
+    for point in joined.points:
+        parts = [one for one in single.points if point.start <= one.start < point.end]
+        assert point.n == sum(one.n for one in parts) >= 30
+        assert point.mean == pytest.approx(sum(one.n * one.mean for one in parts) / point.n, abs=1e-12)
+        assert point.lower is not None
+        assert point.upper is not None
+        assert point.lower <= point.mean <= point.upper
+        assert not point.start < change - timedelta(minutes=5) < change < point.end
+        # One look at a closed point needs less than every look at it.
+        if not point.open:
+            whole = await read_between(async_redis, settings, point)
+            assert whole.n == point.n
+            assert whole.mean == pytest.approx(point.mean, abs=1e-12)
+            assert whole.lower is not None
+            assert whole.upper is not None
+            assert point.upper - point.lower < whole.upper - whole.lower
+    assert joined.points[-1].open
+
+
+async def read_between(redis: Any, settings: Settings, point: HistoryPoint) -> HistoryPoint:
+    (found,) = await Deployment(redis, settings).history("shop", METRIC, start=point.start, end=point.end, points_max=1)
+    return found.points[0]

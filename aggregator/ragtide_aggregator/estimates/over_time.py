@@ -1,6 +1,6 @@
 """Means of a key over time with their intervals, pooled from panes of the history. No clock, no I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -21,6 +21,12 @@ from .view import IntervalMethod, ScaledMean, scaled_means, with_waiting
 _MULTIPLES: Final = (1, 2, 3, 4, 6, 8, 12, 24)
 """Numbers of coarse panes in a point, and then multiples of the last."""
 
+VALUES_OF_A_CLUSTER: Final = 3
+"""Values that a closed cluster counts as, at most, where neighbouring points are joined."""
+
+GAPS_OF_A_RANGE: Final = 12
+"""A stretch without a value that is longer than this part of the range is a gap, which no joined point holds."""
+
 FINE: Final = 0
 """Place of the fine panes."""
 
@@ -38,6 +44,53 @@ class TimeRange(NamedTuple):
     """At least 1. One point covers exactly the panes that hold a part of the range."""
     coarse: bool = False
     """Whether a point is at least one coarse pane long."""
+    joining: "Joining | None" = None
+    """How neighbouring points are joined; None leaves them apart, each with the interval of a window."""
+
+
+class Joining(NamedTuple):
+    """How neighbouring points are joined, so that each has enough values for a narrow interval.
+
+    The numbers of values decide where a joined point ends, and never their size. So its interval is valid at its n.
+    """
+
+    least_n: int
+    """Values of a point, or three times its closed clusters where values count in clusters; at least 1."""
+    apart_ms: tuple[int, ...] = ()
+    """Times that begin a new point, such as of a change: no point holds values of panes before and after."""
+
+    def groups(
+        self, points: Sequence[int], counted: Sequence[int], apart: Collection[int], gap: int
+    ) -> list[list[int]]:
+        """Return the places of the points of each joined point, in the order of time.
+
+        Points at the end of a stretch that are too few for one more joined point belong to the one before them.
+
+        Args:
+            points: rising numbers of the points.
+            counted: number of values of each.
+            apart: points that begin a new one.
+            gap: most points without a value inside a joined point.
+        """
+        found: list[list[int]] = []
+        first, n = 0, self.least_n  # joined points before the stretch, and number of values of the last one
+
+        def end_stretch() -> None:
+            if n < self.least_n and len(found) > first + 1:
+                found[-2:] = [found[-2] + found[-1]]
+
+        for place, point in enumerate(points):
+            last = points[place - 1] if place else point
+            if point - last > gap + 1 or any(last < time <= point for time in apart):
+                end_stretch()
+                first, n = len(found), self.least_n
+            if n >= self.least_n:
+                found.append([])
+                n = 0
+            found[-1].append(place)
+            n += counted[place]
+        end_stretch()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +116,12 @@ class History:
 
     key: EstimateKey
     step: timedelta
-    """Length of the stretch of each point. Points begin at whole multiples of it since 1970; one point (`points_max=1`)
-    begins with the pane that holds the start of the range."""
+    """Length of the stretch of each point that is not joined. Points begin at whole multiples of it since 1970; one
+    point (`points_max=1`) begins with the pane that holds the start of the range."""
     points: tuple[HistoryPoint, ...]
     """In the order of time."""
+    young: bool = False
+    """Whether nothing is kept from before the range: its first value is the first of all."""
 
 
 class SeriesPanes(NamedTuple):
@@ -104,7 +159,7 @@ def step_of(span: TimeRange, options: HistoryOptions, *, coarse: bool) -> int:
         options: lengths of panes.
         coarse: whether a point is at least one coarse pane long.
     """
-    start_ms, end_ms, points_max, _ = span
+    start_ms, end_ms, points_max = span[:3]
 
     def fits(step_ms: int) -> bool:
         return (end_ms - 1) // step_ms - start_ms // step_ms < points_max
@@ -171,6 +226,8 @@ class _PanesOfKey(NamedTuple):
     by_point: dict[int, list[tuple[int, bytes]]]
     opened: set[int]
     """Points that later values may still count in."""
+    older: set[int]
+    """Points before the range that have panes."""
 
 
 def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions) -> PointGrid:
@@ -184,7 +241,7 @@ def _grid(lists: Sequence[SeriesPanes], span: TimeRange, options: HistoryOptions
 def _panes_of(
     key: EstimateKey | PairKey, lists: Sequence[SeriesPanes], grid: PointGrid, options: HistoryOptions
 ) -> _PanesOfKey:
-    found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set())
+    found = _PanesOfKey(key, grid, any(series.clustered for series in lists), {}, set(), set())
 
     def take(panes: Sequence[tuple[int, bytes]], length_ms: int, *, still_open: bool) -> None:
         for pane, data in panes:
@@ -193,6 +250,8 @@ def _panes_of(
                 found.by_point.setdefault(point, []).append((pane, data))
                 if still_open:
                     found.opened.add(point)
+            elif point < grid.first:
+                found.older.add(point)
 
     for series in lists:
         if grid.pane_ms < options.coarse_ms:
@@ -225,37 +284,94 @@ def histories(
     """
     every = [_panes_of(key, lists, _grid(lists, span, options), options) for key, lists in keys]
     points: list[list[HistoryPoint]] = [[] for _ in every]
-    moments, owners = _pooled(every)
-    if owners:
-        counts = np.array([keys[number][0].holds_counts for number, _ in owners], dtype=bool)
-        means = scaled_means(moments, method, counts=counts, population=np.full(len(owners), np.nan))
-        for (number, point), n, mean in zip(owners, moments.n.tolist(), means, strict=True):
+    loaded = _loaded(every)
+    moments = loaded.moments(every)
+    closed = np.zeros(moments.n.shape, dtype=bool)
+    if span.joining is not None:
+        loaded = _joined(loaded, every, moments, span.joining)
+        moments = loaded.moments(every)
+        closed = np.array([every[one.number].opened.isdisjoint(one.points) for one in loaded.owners], dtype=bool)
+    if loaded.owners:
+        counts = np.array([keys[one.number][0].holds_counts for one in loaded.owners], dtype=bool)
+        means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
+        for one, n, mean in zip(loaded.owners, moments.n.tolist(), means, strict=True):
             if mean.estimate is not None:
-                points[number].append(_point(keys[number][0], every[number], point, n, mean))
+                points[one.number].append(_point(keys[one.number][0], every[one.number], one, n, mean))
     return [
-        History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key))
+        History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)
         for (key, _), panes, of_key in zip(keys, every, points, strict=True)
     ]
 
 
-def _pooled(every: Sequence[_PanesOfKey]) -> tuple[Moments, list[tuple[int, int]]]:
-    """Return the moments of all points of keys, and of each the place of its key and the number of the point."""
-    rows, count = PaneRows(), 0
-    groups: list[list[tuple[int, int]]] = []
-    owners: list[tuple[int, int]] = []
+class _PointStretches(NamedTuple):
+    """The key of a point, and the stretches that it covers."""
+
+    number: int
+    """Place of the key."""
+    points: tuple[int, ...]
+    """Numbers of its stretches that have panes, rising."""
+    end: int
+    """Number after its last stretch."""
+
+
+class _PanesOfPoints(NamedTuple):
+    """The panes of points of keys, as rows."""
+
+    rows: PaneRows
+    groups: list[list[tuple[int, int]]]
+    """Row and number of the panes of each point."""
+    owners: list[_PointStretches]
+
+    def moments(self, every: Sequence[_PanesOfKey]) -> Moments:
+        """Return the moments of all points."""
+        pooled = self.rows.pooled(self.groups)
+        clustered = np.array([every[one.number].clustered for one in self.owners], dtype=bool)
+        return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
+
+
+def _loaded(every: Sequence[_PanesOfKey]) -> _PanesOfPoints:
+    """Return the panes of all points of keys."""
+    found, count = _PanesOfPoints(PaneRows(), [], []), 0
     for number, panes in enumerate(every):
         loaded: list[tuple[int, int, bytes]] = []
         for point in sorted(panes.by_point):
             of_point = [(count + len(loaded) + place, *pane) for place, pane in enumerate(panes.by_point[point])]
             loaded += of_point
-            groups.append([(row, pane) for row, pane, _ in of_point])
-            owners.append((number, point))
+            found.groups.append([(row, pane) for row, pane, _ in of_point])
+            found.owners.append(_PointStretches(number, (point,), point + 1))
         count += len(loaded)
         with reading(f"{CheckpointField.HISTORY_SERIES}{panes.key.encode()}"):
-            rows.load_panes(loaded, clustered=panes.clustered)
-    pooled = rows.pooled(groups)
-    clustered = np.array([every[number].clustered for number, _ in owners], dtype=bool)
-    return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled), owners
+            found.rows.load_panes(loaded, clustered=panes.clustered)
+    return found
+
+
+def _joined(single: _PanesOfPoints, every: Sequence[_PanesOfKey], moments: Moments, joining: Joining) -> _PanesOfPoints:
+    """Return the panes of the joined points, given those of single points and their moments."""
+    counted = moments.n
+    if moments.clusters is not None:
+        of_clusters = VALUES_OF_A_CLUSTER * moments.clusters.count
+        counted = np.where(moments.clusters.in_use, np.minimum(of_clusters, counted), counted)
+    found = _PanesOfPoints(single.rows, [], [])
+    places: list[list[int]] = [[] for _ in every]
+    for place, owner in enumerate(single.owners):
+        # A stretch with absences only has no value.
+        if moments.n[place]:
+            places[owner.number].append(place)
+    for number, (panes, of_key) in enumerate(zip(every, places, strict=True)):
+        grid = panes.grid
+        gap = (grid.last - grid.first + 1) // GAPS_OF_A_RANGE
+        numbers = [single.owners[place].points[0] for place in of_key]
+        apart = {grid.point_of(time_ms) for time_ms in joining.apart_ms}
+        groups = joining.groups(numbers, [int(counted[place]) for place in of_key], apart, gap)
+        firsts = [numbers[group[0]] for group in groups]
+        for group, after in zip(groups, [*firsts, None][1:], strict=True):
+            of_group = tuple(numbers[place] for place in group)
+            end = of_group[-1] + 1
+            # The stretches without a value that are no gap belong to the point before them.
+            joined_end = after if after is not None and after - end <= gap else end
+            found.groups.append([pane for place in group for pane in single.groups[of_key[place]]])
+            found.owners.append(_PointStretches(number, of_group, joined_end))
+    return found
 
 
 def powered_numbers(
@@ -282,11 +398,12 @@ def powered_numbers(
     for key, of_proxy, of_pairs in pairs:
         grid = _grid(of_proxy, span, options)
         proxies, paired = (_panes_of(key, lists, grid, options) for lists in (of_proxy, of_pairs))
-        moments, owners = _pooled([proxies])
+        loaded = _loaded([proxies])
+        moments = loaded.moments([proxies])
         weighted = moments.weighted
-        if not owners or not paired.by_point or (weighted is not None and bool(weighted.mixed[0])):
+        if not loaded.owners or not paired.by_point or (weighted is not None and bool(weighted.mixed[0])):
             continue
-        panes, (point, stored) = PairPanes(), next(iter(paired.by_point.items()))
+        panes, stored = PairPanes(), next(iter(paired.by_point.values()))
         with reading(f"{CheckpointField.HISTORY_SERIES}{key.encode()}"):
             for row, (pane, data) in enumerate(stored):
                 panes.load(row, pane, data)
@@ -295,21 +412,21 @@ def powered_numbers(
         rows = [(row, pane) for row, (pane, _) in enumerate(stored)]
         numbers = panes.pooled(rows, moments, confidence=method.confidence)
         mean = ScaledMean(float(numbers.estimate[0]), float(numbers.lower[0]), float(numbers.upper[0]))
-        found[key] = _point(key.reference, proxies, point, int(numbers.n[0]), mean)
+        found[key] = _point(key.reference, proxies, loaded.owners[0], int(numbers.n[0]), mean)
     return found
 
 
-def _point(key: EstimateKey, panes: _PanesOfKey, point: int, n: int, mean: ScaledMean) -> HistoryPoint:
+def _point(key: EstimateKey, panes: _PanesOfKey, owner: _PointStretches, n: int, mean: ScaledMean) -> HistoryPoint:
     grid, unbounded = panes.grid, key.metric in UNBOUNDED
     lowest, highest = (0.0, 1.0) if unbounded else key.value_range
     width = highest - lowest
     assert mean.estimate is not None  # noqa: S101 - for the type checker
     return HistoryPoint(
-        start=from_milliseconds(grid.origin_ms + point * grid.step_ms),
-        end=from_milliseconds(grid.origin_ms + (point + 1) * grid.step_ms),
+        start=from_milliseconds(grid.origin_ms + owner.points[0] * grid.step_ms),
+        end=from_milliseconds(grid.origin_ms + owner.end * grid.step_ms),
         n=n,
         mean=lowest + width * mean.estimate,
         lower=None if unbounded else lowest + width * mean.lower,
         upper=None if unbounded else lowest + width * mean.upper,
-        open=point in panes.opened,
+        open=not panes.opened.isdisjoint(owner.points),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
+from ..statistics.means.closed_interval import closed_interval
 from ..statistics.means.clustered_interval import clusters_used, design_effects
 from ..statistics.means.moments import Moments, with_weights
 from ..statistics.means.strategies import moments_interval, resolved
@@ -241,7 +242,12 @@ def with_waiting(moments: Moments, clustered: NDArray[np.bool_]) -> Moments:
 
 
 def scaled_means(
-    moments: Moments, method: IntervalMethod, *, counts: NDArray[np.bool_], population: Floats
+    moments: Moments,
+    method: IntervalMethod,
+    *,
+    counts: NDArray[np.bool_],
+    population: Floats,
+    closed: NDArray[np.bool_] | None = None,
 ) -> list[ScaledMean]:
     """Return means with their intervals.
 
@@ -250,6 +256,7 @@ def scaled_means(
         method: of the intervals.
         counts: whether the values of each mean are counts.
         population: size of each population of which the values are a sample; nan for ongoing traffic.
+        closed: whether each is looked at once, when no value can follow; None for none.
     """
     # A quantity without a highest value, such as seconds, gets no interval, but its mean must be in range here.
     bounded = replace(moments, mean=np.clip(moments.mean, 0.0, 1.0))
@@ -257,6 +264,10 @@ def scaled_means(
         method.strategy, bounded, confidence=method.confidence, population=population, counts=counts
     )
     used = resolved(method.strategy, bounded, counts)
+    if closed is not None and closed.any():
+        once = closed_interval(bounded, confidence=method.confidence, counts=counts)
+        lower, upper = np.where(closed, once[0], lower), np.where(closed, once[1], upper)
+        used = np.where(closed, "wilson", used)
     columns = (moments.n.tolist(), moments.mean.tolist(), lower.tolist(), upper.tolist(), used.tolist())
     return [
         ScaledMean(mean if n else None, low, high, strategy)

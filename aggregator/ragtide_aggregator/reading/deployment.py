@@ -17,13 +17,13 @@ from ragtide_runtime.redis.layout import check_layout
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.workspaces import list_workspaces
-from ragtide_schemas import Alert, Estimate, Headline, LevelWatch, Workspace, utc_now
+from ragtide_schemas import Alert, Estimate, Headline, LevelWatch, Workspace, to_milliseconds, utc_now
 
 from ..checkpoint.options import level_options, reader_options
 from ..estimates.estimates import check_live, estimates, metric_means
 from ..estimates.headline import HeadlineRange, headline_range
 from ..estimates.means import MetricMean
-from ..estimates.over_time import History
+from ..estimates.over_time import History, Joining
 from ..estimates.view import IntervalMethod
 from ..events.keys import EstimateKey
 from ..state.state import AggregatorState
@@ -276,6 +276,8 @@ class Deployment:
         profile: str | None = None,
         strategy: str = AUTO,
         confidence: float | None = None,
+        least_n: int | None = None,
+        apart: Collection[datetime] = (),
     ) -> list[History]:
         """Return the means of a metric over time with their intervals; one history for each labeler and version.
 
@@ -295,10 +297,16 @@ class Deployment:
             profile: None for every profile.
             strategy: method of the intervals: `auto`, `running` or `asymptotic`.
             confidence: level of the intervals; by default the level in the settings.
+            least_n: join neighbouring points until each has so many values, or a third as many closed clusters; never
+                across a twelfth of the range without a value. The interval of a closed point is then valid at its n,
+                for one look, and narrower. None leaves points apart, with intervals that are valid at every look.
+            apart: times that no joined point holds values before and after of, to a pane, such as the beginning of an
+                alert. They count with `least_n`.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
-            ValueError: the range is empty, `points_max` is below 1, or live estimates do not have this strategy.
+            ValueError: the range is empty, `points_max` or `least_n` is below 1, or live estimates do not have this
+                strategy.
         """
         check_live(strategy)
         chosen = {"labeler": labeler, "labeler_version": labeler_version, "profile": profile}
@@ -310,6 +318,7 @@ class Deployment:
             end,
             points_max=points_max,
             method=IntervalMethod(strategy, self.settings.confidence if confidence is None else confidence),
+            joining=None if least_n is None else Joining(least_n, tuple(to_milliseconds(time) for time in apart)),
         )
 
     async def alerts(self) -> list[Alert]:

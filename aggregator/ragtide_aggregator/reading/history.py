@@ -27,6 +27,7 @@ from ..estimates.over_time import (
     FINE,
     History,
     HistoryPoint,
+    Joining,
     SeriesPanes,
     TimeRange,
     grid_of,
@@ -185,6 +186,7 @@ class HistoryReader:
         *,
         points_max: int,
         method: IntervalMethod,
+        joining: Joining | None = None,
     ) -> list[History]:
         """Return the histories of the keys with the wanted fields, in the order of the keys.
 
@@ -195,19 +197,22 @@ class HistoryReader:
             end: of the range, exclusive.
             points_max: most points of a history.
             method: of the intervals.
+            joining: how neighbouring points are joined; None leaves them apart.
 
         Raises:
             DamagedFieldError: a pane cannot be read.
-            ValueError: the range is empty, or `points_max` is below 1.
+            ValueError: the range is empty, or `points_max` or the least number of values is below 1.
         """
         if start >= end:
             raise ValueError(f"start is {start.isoformat()}, not before end = {end.isoformat()}: give an earlier start")
         if points_max < 1:
             raise ValueError(f"points_max is {points_max}: give at least 1")
+        if joining is not None and joining.least_n < 1:
+            raise ValueError(f"least_n is {joining.least_n}: give at least 1")
         options = self._options
         if options is None:
             return []
-        span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max)
+        span = TimeRange(to_milliseconds(start), to_milliseconds(end), points_max, joining=joining)
         wanted_keys = {streams: await self._matching(streams, wanted) for streams in partitions}
         return await self._histories(wanted_keys, span, options, method)
 

@@ -133,7 +133,7 @@ async def test_an_alert_shows_everything_that_is_known(async_redis: Any, redis_u
             "trace.adherence of shop fell from 0.800 to 0.300", "0.200 to 0.400", "40 answers", "10,000 answers",
             "9.500", "mostly mix: more lang=de", "40.0%", "The retriever finds less.",
             "answers that are no longer kept",
-            "adherence-drift", 'class="chart"', 'class="since"', "change began", "Acknowledge or silence",
+            "adherence-drift", 'class="chart"', 'class="level since"', "change began", "Acknowledge or silence",
             "No message was sent",
         ):  # fmt: skip
             assert words in text, words

@@ -14,7 +14,7 @@ from ragtide_aggregator.events.keys import EstimateKey
 from ragtide_runtime.settings.model import load_settings
 from ragtide_schemas import Headline, Move
 from ragtide_schemas.headline import MeanOfAll
-from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart
+from ragtide_web.page.bands import HEIGHT, WIDTH, BandChart, chart_start
 from ragtide_web.page.fleet.screen import FleetRow, cell_of
 from ragtide_web.page.pipeline.screen import MetricPanel, Surroundings, panels, time_span
 
@@ -28,7 +28,7 @@ def point(place: int, mean: float = 0.5, lower: float | None = 0.4, upper: float
 
 
 def chart(points: list[HistoryPoint], target: float | None = None) -> BandChart:
-    return BandChart(points, START, START + 100 * STEP, STEP, 0.0, 1.0, target=target)
+    return BandChart(points, START, START + 100 * STEP, 0.0, 1.0, target=target)
 
 
 def places(text: str) -> list[tuple[float, float]]:
@@ -42,8 +42,9 @@ def test_nothing_is_drawn_where_no_value_was() -> None:
         [7, 8],
         [20],
     ]
-    assert len(places(drawn.line(drawn.stretches[0]))) == 3
-    assert len(places(drawn.band(drawn.stretches[0]))) == 6
+    # Middles, and both ends: a stretch is drawn as long as it is.
+    assert [x for x, _ in places(drawn.line(drawn.stretches[0]))] == [0.0, 2.0, 6.0, 10.0, 12.0]
+    assert len(places(drawn.band(drawn.stretches[0]))) == 10
 
 
 @given(
@@ -66,7 +67,23 @@ def test_a_quantity_without_an_interval_has_a_line_and_no_band() -> None:
     drawn = chart([point(0, 0.5, None, None), point(1, 0.6, None, None)])
     (stretch,) = drawn.stretches
     assert drawn.band(stretch) == ""
-    assert len(places(drawn.line(stretch))) == 2
+    assert len(places(drawn.line(stretch))) == 4
+    assert not drawn.cut
+
+
+def test_a_chart_begins_with_the_first_value_only_if_nothing_is_older() -> None:
+    key = EstimateKey("shop", None, None, "trace.adherence", "default", "local", "1")
+    for young, start in ((True, START + 50 * STEP), (False, START)):
+        assert chart_start(History(key, STEP, (point(50), point(51)), young=young), START) == start
+    assert chart_start(None, START) == START
+
+
+def test_a_narrow_band_fills_the_chart_and_says_so() -> None:
+    drawn = chart([point(0, 0.9, 0.88, 0.92), point(1, 0.91, 0.89, 0.93)])
+    low, high = drawn.limits
+    assert 0.85 < low < 0.88
+    assert 0.93 < high < 0.95
+    assert drawn.cut
 
 
 @pytest.mark.parametrize("name", list(RANGES))
@@ -110,7 +127,7 @@ def panel_of(n_of_all: int, **changes: Any) -> MetricPanel:
     assert cell is not None
     row = FleetRow("shop", "steady", 30, None, {"trace.adherence": cell}, [])
     key = EstimateKey("shop", None, None, "trace.adherence", "ragbench", "local", "1")
-    history = History(key, STEP, (point(0), point(1), point(2)))
+    history = History(key, STEP, (point(0), point(1), point(2)), young=n_of_all == 30)
     span = time_span("24h", "", "", START + timedelta(hours=1))
     (found,) = panels(row, {"trace.adherence": [history]}, Surroundings(span))
     return found

@@ -5,12 +5,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from ragtide_aggregator.estimates.over_time import HistoryPoint
+from ragtide_aggregator.estimates.over_time import History, HistoryPoint
 
 HEIGHT: Final = 100.0
 """Height of the drawing that the server makes; the browser stretches it."""
 WIDTH: Final = 400.0
 """Width of this drawing."""
+LEAST_N: Final = 30
+"""Values of a point of a chart, as far as there are so many: fewer make a band that says little."""
+
+
+def chart_start(history: History | None, start: datetime) -> datetime:
+    """Return where a chart begins: at the first value of a history that is younger than the range."""
+    if history is None or not history.young or not history.points:
+        return start
+    return max(start, history.points[0].start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +51,6 @@ class BandChart:
     points: Sequence[HistoryPoint]
     start: datetime
     end: datetime
-    step: timedelta
     lowest: float
     """Lower end of the metric's range."""
     highest: float
@@ -50,6 +58,14 @@ class BandChart:
     baseline: float | None = None
     marks: Sequence[Mark] = field(default_factory=tuple)
     levels: Sequence[Level] = field(default_factory=tuple)
+    changed_at: datetime | None = None
+    """When the change of an alert that fires began: the line has the colour of alarm from there on."""
+
+    @property
+    def cut(self) -> bool:
+        """Whether the shown values are only a part of the metric's range."""
+        bounded = any(point.lower is not None for point in self.points)
+        return bounded and self.limits != (self.lowest, self.highest)
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -79,7 +95,7 @@ class BandChart:
         """The points without gaps between them: nothing is drawn where no value was."""
         found: list[list[HistoryPoint]] = []
         for point in self.points:
-            if found and point.start - found[-1][-1].start <= self.step:
+            if found and point.start <= found[-1][-1].end:
                 found[-1].append(point)
             else:
                 found.append([point])
@@ -88,13 +104,24 @@ class BandChart:
     def band(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the outline of the interval over a stretch, as points of a polygon."""
         known = [point for point in stretch if point.lower is not None and point.upper is not None]
-        upper = [(self.middle(point), self.y(point.upper)) for point in known if point.upper is not None]
-        lower = [(self.middle(point), self.y(point.lower)) for point in reversed(known) if point.lower is not None]
-        return " ".join(f"{x},{y}" for x, y in (*upper, *lower))
+        upper = [(x, self.y(point.upper)) for x, point in self._corners(known) if point.upper is not None]
+        lower = [(x, self.y(point.lower)) for x, point in self._corners(known) if point.lower is not None]
+        return " ".join(f"{x},{y}" for x, y in (*upper, *reversed(lower)))
 
     def line(self, stretch: Sequence[HistoryPoint]) -> str:
         """Return the line of the means over a stretch, as points of a polyline."""
-        return " ".join(f"{self.middle(point)},{self.y(point.mean)}" for point in stretch)
+        return " ".join(f"{x},{self.y(point.mean)}" for x, point in self._corners(stretch))
+
+    def changed(self, stretch: Sequence[HistoryPoint]) -> Sequence[HistoryPoint]:
+        """Return the points of a stretch after the change of an alert that fires."""
+        return [point for point in stretch if self.changed_at is not None and point.end > self.changed_at]
+
+    def _corners(self, points: Sequence[HistoryPoint]) -> list[tuple[float, HistoryPoint]]:
+        """Return the places of points, their middles, and of both ends of their stretch."""
+        if not points:
+            return []
+        middles = [(self.middle(point), point) for point in points]
+        return [(self.x(points[0].start), points[0]), *middles, (self.x(points[-1].end), points[-1])]
 
     def middle(self, point: HistoryPoint) -> float:
         """Return the place of the middle of a point in time."""

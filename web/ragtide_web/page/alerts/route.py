@@ -25,7 +25,7 @@ from ragtide_schemas.base import describe
 from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
-from ..bands import BandChart, Level, Mark
+from ..bands import LEAST_N, BandChart, Level, Mark, chart_start
 from ..fleet.route import visible_alerts
 from ..items.screen import ItemScreen, item_view
 from ..orders import form_of, reason_in, record_order, same_site
@@ -198,10 +198,13 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
         labeler=alert.labeler,
         labeler_version=alert.labeler_version,
         profile=alert.profile,
+        least_n=LEAST_N,
+        apart=[text.began_at],
     )
     history = next((candidate for candidate in found if candidate.points), None)
     if history is None:
         return None
+    start = chart_start(history, start)
     lowest, highest = history.key.value_range
     is_mean = alert.quantity == "mean"
     marks = [
@@ -219,12 +222,12 @@ async def _chart(shared: Context, text: AlertText, now: datetime) -> BandChart |
         points=history.points,
         start=start,
         end=end,
-        step=history.step,
         lowest=lowest,
         highest=highest,
         target=alert.baseline if is_mean and alert.baseline_source == "target" else None,
         marks=marks,
         levels=levels,
+        changed_at=text.began_at if alert.status != "resolved" else None,
     )
 
 

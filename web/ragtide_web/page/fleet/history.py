@@ -12,7 +12,7 @@ from ragtide_aggregator.estimates.over_time import History
 from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import utc_now
 
-from ..bands import BandChart
+from ..bands import LEAST_N, BandChart, chart_start
 
 DAY: Final = timedelta(days=1)
 HOUR: Final = timedelta(hours=1)
@@ -32,7 +32,7 @@ class Sparkline:
     metric: str
     chart: BandChart
     per_minute: float
-    """Scored interactions a minute in the last hour."""
+    """Scored interactions a minute in the points that reach into the last hour."""
 
 
 class Sparklines:
@@ -80,6 +80,7 @@ class Sparklines:
                     start=end - DAY,
                     end=end,
                     points_max=POINTS,
+                    least_n=LEAST_N,
                     segment=segment,
                     labeler=labeler,
                 )
@@ -104,7 +105,7 @@ def sparkline(metric: str, histories: Sequence[History], end: datetime) -> Spark
     if found is None:
         return None
     lowest, highest = found.key.value_range
-    chart = BandChart(found.points, end - DAY, end, found.step, lowest, highest)
+    chart = BandChart(found.points, chart_start(found, end - DAY), end, lowest, highest)
     late = [point for point in found.points if point.end > end - HOUR]
     minutes = (end - min((point.start for point in late), default=end - HOUR)) / timedelta(minutes=1)
     return Sparkline(metric, chart, sum(point.n for point in late) / max(minutes, 1.0))

@@ -21,18 +21,24 @@ function pointsOf(region) {
   });
 }
 
-/** Columns for uPlot. A gap between two points gets an empty value, so that no line crosses it.
- * @param {Point[]} points @param {number} step */
-function columns(points, step) {
+/** Columns for uPlot, and the places of points without a neighbour. A stretch is as long as its points; a gap between
+ * two points gets an empty value, so that no line crosses it.
+ * @param {Point[]} points */
+function columns(points) {
   /** @type {(number | null)[][]} */
-  const found = [[], [], [], [], []];
-  let last = Number.NaN;
-  for (const [start, end, mean, lower, upper, n] of points) {
-    if (start - last > 1.5 * step) [last + step, null, null, null, null].forEach((value, place) => found[place].push(value));
-    [(start + end) / 2, lower, upper, mean, n].forEach((value, place) => found[place].push(value));
-    last = start;
-  }
-  return found;
+  const data = [[], [], [], [], []];
+  /** @type {number[]} */
+  const alone = [];
+  const add = (/** @type {(number | null)[]} */ row) => row.forEach((value, place) => data[place].push(value));
+  points.forEach(([start, end, mean, lower, upper, n], number) => {
+    const begins = number === 0 || start > points[number - 1][1];
+    const ends = number === points.length - 1 || points[number + 1][0] > end;
+    if (begins) add([start, lower, upper, mean, n]);
+    if (begins && ends) alone.push(data[0].length);
+    add([(start + end) / 2, lower, upper, mean, n]);
+    if (ends) [[end, lower, upper, mean, n], [end + 0.001, null, null, null, null]].forEach(add);
+  });
+  return { data, alone };
 }
 
 /** Columns for uPlot of the evidence of a rule, as decimal logarithms: time, line, nothing, evidence, values.
@@ -71,6 +77,17 @@ function draw(chart) {
   const [low, high] = [Number(chart.dataset.low), Number(chart.dataset.high)];
   const [start, end] = [Number(chart.dataset.start), Number(chart.dataset.end)];
   const line = getComputedStyle(chart).color;
+  const { data, alone } = evidence ? { data: evidenceColumns(region), alone: [] } : columns(points);
+  const places = high - low < 0.1 ? 3 : 2;
+  const changed = chart.dataset.changed ? Number(chart.dataset.changed) : null;
+  const sharpChange = (/** @type {any} */ plot) => {
+    if (changed === null || changed >= end || !plot.bbox.width) return line;
+    const share = Math.max((changed - start) / (end - start), 0);
+    const colours = plot.ctx.createLinearGradient(plot.bbox.left, 0, plot.bbox.left + plot.bbox.width, 0);
+    colours.addColorStop(share, line);
+    colours.addColorStop(share, colour("--bad"));
+    return colours;
+  };
   const soft = colour("--soft");
   const grid = { stroke: colour("--line"), width: 1 };
   const output = region.querySelector(".at");
@@ -114,29 +131,17 @@ function draw(chart) {
       { stroke: soft, grid, ticks: { show: false }, font: "11px system-ui, sans-serif", size: 44,
         ...(evidence ? { splits: wholeNumbers } : {}),
         values: (/** @type {any} */ _, /** @type {number[]} */ values) =>
-          values.map((value) => evidence ? short.format(10 ** value) : value.toFixed(2)) },
+          values.map((value) => evidence ? short.format(10 ** value) : value.toFixed(places)) },
     ],
     series: [
       {},
       { stroke: evidence ? colour("--target") : "transparent", width: 1.5, dash: [5, 4], points: { show: false } },
       { stroke: "transparent", points: { show: false } },
-      { stroke: line, width: 1.6, points: { show: points.length < 40 && !evidence, size: 5, fill: line } },
+      { stroke: sharpChange, width: 1.6, points: { show: alone.length > 0, filter: () => alone, size: 6, fill: sharpChange } },
       { show: false },
     ],
     bands: evidence ? [] : [{ series: [2, 1], fill: `color-mix(in srgb, ${line} 22%, transparent)` }],
     hooks: {
-      drawClear: [
-        (/** @type {any} */ plot) => {
-          for (const { kind, from, to } of levels) {
-            if (kind !== "since") continue;
-            const [x1, x2] = [from, to].map((at) => plot.valToPos(at, "x", true));
-            plot.ctx.save();
-            plot.ctx.fillStyle = `color-mix(in srgb, ${colour("--warn")} 10%, transparent)`;
-            plot.ctx.fillRect(x1, plot.bbox.top, x2 - x1, plot.bbox.height);
-            plot.ctx.restore();
-          }
-        },
-      ],
       draw: [
         (/** @type {any} */ plot) => {
           if (baseline) level(plot, Number(baseline), colour("--grey"), [6, 4]);
@@ -183,7 +188,6 @@ function draw(chart) {
   };
   drawn.get(region.id)?.destroy();
   chart.replaceChildren();
-  const data = evidence ? evidenceColumns(region) : columns(points, Number(chart.dataset.step));
   drawn.set(region.id, new uPlot(options, data, chart));
 }
 

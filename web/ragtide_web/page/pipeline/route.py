@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -23,7 +24,7 @@ from ...context import Context, Shared
 from ...items import REDIS_ERRORS
 from ...problems import HttpProblem, redis_is_away
 from ..alerts.texts import alert_texts
-from ..bands import Mark
+from ..bands import LEAST_N, Mark
 from ..fleet.route import visible_alerts
 from ..fleet.screen import FleetRow, fleet, importance, important
 from ..rendering import PageContent, render
@@ -156,11 +157,13 @@ async def _content(shared: Context, viewer: Viewer, pipeline: str, chosen: Pipel
     metrics = sorted({headline.metric for headline in mine if headline.estimate is not None})
     (row,) = fleet(mine, alerts, metrics=metrics).rows
     names = sorted(row.cells, key=importance)
-    histories = dict(zip(names, await _histories(shared, pipeline, names, span), strict=True))
+    deploys = await _deploys(shared, pipeline, names, span)
+    apart = [mark.at for mark in deploys]
+    apart += [alert.began_at for alert in alerts if alert.began_at is not None and alert.segment is None]
+    histories = dict(zip(names, await _histories(shared, pipeline, names, span, apart), strict=True))
     whole = await _estimates(shared, pipeline)
     columns = important(names)
     rules = [rule for rule in shared.settings.alerts if rule.pipeline in ("*", pipeline) and rule.segment is None]
-    deploys = await _deploys(shared, pipeline, names, span)
     labelers = sorted({name for headline in mine for name in (headline.labeler, *headline.other_labelers)})
     worst_list, worst = await _worst(shared, row)
     return PipelineContent(
@@ -205,9 +208,13 @@ async def _worst(shared: Context, row: FleetRow) -> tuple[str, list[RagInteracti
     return name, [entry.specimen.interaction for entry in found]
 
 
-async def _histories(shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan) -> list[Sequence[History]]:
+async def _histories(
+    shared: Context, pipeline: str, metrics: Sequence[str], span: TimeSpan, apart: Sequence[datetime]
+) -> list[Sequence[History]]:
     reading = (
-        shared.deployment.history(pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX)
+        shared.deployment.history(
+            pipeline, name, start=span.start, end=span.end, points_max=POINTS_MAX, least_n=LEAST_N, apart=apart
+        )
         for name in metrics
     )
     return list(await asyncio.gather(*reading))

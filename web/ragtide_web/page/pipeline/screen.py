@@ -12,7 +12,7 @@ from ragtide_aggregator.estimates.headline import RANGES, HeadlineRange
 from ragtide_aggregator.estimates.over_time import History
 from ragtide_schemas import METRICS, Alert, AlertRule, Direction, Headline, MetricDefinition
 
-from ..bands import BandChart, Mark
+from ..bands import BandChart, Mark, chart_start
 from ..fleet.screen import Cell, FleetRow, cell_of, importance
 
 DEFAULT: Final = "24h"
@@ -135,18 +135,16 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
     definition = METRICS.get(cell.metric)
     bands = None if definition is None else definition.bands
     lowest, highest = headline.value_range
-    # The chart of a metric whose first value is in the range begins with it, not with an empty time before it.
-    is_new = chosen is not None and headline.all_time is not None and _count(chosen) >= headline.all_time.n
     chart = BandChart(
         points=() if chosen is None else chosen.points,
-        start=max(span.start, chosen.points[0].start) if chosen is not None and is_new else span.start,
+        start=chart_start(chosen, span.start),
         end=span.end,
-        step=_step(chosen, span),
         lowest=lowest,
         highest=highest,
         target=_target(known.rules, cell.metric),
         baseline=next((alert.normal for alert in mine if alert.normal is not None), None),
         marks=sorted((*_marks(mine, span), *known.deploys), key=lambda mark: mark.at),
+        changed_at=next((alert.began_at for alert in mine if alert.status != "resolved" and alert.began_at), None),
     )
     return MetricPanel(
         metric=cell.metric,
@@ -158,10 +156,6 @@ def _panel(cell: Cell, histories: Sequence[History], known: Surroundings) -> Met
         higher_is_better=_higher(definition),
         rule=_rule(headline) if headline.state == "moved" and not headline.rules else "",
     )
-
-
-def _count(history: History) -> int:
-    return sum(point.n for point in history.points)
 
 
 def _rule(headline: Headline) -> str:
@@ -184,10 +178,6 @@ def _higher(definition: MetricDefinition | None) -> bool | None:
     if definition is None or definition.direction is Direction.NEITHER:
         return None
     return definition.direction is Direction.HIGHER
-
-
-def _step(history: History | None, span: TimeSpan) -> timedelta:
-    return (span.end - span.start) / 100 if history is None else history.step
 
 
 def _target(rules: Sequence[AlertRule], metric: str) -> float | None:
