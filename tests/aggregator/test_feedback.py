@@ -73,8 +73,8 @@ async def running(redis: Any, **changes: Any) -> AsyncIterator[Aggregator]:
 
 async def caught_up(redis: Any) -> None:
     async def last(stream: str) -> Any:
-        entries = await redis.xrevrange(stream, count=1)
-        return entries[0][0] if entries else b"0-0"
+        # Not the last entry: the aggregator trims entries that it has read.
+        return (await redis.xinfo_stream(stream))["last-generated-id"] if await redis.exists(stream) else b"0-0"
 
     wanted = [await last(STREAMS.metrics), await last(STREAMS.feedback)]
     async with asyncio.timeout(120):
