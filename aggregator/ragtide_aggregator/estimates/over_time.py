@@ -290,13 +290,13 @@ def histories(
     if span.joining is not None:
         loaded = _joined(loaded, every, moments, span.joining)
         moments = loaded.moments(every)
-        closed = np.array([every[one.number].opened.isdisjoint(one.points) for one in loaded.owners], dtype=bool)
+        closed = np.array([every[owner.number].opened.isdisjoint(owner.points) for owner in loaded.owners], dtype=bool)
     if loaded.owners:
-        counts = np.array([keys[one.number][0].holds_counts for one in loaded.owners], dtype=bool)
+        counts = np.array([keys[owner.number][0].holds_counts for owner in loaded.owners], dtype=bool)
         means = scaled_means(moments, method, counts=counts, population=np.full(len(counts), np.nan), closed=closed)
-        for one, n, mean in zip(loaded.owners, moments.n.tolist(), means, strict=True):
+        for owner, n, mean in zip(loaded.owners, moments.n.tolist(), means, strict=True):
             if mean.estimate is not None:
-                points[one.number].append(_point(keys[one.number][0], every[one.number], one, n, mean))
+                points[owner.number].append(_point(keys[owner.number][0], every[owner.number], owner, n, mean))
     return [
         History(key, timedelta(milliseconds=panes.grid.step_ms), tuple(of_key), young=not panes.older)
         for (key, _), panes, of_key in zip(keys, every, points, strict=True)
@@ -325,7 +325,7 @@ class _PanesOfPoints(NamedTuple):
     def moments(self, every: Sequence[_PanesOfKey]) -> Moments:
         """Return the moments of all points."""
         pooled = self.rows.pooled(self.groups)
-        clustered = np.array([every[one.number].clustered for one in self.owners], dtype=bool)
+        clustered = np.array([every[owner.number].clustered for owner in self.owners], dtype=bool)
         return with_weights(with_waiting(pooled.moments, clustered), pooled.sampled)
 
 

@@ -1,7 +1,7 @@
 """The interval of a mean that is looked at once, when no value can follow: arrays in, arrays out.
 
 Wilson's interval needs the number of values only, because it takes the largest variance p (1 - p) of a mean p. Scores
-between 0 and 1 vary less, so the interval here is Wilson's at the number of two-valued scores that would tell as much:
+between 0 and 1 vary less, so the interval here is Wilson's at the number of two-valued scores with as much information:
 n p (1 - p) / v, where v is the variance of a value. A few values may all be alike by chance, while rare ones are far
 away. So v counts one more value, at the farther end of the range. For values that are 0 or 1 it is Wilson's interval.
 
