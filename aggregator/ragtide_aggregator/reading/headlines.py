@@ -126,8 +126,10 @@ class Headlines:
         end = chosen.end or utc_now() + AHEAD
         keys = {mean.key: mean for mean in means if mean.key is not None}
         start, length = chosen.start, timedelta(milliseconds=duration_ms(self._settings.history.fine))
-        if chosen.name.startswith("since") and end - start > 2 * length:
-            # The pane that holds the start has values from before it.
+        if chosen.name in ("since change", "since version") or (
+            chosen.name == "since" and min(end, utc_now()) - start > 2 * length
+        ):
+            # The pane that holds the start has values from before it. A short range that a reader chose begins with it.
             start = EPOCH + -((EPOCH - start) // length) * length
         points = await self._history.numbers(
             self._partitions, keys.keys(), start, end, method=self._method, exact=chosen.name.startswith("since")
