@@ -100,9 +100,8 @@ async def redis_us(redis: Any) -> float:
     return 1e6 * float(used["used_cpu_user"] + used["used_cpu_sys"])
 
 
-async def read_raw(redis: Any) -> None:
-    """Read every event, 1,000 at a time."""
-    position = b"0-0"
+async def read_raw(redis: Any, position: bytes = b"0-0") -> None:
+    """Read every event after the position, 1,000 at a time."""
     while batch := await redis.xread({STREAMS.metrics: position}, count=1000):
         position = batch[0][1][-1][0]
 
