@@ -1,17 +1,21 @@
 """How fast the judge is asked: by what it can take, by limits a minute, and not at all while it is down."""
 
 import asyncio
+import random
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.consumers.judge.asking import TOWER, judge
+from tests.support.virtual_time import VirtualTimeLoop
 
 from ragtide import Labeler
 from ragtide.testing import ScriptedJudge
-from ragtide_consumers.labelers.remote.pacing import FIRST_LIMIT, AdaptiveLimit, MinuteLimits, TokenBucket
+from ragtide_consumers.labelers.remote.pacing import AdaptiveLimit, MinuteLimits, TokenBucket
 from ragtide_runtime.calls.breaker import LONGEST_PAUSE_S, Breaker
+from ragtide_runtime.processes.waiting import Backoff
 
 pytestmark = pytest.mark.processes
 
@@ -38,7 +42,7 @@ async def test_never_more_calls_are_in_flight_than_allowed(server: ScriptedJudge
     assert server.most_in_flight == 7
 
 
-async def test_the_calls_in_flight_grow_to_the_maximum_while_the_endpoint_copes() -> None:
+async def test_half_of_the_maximum_is_in_flight_at_first_and_all_of_it_a_round_later() -> None:
     limit = AdaptiveLimit(100)
     in_flight = []
 
@@ -48,9 +52,137 @@ async def test_the_calls_in_flight_grow_to_the_maximum_while_the_endpoint_copes(
             await asyncio.sleep(0)  # the others begin, as far as the limit allows
             limit.answered(1.0)
 
-    await asyncio.gather(*(call() for _ in range(1000)))
-    assert in_flight[:FIRST_LIMIT] == list(range(1, FIRST_LIMIT + 1))
-    assert max(in_flight) == limit.limit == 100
+    await asyncio.gather(*(call() for _ in range(200)))
+    assert in_flight[:50] == list(range(1, 51))
+    assert max(in_flight[:150]) == limit.limit == 100
+
+
+class ModelOfEndpoint:
+    """Answers so many calls at once after a second, and refuses all others."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.answered = 0
+        self.refused = 0
+        self._random = random.Random(40)
+        self._in_work = 0
+
+    async def answers(self) -> bool:
+        if self._in_work >= self.capacity:
+            self.refused += 1
+            await asyncio.sleep(0.01)
+            return False
+        self._in_work += 1
+        await asyncio.sleep(self._random.uniform(0.7, 1.3))
+        self._in_work -= 1
+        self.answered += 1
+        return True
+
+    async def worker(self, calls: int) -> None:
+        """Make calls as a worker with 64 lanes does; a refused call is made again after a pause."""
+        loop = asyncio.get_running_loop()
+        limit = AdaptiveLimit(64, clock=loop.time)
+        left = iter(range(calls))
+
+        async def lane() -> None:
+            for _ in left:
+                backoff = Backoff(1.0, 30.0, random_share=1.0)
+                while not await call():  # noqa: ASYNC110 - the pause before a call is made again
+                    await asyncio.sleep(backoff.pause_s())
+
+        async def call() -> bool:
+            async with limit.slot():
+                started = loop.time()
+                if answered := await self.answers():
+                    limit.answered(loop.time() - started)
+                else:
+                    limit.overloaded(loop.time() - started)
+            return answered
+
+        await asyncio.gather(*(lane() for _ in range(64)))
+
+
+def seconds_to_finish(endpoint: ModelOfEndpoint, *, workers: int, calls: int) -> float:
+    """Return the seconds of a virtual clock after which workers that begin at once have all their answers."""
+
+    async def all_workers() -> float:
+        await asyncio.gather(*(endpoint.worker(calls) for _ in range(workers)))
+        return asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(all_workers())
+
+
+@pytest.mark.parametrize("calls", [200, 2000])
+def test_an_endpoint_that_takes_all_calls_gets_them_nearly_at_once(calls: int) -> None:
+    seconds = seconds_to_finish(ModelOfEndpoint(1000), workers=1, calls=calls)
+    assert calls / 64 > {200: 0.7, 2000: 0.93}[calls] * seconds
+
+
+@pytest.mark.parametrize("capacity", [4, 10, 50])
+def test_a_worker_uses_what_the_endpoint_takes_and_few_calls_are_refused(capacity: int) -> None:
+    endpoint = ModelOfEndpoint(capacity)
+    seconds = seconds_to_finish(endpoint, workers=1, calls=100 * capacity)
+    assert endpoint.answered == 100 * capacity
+    assert seconds < 100 / 0.8
+    assert endpoint.refused < 32 + 32  # the calls of the first moment, and a few that ask whether more are taken
+
+
+@pytest.mark.parametrize("capacity", [16, 64])
+def test_a_fleet_that_begins_at_once_does_not_storm_an_endpoint_that_takes_few_calls(capacity: int) -> None:
+    endpoint = ModelOfEndpoint(capacity)
+    seconds = seconds_to_finish(endpoint, workers=8, calls=1000)
+    assert endpoint.answered == 8000
+    assert seconds < 8000 / capacity / 0.85
+    assert endpoint.refused < 8000
+
+
+def test_calls_refused_in_one_moment_leave_the_calls_that_the_endpoint_takes() -> None:
+    endpoint = ModelOfEndpoint(10)
+    limits = []
+
+    async def burst() -> None:
+        limit = AdaptiveLimit(64)
+
+        async def call() -> None:
+            async with limit.slot():
+                if not await endpoint.answers():
+                    limit.overloaded(0.01)
+                    limits.append(limit.limit)
+
+        await asyncio.gather(*(call() for _ in range(32)))
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(burst())
+    assert endpoint.refused == 22
+    assert limits[-1] == 10
+
+
+def test_an_outage_of_moments_leaves_one_call_and_all_of_them_return_in_ten_rounds() -> None:
+    endpoint = ModelOfEndpoint(0)
+    loop_limits = []
+
+    async def outage() -> None:
+        loop = asyncio.get_running_loop()
+        limit = AdaptiveLimit(64, clock=loop.time)
+
+        async def lane() -> None:
+            while loop.time() < 13.0:
+                async with limit.slot():
+                    if await endpoint.answers():
+                        limit.answered(1.0)
+                    else:
+                        limit.overloaded(0.01)
+                        loop_limits.append(limit.limit)
+                        endpoint.capacity = 64 if len(loop_limits) == 32 else endpoint.capacity
+            loop_limits.append(limit.limit)
+
+        await asyncio.gather(*(lane() for _ in range(64)))
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(outage())
+    assert min(loop_limits) == 1
+    assert loop_limits[-1] == 64
 
 
 async def test_an_endpoint_that_takes_few_at_once_is_not_flooded_and_everything_is_labeled(
@@ -62,20 +194,54 @@ async def test_an_endpoint_that_takes_few_at_once_is_not_flooded_and_everything_
         await ask_many(labeler, 400)
     assert server.answered == 400
     refused = len(server.requests) - 400
-    # Additive increase meets the ceiling again and again; without adapting nearly all of the 400 were refused at once.
+    # The first hundred calls begin at once; without adapting nearly all of the 400 were refused at once.
     assert refused < 150
 
 
-def test_the_limit_is_cut_once_a_round_trip_and_grows_again() -> None:
+async def test_processes_that_begin_at_once_do_not_storm_a_judge_that_takes_few_calls(server: ScriptedJudge) -> None:
+    server.latency_s = 0.02
+    server.capacity = 16
+    async with AsyncExitStack() as open_judges:
+        labelers = [await open_judges.enter_async_context(judge(server, attempts=50)) for _ in range(4)]
+        await asyncio.gather(*(ask_many(labeler, 100) for labeler in labelers))
+    assert server.answered == 400
+    assert len(server.requests) - 400 < 4 * 32 + 200
+
+
+def test_a_single_refusal_among_many_calls_cuts_the_limit_once_and_it_returns_in_ten_rounds() -> None:
     clock = Clock()
     limit = AdaptiveLimit(100, clock=clock)
-    first = limit.limit
-    for _ in range(10):  # ten calls that were in flight together
-        limit.overloaded(1.0)
-    assert limit.limit == int(0.7 * first)
-    clock.now = 2.0
-    limit.overloaded(1.0)
-    assert limit.limit == int(0.49 * first)
+
+    async def rounds() -> list[int]:
+        limits = []
+        async with AsyncExitStack() as calls:
+            for _ in range(50):
+                await calls.enter_async_context(limit.slot())
+            limit.overloaded(1.0)
+            limits.append(limit.limit)
+            limit.overloaded(1.0)  # in the same round trip
+            limits.append(limit.limit)
+            for _ in range(10):
+                clock.now += 1.0
+                for _ in range(limit.limit):
+                    limit.answered(1.0)
+                limits.append(limit.limit)
+        return limits
+
+    found = asyncio.run(rounds())
+    assert found[:2] == [34, 34]
+    assert found == sorted(found)
+    assert found[-1] > 50
+
+
+@pytest.mark.parametrize("first_s", [0.001, 30.0])
+def test_a_first_call_far_slower_or_faster_than_all_others_cuts_nothing(first_s: float) -> None:
+    limit = AdaptiveLimit(64)
+    limits = [limit.limit]
+    for latency_s in [first_s, *[1.0] * 500]:
+        limit.answered(latency_s)
+        limits.append(limit.limit)
+    assert min(limits) == 32
 
 
 @given(st.lists(st.sampled_from(["answered", "slow", "overloaded"]), max_size=300), st.integers(1, 50))

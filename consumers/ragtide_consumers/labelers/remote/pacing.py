@@ -4,37 +4,51 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from math import cbrt, inf
 from time import monotonic
 from typing import Final
 
-FIRST_LIMIT: Final = 16
-"""Calls in flight before the first answer."""
+FIRST_SHARE: Final = 0.5
+"""Share of the maximum that is in flight before the first answer."""
 
 CUT: Final = 0.7
-"""Factor of the limit after the endpoint asked for fewer calls."""
+"""Factor of the calls that the endpoint takes, after it asked for fewer."""
+
+GROWTH: Final = 0.1
+"""Factor of the cube of the rounds since the endpoint asked for fewer calls."""
 
 SLOW: Final = 2.0
 """Multiple of the usual latency above which the limit stops growing; above its square the limit is cut."""
 
+FIRST_ANSWERS: Final = 20
+"""Answers whose mean is the usual latency at first: a first call may be far slower or faster than all others."""
+
 
 class AdaptiveLimit:
-    """Bounds the concurrent calls: additive increase and multiplicative decrease as in TCP, up to a maximum.
+    """Bounds the concurrent calls: half of the maximum at first, and by CUBIC (RFC 9438) after the first refusal.
 
     The limit doubles once per full round, until the endpoint first shows that it is busy (429, 503, a timeout, or
-    latency far above the usual); after that it grows by one a round. It is cut at most once per round trip, because
-    calls that are in flight together fail together.
+    latency far above the usual). A refusal shows that the endpoint does not take as many calls as are in flight, so
+    the calls beside it are the new limit at most: when calls in flight together are refused together, no call takes
+    their place. The first refusal of a round trip cuts the limit to `CUT` of these calls, too. The limit then grows
+    with the cube of the rounds: fast, slowly near the calls at which it was cut, and fast again if they are taken.
     """
 
     def __init__(self, maximum: int, *, clock: Callable[[], float] = monotonic) -> None:
-        self._maximum = maximum
-        self._limit = float(min(FIRST_LIMIT, maximum))
+        self._maximum = float(maximum)
+        self._limit = max(1.0, FIRST_SHARE * maximum)
         self._clock = clock
-        self._doubling = True
+        self._peak = self._limit
+        """Calls beside the last refusal."""
+        self._rounds_to_peak = 0.0
+        self._rounds = inf
+        """Full rounds since the last refusal."""
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._usual_s: float | None = None
+        self._answers = 0
+        self._usual_s = 0.0
         self._recent_s = 0.0
-        self._cut_at = float("-inf")
+        self._cut_at = -inf
 
     @property
     def limit(self) -> int:
@@ -75,25 +89,33 @@ class AdaptiveLimit:
 
     def answered(self, latency_s: float) -> None:
         """Count an answer and its latency, and raise the limit if the endpoint keeps up."""
-        if self._usual_s is None:
-            self._usual_s = self._recent_s = latency_s
+        self._answers += 1
+        weight = max(1 / self._answers, 0.1)
+        self._recent_s += weight * (latency_s - self._recent_s)
         # The usual latency rises slowly and falls quickly, so that a load of our own does not become the usual.
-        self._recent_s += 0.1 * (latency_s - self._recent_s)
-        self._usual_s += (0.002 if self._recent_s > self._usual_s else 0.1) * (self._recent_s - self._usual_s)
+        rises = self._recent_s > self._usual_s and self._answers > FIRST_ANSWERS
+        self._usual_s += (0.002 if rises else weight) * (self._recent_s - self._usual_s)
         if self._recent_s > SLOW**2 * self._usual_s:
-            self.overloaded(latency_s)
+            self._fall(self._limit, latency_s)
         elif self._recent_s <= SLOW * self._usual_s and self._in_flight >= self.limit - 1:
-            step = 1.0 if self._doubling else 1.0 / self._limit
-            self._limit = min(self._limit + step, float(self._maximum))
+            self._rounds += 1 / self._limit
+            allowed = self._peak + GROWTH * (self._rounds - self._rounds_to_peak) ** 3
+            self._limit = max(self._limit, min(self._limit + 1.0, allowed, self._maximum))
 
     def overloaded(self, latency_s: float = 0.0) -> None:
-        """Cut the limit, because the endpoint is overloaded."""
+        """Cut the limit, because the endpoint refused a call or was too slow for it; the call still has its slot."""
+        self._fall(self._in_flight - 1.0, latency_s)
+
+    def _fall(self, taken: float, latency_s: float) -> None:
+        """Cut the limit: the endpoint takes so many calls."""
         now = self._clock()
-        if now - self._cut_at < max(latency_s, self._recent_s, 0.05):
-            return
-        self._cut_at = now
-        self._doubling = False
-        self._limit = max(1.0, CUT * self._limit)
+        self._peak = max(1.0, taken)
+        if now - self._cut_at >= max(latency_s, self._recent_s, 0.05):
+            self._cut_at = now
+            taken = CUT * taken
+        self._limit = max(1.0, min(self._limit, taken))
+        self._rounds_to_peak = cbrt((self._peak - self._limit) / GROWTH)
+        self._rounds = 0.0
 
 
 class TokenBucket:
