@@ -1,10 +1,15 @@
 import json
+from functools import cache
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tests.support.cases import for_each
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
+from ragtide_consumers.text.language_model import shipped_model
 from ragtide_consumers.text.languages import language_of
 from ragtide_offline.demo import demo_interactions
 
@@ -107,3 +112,18 @@ def test_real_paragraphs_of_a_measured_language_are_in_it(path: Path) -> None:
     # A question is short, but its documents tell its language.
     asked = [language_of(paragraph["qas"][0]["question"], [paragraph["context"]]) for paragraph in paragraphs]
     assert asked.count(path.stem) >= 0.95 * len(asked)
+
+
+@cache
+def library() -> LanguageIdentifier:
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@for_each("text", [*SENTENCES.values(), SENTENCES["en"].upper(), "", "a", "42", "\ud800 x", "Δ" * 400])
+def test_the_bundled_model_has_the_answers_of_its_library_to_the_bit(text: str) -> None:
+    assert shipped_model().shares(text) == dict(library().rank(text))
+
+
+@given(st.text(max_size=400))
+def test_the_bundled_model_has_the_answers_of_its_library_for_any_text(text: str) -> None:
+    assert shipped_model().shares(text) == dict(library().rank(text))

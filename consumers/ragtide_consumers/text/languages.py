@@ -1,13 +1,12 @@
 """Detects the language of a text: by function words and letters where they leave no doubt, else by a bundled model.
 
-The model (py3langid) comes with its package, is deterministic and loads at its first use; nothing is downloaded.
+The model (`language_model.py`) is deterministic and loads at its first use; nothing is downloaded.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 UNKNOWN: Final = "und"
 """ISO 639-2 code of an undetermined language."""
@@ -231,15 +230,19 @@ def _by_model(text: str, words: list[str]) -> str | None:
 
 def _ranked(text: str) -> list[tuple[str, float]]:
     """Return the model's languages and their probabilities, the most probable first; of two variants one language."""
-    language, probability = _model().classify(text[:SAMPLE_CHARS])
-    # Ranking takes as long again, and matters for a language that shares its probability with others.
-    if probability >= CONFIDENT or language not in _RANKED:
-        return [(_VARIANTS.get(language, language), float(probability))]
+    # Only texts without evidence of their own need the model, and NumPy with it.
+    from .language_model import shipped_model  # noqa: PLC0415
+
+    found = shipped_model().shares(text[:SAMPLE_CHARS])
+    language = max(found, key=found.__getitem__)
+    # Ranking matters for a language that shares its probability with others.
+    if found[language] >= CONFIDENT or language not in _RANKED:
+        return [(_VARIANTS.get(language, language), found[language])]
     shares: dict[str, float] = {}
-    for variant, share in _model().rank(text[:SAMPLE_CHARS]):
+    for variant in sorted(found, key=found.__getitem__, reverse=True):
         language = _VARIANTS.get(variant, variant)
-        shares[language] = shares.get(language, 0.0) + float(share)
-    return sorted(shares.items(), key=lambda found: (-found[1], found[0]))
+        shares[language] = shares.get(language, 0.0) + found[variant]
+    return sorted(shares.items(), key=lambda share: (-share[1], share[0]))
 
 
 def _script(words: list[str]) -> str:
@@ -264,11 +267,3 @@ def _script(words: list[str]) -> str:
 
 def _same_script(words: list[str], others: list[str]) -> bool:
     return "none" in (mine := _script(words), _script(others)) or mine == _script(others)
-
-
-@lru_cache(maxsize=1)
-def _model() -> Any:
-    """Return the identifier, which takes half a second to load."""
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415  # most traffic never needs it
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -1,0 +1,144 @@
+"""A naive Bayes model of the language of a text, over its sequences of one to six bytes.
+
+The numbers are those of py3langid 0.4 (Barbaresi; after Lui and Baldwin, 2012, "langid.py"), and so are the answers, to
+the bit. `tools/language_arrays.py` writes them to `language_arrays/` as plain arrays, which are mapped into memory:
+processes share them, and only the parts that texts need are read. `language_arrays/LICENSE` is their licence.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Final, Self
+from unicodedata import normalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+FOLDER: Final = Path(__file__).with_name("language_arrays")
+
+LONGEST: Final = 6
+"""Bytes of the longest sequence."""
+
+Shares = NDArray[np.float32]
+Places = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModel:
+    """The arrays of the model. A feature has a log probability in each language; a few sequences share one."""
+
+    sequences: Sequence[NDArray[np.uint64]]
+    """By length, from 1: the sequences as big-endian numbers, in order."""
+    first: Sequence[int]
+    """By length: place of its first sequence among all."""
+    features: NDArray[np.int32]
+    """By sequence: number of its feature; -1 if it only begins longer ones."""
+    lengths: Places
+    """By feature: number of languages in which it was seen."""
+    starts: Places
+    """By feature: position of its first language."""
+    columns: NDArray[np.uint8]
+    """The languages of each feature, one feature after the other."""
+    logs: NDArray[np.float16]
+    """Log probability of the feature in each of these languages."""
+    unseen: Shares
+    """By language: log probability of a feature that was not seen."""
+    prior: Shares
+    """By language: its own log probability."""
+    languages: Sequence[str]
+    """ISO 639 code of each language; one that is written in two scripts stands here twice."""
+    twins: Sequence[tuple[int, int]]
+    """Places of the languages that stand there twice."""
+
+    @classmethod
+    def read(cls, folder: Path = FOLDER) -> Self:
+        """Return the model in a folder."""
+        stored = json.loads((folder / "languages.json").read_text(encoding="utf-8"))
+        names: list[str] = stored["codes"]
+        sequences, features, lengths, columns, logs = (
+            np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
+            for name in ("sequences", "features", "lengths", "columns", "logs")
+        )
+        ends = [*accumulate(stored["sequences"])]
+        first = [0, *ends[:-1]]
+        counts = lengths.astype(np.intp)
+        return cls(
+            sequences=[sequences[start:end] for start, end in zip(first, ends, strict=True)],
+            first=first,
+            features=features,
+            lengths=counts,
+            starts=np.cumsum(counts) - counts,
+            columns=columns,
+            logs=logs,
+            unseen=np.array(stored["unseen"], np.float32),
+            prior=np.array(stored["prior"], np.float32),
+            languages=names,
+            twins=[(names.index(name), place) for place, name in enumerate(names) if names.index(name) != place],
+        )
+
+    def shares(self, text: str) -> dict[str, float]:
+        """Return the probability of each language, with a temperature that fits the length of the text."""
+        encoded = normalize("NFC", text.lower() if text.isupper() else text).encode(errors="surrogatepass")
+        scores = self._scores(encoded)
+        scores *= 1.0 / math.sqrt(len(encoded) or 1)
+        np.exp(scores - scores.max(), out=scores)
+        scores /= scores.sum()
+        for first, second in self.twins:
+            scores[first] += scores[second]
+            scores[second] = 0.0
+        found: dict[str, float] = {}
+        for language, share in zip(self.languages, scores.tolist(), strict=True):
+            found.setdefault(language, share)
+        return found
+
+    def _scores(self, text: bytes) -> Shares:
+        counts = Counter(self._features_of(text))
+        if not counts:
+            return np.zeros(len(self.languages), np.float32)
+        logs = self._logs_of(np.fromiter(counts, np.intp, len(counts)))
+        scores: Shares = np.log1p(np.fromiter(counts.values(), np.float32, len(counts))) @ logs + self.prior
+        return scores
+
+    def _features_of(self, text: bytes) -> list[int]:
+        """Return the feature of the longest sequence that ends at each byte, in order, where it has one."""
+        letters = np.frombuffer(text, np.uint8).astype(np.uint64)
+        found = np.full(len(text), -1, np.int32)
+        recent = letters
+        for length, (sequences, first) in enumerate(zip(self.sequences, self.first, strict=True), start=1):
+            if length > len(text):
+                break
+            if length > 1:
+                recent = (recent[:-1] << _BYTE) | letters[length - 1 :]
+            places = sequences.searchsorted(recent)
+            ends = (sequences.take(places, mode="clip") == recent).nonzero()[0]
+            found[ends + (length - 1)] = self.features[places[ends] + first]
+        features: list[int] = found[found >= 0].tolist()
+        return features
+
+    def _logs_of(self, features: Places) -> Shares:
+        """Return the log probabilities of features: one row a feature, one column a language."""
+        n, width = len(features), len(self.languages)
+        logs = np.empty((n, width), np.float32)
+        logs[:] = self.unseen
+        lengths = self.lengths[features]
+        ends = np.cumsum(lengths)
+        # A feature's languages are neighbors, and so are the cells of its row.
+        within = np.arange(ends[-1]) - (ends - lengths).repeat(lengths)
+        stored = within + self.starts[features].repeat(lengths)
+        cells = self.columns[stored] + np.arange(0, n * width, width).repeat(lengths)
+        logs.ravel()[cells] = self.logs[stored]
+        return logs
+
+
+_BYTE: Final = np.uint64(8)
+
+
+@cache
+def shipped_model() -> LanguageModel:
+    """Return the model that comes with the package."""
+    return LanguageModel.read()
