@@ -20,7 +20,7 @@ from ragtide_aggregator.service.pins import SpecimenPins
 from ragtide_consumers.specimens.keeping import ProposedSpecimen
 from ragtide_consumers.specimens.lists import ListPlace
 from ragtide_consumers.worker.app import create_group
-from ragtide_consumers.worker.results import LabeledEntry, deliver_event
+from ragtide_consumers.worker.results import LabeledEntry, deliver_events
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, interaction_digest, worst_list
 from ragtide_runtime.redis.layout import Layout
 from ragtide_runtime.redis.scripts import run_script
@@ -62,7 +62,7 @@ async def deliver(redis: Any, events: list[MetricEvent], *kept: int) -> None:
         place = ListPlace(worst_list("trace.adherence", "test"), 50, -event.scores["trace.adherence"])
         proposed = ProposedSpecimen(specimen(event).to_stored(), [place], SpecimenSettings())
         result = LabeledEntry(entry_id, event, specimen=proposed)
-        await run_script(redis, deliver_event(STREAMS, result, dedupe_ms=60_000, feedback_ms=60_000))
+        await run_script(redis, deliver_events(STREAMS, [result], dedupe_ms=60_000, feedback_ms=60_000))
 
 
 async def alerts(redis: Any) -> list[Alert]:

@@ -4,13 +4,13 @@ from typing import Any
 
 import structlog
 from prometheus_client import CollectorRegistry
-from structlog.contextvars import merge_contextvars
 from tests.consumers.test_worker import STREAMS, Scripted, dead_letters, is_now, pending, publish, read, working
 from tests.support.conditions import until
 
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP
 from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.logs import add_entry
 
 
 class Counts:
@@ -89,7 +89,7 @@ async def test_what_is_logged_about_an_entry_has_its_ids(async_redis: Any, monke
         raise structlog.DropEvent
 
     for module in ("results", "worker"):
-        logger = structlog.wrap_logger(None, processors=[merge_contextvars, keep])
+        logger = structlog.wrap_logger(None, processors=[add_entry, keep])
         monkeypatch.setattr(f"ragtide_consumers.worker.{module}.log", logger)
     await publish(async_redis, "fine", "fail")
     await publish(async_redis, "fine", first=0)

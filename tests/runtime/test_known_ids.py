@@ -22,7 +22,8 @@ DAY_MS = 86_400_000
 
 CHANGE = Lua("change_id")
 CHANGE.text = Lua("find_id").text.replace(
-    "return (known_id(1, ARGV[1])) or false", "change_id(1, ARGV[1], ARGV[2], ARGV[3]) return 1"
+    "return (known_id(declared_keys(1), ARGV[1])) or false",
+    "change_id(declared_keys(1), ARGV[1], ARGV[2], ARGV[3]) return 1",
 )
 """Of the function that `retry_dead_letter` uses, alone."""
 

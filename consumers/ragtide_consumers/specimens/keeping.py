@@ -86,18 +86,31 @@ class SpecimenKeeper:
         """Take the alert rules of other settings."""
         self._lists.take_rules(settings.alerts)
 
+    def places(self, interaction: RagInteraction, event: MetricEvent) -> Sequence[ListPlace]:
+        """Return the places for which an interaction qualifies; most have none. It raises no error."""
+        if interaction.run is not None and not self._settings.offline:
+            return ()
+        try:
+            return self._lists.places(event)
+        except Exception as error:  # noqa: BLE001 - no specimen may keep a result from being published
+            self._not_kept(FAILED, type(error).__name__)
+            return ()
+
     async def proposed(
-        self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, *, trace_id: str | None
+        self,
+        interaction: RagInteraction,
+        labeling: Labeling,
+        event: MetricEvent,
+        places: Sequence[ListPlace],
+        *,
+        trace_id: str | None,
     ) -> ProposedSpecimen | None:
-        """Return the specimen of an interaction that qualifies; None for other interactions, and after a failure.
+        """Return the specimen of an interaction that qualifies for places; None after a failure.
 
         It raises no error, because no specimen may keep a result from being published.
         """
-        if interaction.run is not None and not self._settings.offline:
-            return None
         try:
-            places = self._lists.places(event)
-            return await self._made(interaction, labeling, event, places, trace_id) if places else None
+            return await self._made(interaction, labeling, event, places, trace_id)
         except (NotRedactedError, RedactionError, RedactionAbortedError) as error:
             self._not_kept(NOT_REDACTED, str(error))
         except Exception as error:  # noqa: BLE001 - without its message, which may hold a text

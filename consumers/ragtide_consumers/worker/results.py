@@ -1,4 +1,4 @@
-"""Entries and their results: one script acknowledges an entry and adds its metric event, so none is added twice.
+"""Entries and their results: one script acknowledges entries and adds their metric events, so none is added twice.
 
 For each entry the script does the following in this order:
 
@@ -11,9 +11,12 @@ For each entry the script does the following in this order:
    stored for the feedback window, so that later gold scores find the event.
 4. A specimen of the interaction is kept, if there is one and a list takes it.
 
-Many results are committed in one round trip, and again until Redis answers. A script that is sent again after a lost
-reply changes nothing: the second time the entry is finished. An entry that was taken out of the consumer group
-meanwhile (`XACK`, `XGROUP DELCONSUMER`) is not finished, so its result counts.
+One call of the script commits all results that wait, and it is sent again until Redis answers. It has an outcome for
+each entry: an entry that another worker finished changes nothing for the others. A call that is sent again after a lost
+reply changes nothing: the second time the entries are finished. An entry that was taken out of the consumer group
+meanwhile (`XACK`, `XGROUP DELCONSUMER`) is not finished, so its result counts. Redis runs a script as a whole, and
+writes its changes to the append-only file and to replicas as a transaction: a crash keeps all of them or none. Rejected
+entries have a script of their own, in the same round trip.
 """
 
 import asyncio
@@ -30,8 +33,8 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import payload_of, raw_of
-from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, known_digest
-from ragtide_runtime.redis.scripts import Lua, ScriptCall, run_scripts
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, interaction_digest
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
 from ragtide_runtime.telemetry.outages import Attempt
@@ -54,6 +57,11 @@ class StreamEntry:
     awaiting: bool = False
     """Whether it waited for the labeler of a sample, and is held by the consumer of those that wait."""
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the fields."""
+        return sum(map(len, self.fields.values()))
+
     def payload(self) -> bytes:
         """Return the JSON in the entry.
 
@@ -67,7 +75,7 @@ class StreamEntry:
         return raw_of(self.fields)
 
 
-DELIVER: Final = Lua("deliver_event")
+DELIVER: Final = Lua("deliver_events")
 REJECT: Final = Lua("reject_entry")
 
 
@@ -80,6 +88,10 @@ class CommitOutcome(StrEnum):
     """Not acknowledged: another entry owns the interaction id."""
     FINISHED_BEFORE = "finished_before"
     """The entry was acknowledged before, by another worker or by an earlier try of the same commit."""
+
+
+OUTCOMES: Final = {outcome.encode(): outcome for outcome in CommitOutcome}
+"""Outcome by the word of the scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,73 +174,70 @@ class ResultCommitter:
         Raises:
             redis.RedisError: some or all may not have been committed; commit all of them again.
         """
-        return await run_scripts(self._redis, [self._call(result) for result in results])
+        labeled = [result for result in results if isinstance(result, LabeledEntry)]
+        calls: list[ScriptCall[list[CommitOutcome]]] = [
+            reject_entry(self._streams, result) for result in results if isinstance(result, RejectedEntry)
+        ]
+        if labeled:
+            call = deliver_events(
+                self._streams,
+                labeled,
+                dedupe_ms=self._window_ms,
+                feedback_ms=self._feedback_ms,
+                specimen_outcome=self._specimen_outcome,
+            )
+            calls.append(call)
+        replies = await run_scripts(self._redis, calls)
+        delivered = iter(replies.pop() if labeled else ())
+        rejected = (outcome for reply in replies for outcome in reply)
+        return [next(delivered if isinstance(result, LabeledEntry) else rejected) for result in results]
 
-    def _call(self, result: Result) -> ScriptCall[CommitOutcome]:
-        if isinstance(result, RejectedEntry):
-            return reject_entry(self._streams, result)
-        return deliver_event(
-            self._streams,
-            result,
-            dedupe_ms=self._window_ms,
-            feedback_ms=self._feedback_ms,
-            specimen_outcome=self._specimen_outcome,
-        )
 
-
-def deliver_event(
+def deliver_events(
     streams: Streams,
-    result: LabeledEntry,
+    results: Sequence[LabeledEntry],
     *,
     dedupe_ms: int,
     feedback_ms: int,
     specimen_outcome: Callable[[str], None] = lambda _: None,
-) -> ScriptCall[CommitOutcome]:
-    """Return the call that acknowledges an entry and adds its metric event, and keeps its specimen if it has one."""
-    event = result.event
-    identity = event.pipeline, event.interaction_id
-    keys = (
-        streams.interactions,
-        streams.metrics,
-        streams.finished,
-        streams.deliveries,
-        streams.rejected,
-        *streams.owner_keys(*identity),
-        *streams.event_keys(*identity),
-    )
-    digest = known_digest(*identity)
-    arguments = (LABEL_GROUP, result.entry_id, event.encode(), dedupe_ms, feedback_ms, result.traceparent, digest)
-    if result.specimen is None:
-        return ScriptCall(DELIVER, keys, arguments, _outcome)
-    return ScriptCall(
-        DELIVER,
-        (*keys, *specimen_keys(streams, event, result.specimen)),
-        (*arguments, *specimen_arguments(streams, event, result.specimen)),
-        partial(_outcome_with_specimen, specimen_outcome),
-    )
+) -> ScriptCall[list[CommitOutcome]]:
+    """Return the call that acknowledges entries, adds their metric events, and keeps the specimens that they have.
+
+    Its reply is the outcome of each entry.
+    """
+    keys = [streams.interactions, streams.metrics, streams.finished, streams.deliveries, streams.rejected]
+    arguments: list[Argument] = [LABEL_GROUP, dedupe_ms, feedback_ms, *streams.known_id_families]
+    for result in results:
+        event, specimen = result.event, result.specimen
+        digest = bytes.fromhex(interaction_digest(event.pipeline, event.interaction_id))
+        lists = 0 if specimen is None else len(specimen.places)
+        arguments += (result.entry_id, digest, event.encode(), result.traceparent, lists)
+        if specimen is not None:
+            keys += specimen_keys(streams, event, specimen)
+            arguments += specimen_arguments(streams, event, specimen)
+    return ScriptCall(DELIVER, keys, arguments, partial(_outcomes, specimen_outcome))
 
 
-def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[CommitOutcome]:
+def reject_entry(streams: Streams, result: RejectedEntry) -> ScriptCall[list[CommitOutcome]]:
     """Return the call that acknowledges an entry and adds a dead letter about it."""
     keys = (streams.interactions, streams.dead_letters, streams.finished, streams.deliveries, streams.rejected)
     arguments = (LABEL_GROUP, result.entry_id, result.dead_letter.encode(), int(result.pending))
-    return ScriptCall(REJECT, keys, arguments, _outcome)
+    return ScriptCall(REJECT, keys, arguments, lambda reply: [OUTCOMES[reply]])
 
 
-def _outcome(reply: bytes) -> CommitOutcome:
-    return CommitOutcome(reply.decode())
-
-
-def _outcome_with_specimen(count: Callable[[str], None], reply: Any) -> CommitOutcome:
-    if not isinstance(reply, list):
-        return _outcome(reply)
-    outcome, kept = reply
-    count(kept.decode())
-    return _outcome(outcome)
+def _outcomes(count: Callable[[str], None], replies: list[Any]) -> list[CommitOutcome]:
+    for place, reply in enumerate(replies):
+        if isinstance(reply, list):
+            replies[place], specimen = reply
+            count(specimen.decode())
+    return [OUTCOMES[reply] for reply in replies]
 
 
 MOST: Final = 200
-"""Most results in one round trip."""
+"""Most results in one round trip, and most that wait for it before labeling pauses."""
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of interactions whose results wait, above which labeling pauses. An event has no text, so it is smaller."""
 
 FAILED: Final = "failed"
 """Outcome of a try in which the labeler failed, besides the outcomes of entries."""
@@ -240,11 +249,11 @@ Finished = tuple[StreamEntry, Result]
 
 
 class CommitLoop:
-    """Commits results in the order in which they were added.
+    """Commits results in the order in which they were added: all that wait, as soon as the last commit has ended.
 
     Args:
         committer: of the partition.
-        release: called with each entry when its result has been committed.
+        release: called with the entries whose results have been committed.
         attempt: logs an outage of Redis once.
         telemetry: of the workers of the process.
         labeler: its name, for the counters.
@@ -256,7 +265,7 @@ class CommitLoop:
         self,
         committer: ResultCommitter,
         *,
-        release: Callable[[StreamEntry], None],
+        release: Callable[[Sequence[StreamEntry]], None],
         attempt: Attempt,
         telemetry: WorkerTelemetry,
         labeler: str,
@@ -272,17 +281,36 @@ class CommitLoop:
         self._emitted = emitted
         self._log_limit = LogLimit()
         self._backoff = Backoff()
-        self._queue: asyncio.Queue[Finished] = asyncio.Queue()
+        self._waiting: list[Finished] = []
+        self._waiting_bytes = 0
+        self._added = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._all_committed = asyncio.Event()
+        self._all_committed.set()
         self.counts: Counter[str] = Counter()
         """Number of results by outcome."""
 
+    @property
+    def full(self) -> bool:
+        """Whether so many results wait that no more should be made."""
+        return len(self._waiting) >= MOST or self._waiting_bytes >= MOST_BYTES
+
     def add(self, entry: StreamEntry, result: Result) -> None:
         """Add the result of an entry to be committed."""
-        self._queue.put_nowait((entry, result))
+        self._waiting.append((entry, result))
+        self._waiting_bytes += entry.size_bytes
+        self._added.set()
+        self._all_committed.clear()
+
+    async def wait_for_room(self) -> None:
+        """Wait until fewer results wait."""
+        while self.full:
+            self._taken.clear()
+            await self._taken.wait()
 
     async def wait_empty(self) -> None:
         """Wait until every result that was added has been committed."""
-        await self._queue.join()
+        await self._all_committed.wait()
 
     def labeling_failed(self) -> None:
         """Count a try in which the labeler failed."""
@@ -292,42 +320,61 @@ class CommitLoop:
         """Commit results until cancelled."""
         while True:
             with self._heartbeat.idle("waiting for results"):
-                batch = [await self._queue.get()]
-            while len(batch) < MOST and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
+                await self._added.wait()
+            batch = self._take()
             try:
-                duplicates = await self._commit(batch)
-                if duplicates:
-                    await self._commit(duplicates)
+                outcomes = await self._commit([result for _, result in batch])
+                self._count(outcomes)
+                if duplicates := self._duplicates(batch, outcomes):
+                    await self._commit(duplicates)  # as dead letters; they have been counted
             finally:
-                for entry, _ in batch:
-                    self._release(entry)
-                    self._queue.task_done()
+                self._release([entry for entry, _ in batch])
+                if not self._waiting:
+                    self._all_committed.set()
 
-    async def _commit(self, batch: Sequence[Finished]) -> list[Finished]:
-        """Commit results and return the duplicates among them, as rejected entries that are still to be committed."""
+    def _take(self) -> list[Finished]:
+        batch = self._waiting[:MOST]
+        del self._waiting[:MOST]
+        self._waiting_bytes -= sum(entry.size_bytes for entry, _ in batch)
+        self._taken.set()
+        if not self._waiting:
+            self._added.clear()
+        return batch
+
+    async def _commit(self, results: Sequence[Result]) -> list[CommitOutcome]:
+        """Commit results, as often as Redis fails; report those that were committed now, and return all outcomes."""
         while True:
             try:
-                outcomes = await self._committer.commit([result for _, result in batch])
+                outcomes = await self._committer.commit(results)
             except RedisError as error:
                 # Safe to repeat: an entry that was acknowledged the first time is not emitted again.
                 self._heartbeat.failed(f"committing results fails: {error}")
-                self._attempt.failed(error, results=len(batch))
+                self._attempt.failed(error, results=len(results))
                 await asyncio.sleep(self._backoff.pause_s())
                 continue
             self._backoff.succeeded()
             self._attempt.succeeded()
             break
-        duplicates: list[Finished] = []
-        for (entry, result), outcome in zip(batch, outcomes, strict=True):
-            self._count(result, outcome)
+        for result, outcome in zip(results, outcomes, strict=True):
             if outcome is CommitOutcome.EMITTED and isinstance(result, LabeledEntry):
                 self._emitted(result)
-            if outcome is CommitOutcome.DUPLICATE and isinstance(result, LabeledEntry):
-                duplicates.append((entry, self._duplicate(entry, result)))
             elif outcome is CommitOutcome.REJECTED and isinstance(result, RejectedEntry):
-                self._log_rejected(result)
-        return duplicates
+                self._report_rejected(result)
+        return outcomes
+
+    def _count(self, outcomes: Sequence[CommitOutcome]) -> None:
+        for outcome in CommitOutcome:
+            if number := outcomes.count(outcome):
+                self.counts[outcome] += number
+                self._outcomes[outcome].inc(number)
+
+    def _duplicates(self, batch: Sequence[Finished], outcomes: Sequence[CommitOutcome]) -> list[RejectedEntry]:
+        """Return the results that make the duplicates of a batch dead letters."""
+        return [
+            self._duplicate(entry, result)
+            for (entry, result), outcome in zip(batch, outcomes, strict=True)
+            if outcome is CommitOutcome.DUPLICATE and isinstance(result, LabeledEntry)
+        ]
 
     def _duplicate(self, entry: StreamEntry, result: LabeledEntry) -> RejectedEntry:
         detail = (
@@ -336,7 +383,8 @@ class CommitLoop:
         )
         return self._committer.rejected(entry, Reason.DUPLICATE, detail, result.event.interaction_id)
 
-    def _log_rejected(self, result: RejectedEntry) -> None:
+    def _report_rejected(self, result: RejectedEntry) -> None:
+        self._telemetry.dead_letters.labels(str(result.dead_letter.reason)).inc()
         self._log_limit.warning(
             log,
             result.dead_letter.reason,
@@ -346,12 +394,3 @@ class CommitLoop:
             reason=result.dead_letter.reason,
             detail=result.dead_letter.detail,
         )
-
-    def _count(self, result: Result, outcome: CommitOutcome) -> None:
-        self.counts[outcome] += 1
-        reason = result.dead_letter.reason if isinstance(result, RejectedEntry) else None
-        if outcome is CommitOutcome.REJECTED:
-            self._telemetry.dead_letters.labels(str(reason)).inc()
-        # A duplicate is committed twice, the second time as a dead letter, and counted once.
-        if reason is not Reason.DUPLICATE:
-            self._outcomes[outcome].inc()

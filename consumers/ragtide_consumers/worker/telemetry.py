@@ -1,6 +1,6 @@
 """Telemetry of the label workers of a process: metrics and health."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from prometheus_client import Counter
@@ -25,7 +25,9 @@ class WorkerTelemetry:
         self.health = process.health
         self.dead_letters = catalogue.DEAD_LETTERS.counter(registry)
         self.labeling_seconds = catalogue.LABELING_SECONDS.histogram(registry)
-        self.in_flight = catalogue.IN_FLIGHT.gauge(registry)
+        self.in_work: dict[object, Collection[str]] = {}
+        """Entries in work, by label worker."""
+        catalogue.IN_FLIGHT.gauge(registry).set_function(lambda: sum(map(len, self.in_work.values())))
         self.reclaimed = catalogue.RECLAIMED.counter(registry)
         self.result_spans = catalogue.RESULT_SPANS.counter(registry)
         self.specimens = catalogue.SPECIMENS.counter(registry)

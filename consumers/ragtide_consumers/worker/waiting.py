@@ -8,11 +8,10 @@ it dies again, this entry is the likely cause. Each attempt is counted in Redis 
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from time import perf_counter
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from redis import RedisError
@@ -130,18 +129,19 @@ class ExclusiveExecution:
     def __init__(self) -> None:
         self._shared = 0
         self._none_shared = asyncio.Event()
-        self._none_shared.set()
         self._exclusive = False
         self._not_exclusive = asyncio.Event()
         self._not_exclusive.set()
 
-    @asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
-        """Wait until no suspect is being labeled; keep suspects waiting for the body of the `async with`."""
+    async def wait_while_exclusive(self) -> None:
+        """Wait until no suspect is being labeled; call it before `shared`."""
         while self._exclusive:
             await self._not_exclusive.wait()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Keep suspects waiting for the body of the `with`."""
         self._shared += 1
-        self._none_shared.clear()
         try:
             yield
         finally:
@@ -152,20 +152,20 @@ class ExclusiveExecution:
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
         """Wait until nothing else is being labeled; keep everything else waiting for the body of the `async with`."""
-        while self._exclusive:
-            await self._not_exclusive.wait()
+        await self.wait_while_exclusive()
         self._exclusive = True
         self._not_exclusive.clear()
         try:
-            await self._none_shared.wait()
+            while self._shared:
+                self._none_shared.clear()
+                await self._none_shared.wait()
             yield
         finally:
             self._exclusive = False
             self._not_exclusive.set()
 
 
-@dataclass(frozen=True, slots=True)
-class TimedLabeling:
+class TimedLabeling(NamedTuple):
     """A labeling, and the seconds that its labeler took for it, without waiting."""
 
     labeling: Labeling

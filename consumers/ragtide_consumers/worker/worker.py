@@ -1,18 +1,18 @@
 """The label worker of a partition: it turns each entry into exactly one metric event or dead letter."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Final
 
 import structlog
 from redis import RedisError
 from redis.asyncio import Redis
-from structlog.contextvars import bind_contextvars
 
 from ragtide_runtime.processes.user_code import error_text
 from ragtide_runtime.processes.waiting import end
@@ -21,8 +21,9 @@ from ragtide_runtime.redis.keys import AWAITING, Streams
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
+from ragtide_runtime.telemetry.logs import say_entry
 from ragtide_runtime.telemetry.outages import Outage
-from ragtide_runtime.telemetry.tracing import TracedSpan, attributes_of, traced, traceparent_of
+from ragtide_runtime.telemetry.tracing import TracedSpan, are_recorded, attributes_of, traced, traceparent_of
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reason, from_milliseconds, utc_now
 
@@ -40,6 +41,9 @@ log = structlog.get_logger("ragtide.worker")
 
 AHEAD: Final = timedelta(seconds=60)
 """Time by which an entry's id may be ahead of this machine's clock before its time counts as wrong."""
+
+TURN_S: Final = 0.05
+"""Seconds of labeling without a wait after which the lanes give the event loop a turn, for claims and health checks."""
 
 
 class _RejectedError(Exception):
@@ -61,11 +65,6 @@ class WorkerHooks:
     specimens: SpecimenKeeper | None = None
     export: ResultExport | None = None
 
-    def span(self, interaction: RagInteraction, labeler: str, parent: str) -> AbstractContextManager[TracedSpan]:
-        """Return the span of labeling an interaction."""
-        attributes = {**attributes_of(interaction), "ragtide.labeler": labeler}
-        return traced("ragtide label", "CONSUMER", attributes, parent=parent)
-
     def target(self, interaction: RagInteraction, parent: str) -> str:
         """Return the traceparent of the span that the result is about; empty if none is exported or known."""
         return target_of(interaction, parent) if self.export is not None else ""
@@ -74,11 +73,11 @@ class WorkerHooks:
         self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, parent: str
     ) -> ProposedSpecimen | None:
         """Return the specimen to keep of an interaction; None for most interactions."""
-        if self.specimens is None:
+        if self.specimens is None or not (places := self.specimens.places(interaction, event)):
             return None
         trace = target_of(interaction, parent) or parent
         trace_id = trace.split("-")[1] if trace else None
-        return await self.specimens.proposed(interaction, labeling, event, trace_id=trace_id)
+        return await self.specimens.proposed(interaction, labeling, event, places, trace_id=trace_id)
 
     def emitted(self, labeled: LabeledEntry) -> None:
         """Export a result that was committed."""
@@ -106,8 +105,10 @@ class WorkerParts:
 class LabelWorker:
     """Labels the entries of one partition with bounded concurrency.
 
-    `take` waits for a free slot for each entry and returns when the work on all has started, so that a slow entry does
-    not delay the next read. A slot is free again when the result has been committed. `_work` is the life of an entry.
+    `take` queues entries. Lanes, at most `worker_concurrency` tasks, take them from the queue one after the other.
+    Another lane is opened only when the open lanes wait for their labelers, so a labeler that never waits costs one
+    task for many entries. `take` returns when the work on all entries has started, so that a slow entry does not delay
+    the next read. Results are committed together (`CommitLoop`). `_work` is the life of an entry.
     """
 
     def __init__(self, parts: WorkerParts, streams: Streams) -> None:
@@ -160,10 +161,18 @@ class LabelWorker:
             heartbeat=self.heartbeats["backpressure"],
             attempt=counting,
         )
-        self._slots = asyncio.Semaphore(settings.worker_concurrency)
-        self._working: dict[str, asyncio.Task[None]] = {}
-        self._waiting: set[str] = set()
-        """Entries that were taken and wait for a free slot."""
+        self._queue: deque[StreamEntry] = deque()
+        """Entries that were taken and wait for a lane."""
+        self._lanes: set[asyncio.Task[None]] = set()
+        self._lane_waits = asyncio.Event()
+        """Set when the queue is empty or a lane ended."""
+        self._working: set[str] = set()
+        """Entries in work, until their results have been committed."""
+        self._tracing = False
+        """Whether spans are recorded; asked once for each batch of entries."""
+        self._cut_off: list[str] = []
+        """Entries whose labeling ended with the worker."""
+        telemetry.in_work[self] = self._working
         self._sample_due: float | None = None
         """Monotonic time from which one of the entries that wait for the labeler of a sample is tried, to see whether
         it is available again; None if all are tried, because none is known to be in vain."""
@@ -179,7 +188,7 @@ class LabelWorker:
         self._claims.add(self._streams, self._entry_ids, self.heartbeats["claims"])
 
     def _entry_ids(self) -> list[str]:
-        return [*list(self._working), *list(self._waiting)]
+        return [*self._working.copy(), *(entry.entry_id for entry in self._queue.copy())]
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -198,102 +207,136 @@ class LabelWorker:
         committing, counting, reclaiming = self.loops
         await end(reclaiming)
         unfinished: set[asyncio.Task[None]] = set()
-        if self._working:
-            _, unfinished = await asyncio.wait(self._working.values(), timeout=grace_s)
-        # Entries outside `tried` were only read, so `release_pending` uncounts their delivery. An entry that waits for
-        # an unavailable labeler is in `tried`, because its delivery was uncounted before the wait.
-        tried = [entry_id for entry_id, task in self._working.items() if task in unfinished]
-        for task in unfinished:
-            await end(task)
+        if self._lanes:
+            _, unfinished = await asyncio.wait(self._lanes, timeout=grace_s)
+        for lane in unfinished:
+            await end(lane)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._results.wait_empty(), grace_s)
         await end(committing)
         await end(counting)
         await asyncio.to_thread(self._claims.remove, self._streams)
-        self._telemetry.in_flight.dec(len(self._working))
         self._working.clear()
+        self._telemetry.in_work.pop(self, None)
         released = 0
+        # Entries outside `_cut_off` were only read, so `release_pending` uncounts their delivery. An entry that waits
+        # for an unavailable labeler is in it, because its delivery was uncounted before the wait.
         # Entries that FastStream has read and not passed on are also pending for this worker: release them too.
         with suppress(RedisError):
-            released = await self._reclaimer.release_pending(tried)
+            released = await self._reclaimer.release_pending(self._cut_off)
             await self._reclaimer.leave()
         log.info("worker stopped", partition=self._streams.partition, released=released, **self.counts)
 
     async def take(self, entries: Sequence[StreamEntry]) -> None:
-        """Start work on entries; wait for a free slot for each, and for room for metric events."""
-        # An entry that this worker reclaimed while working on it needs no slot. Its own slot may be the only one, and
+        """Start work on entries; wait for a lane for each, and for room for metric events."""
+        # An entry that this worker reclaimed while working on it needs no lane. Its own lane may be the only one, and
         # its labeler may be unavailable for hours.
         in_work = [entry for entry in entries if entry.entry_id in self._working]
         await self._uncount(*in_work)
-        entries = [entry for entry in entries if entry not in in_work]
-        waiting = {entry.entry_id for entry in entries}
-        self._waiting |= waiting
+        self._queue.extend(entry for entry in entries if entry.entry_id not in self._working)
+        self._tracing = are_recorded()
         try:
-            for entry in entries:
+            while self._queue:
                 await self._backpressure.wait_for_room()
-                await self._slots.acquire()
-                self._waiting.discard(entry.entry_id)
-                if entry.entry_id in self._working:  # reclaimed meanwhile
-                    self._slots.release()
-                    await self._uncount(entry)
-                    continue
-                task = asyncio.create_task(self._work(entry))
-                self._working[entry.entry_id] = task
-                self._telemetry.in_flight.inc()
+                if len(self._lanes) < self._settings.worker_concurrency:
+                    self._open_lane()
+                    await asyncio.sleep(0)  # a lane whose labeler does not wait takes all entries now
+                else:
+                    self._lane_waits.clear()
+                    await self._lane_waits.wait()
         finally:
             # The worker stops. An entry that it holds itself is released by `release_pending`.
-            untried = [entry for entry in entries if entry.awaiting and entry.entry_id in self._waiting & waiting]
-            self._waiting -= waiting
+            untried = [entry for entry in self._queue if entry.awaiting]
+            self._queue.clear()
             await self._uncount(*untried)
 
+    def _open_lane(self) -> None:
+        lane = asyncio.create_task(self._lane())
+        self._lanes.add(lane)
+        lane.add_done_callback(self._close_lane)
+
+    def _close_lane(self, lane: asyncio.Task[None]) -> None:
+        self._lanes.discard(lane)
+        self._lane_waits.set()
+
+    async def _lane(self) -> None:
+        """Work on entries of the queue, one after the other, until it is empty."""
+        turn_began = perf_counter()
+        while self._queue:
+            if self._backpressure.paused:
+                await self._backpressure.wait_for_room()
+            elif self._results.full:
+                await self._results.wait_for_room()
+            elif perf_counter() - turn_began > TURN_S / len(self._lanes):
+                await asyncio.sleep(0)
+                turn_began = perf_counter()
+            else:
+                entry = self._queue.popleft()
+                if not self._queue:
+                    self._lane_waits.set()
+                if entry.entry_id in self._working:  # reclaimed meanwhile
+                    await self._uncount(entry)
+                else:
+                    await self._work(entry)
+
     async def _work(self, entry: StreamEntry) -> None:
-        """The life of an entry, from its slot to its result.
+        """The life of an entry, from its lane to its result.
 
         1. It waits for its turn: beside other entries, or alone if it may have crashed workers.
         2. It is read. What cannot be read becomes a dead letter.
         3. The labeler scores it, as long as that takes: an unavailable labeler is waited for.
         4. The scores become a metric event; a failure is delivered again, and after the last delivery a dead letter.
         5. A specimen is made of the few interactions that are kept.
-        6. The result waits to be committed. The commit loop frees the slot, and reports an event that was added.
+        6. The result waits to be committed. The commit loop reports an event that was added.
         """
-        # The task has its own context, so every log line of the work on this entry has the entry id.
-        bind_contextvars(entry_id=entry.entry_id)
+        self._working.add(entry.entry_id)
+        say_entry(entry_id=entry.entry_id)
         result: Result | None = None
         try:
-            async with self._turn(entry):  # 1.
-                interaction = self._read(entry)  # 2.
-                parent = traceparent_of(entry.fields)
-                with self._hooks.span(interaction, self._labeler.name, parent) as span:
-                    labeling, event = await self._score(entry, interaction, span)  # 3., 4.
-                    specimen = await self._hooks.specimen(interaction, labeling, event, parent)  # 5.
-                    target = self._hooks.target(interaction, parent)
-                    result = LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+            if entry.deliveries <= self._settings.max_deliveries:  # 1.
+                await self._execution.wait_while_exclusive()
+                with self._execution.shared():
+                    result = await self._result(entry)
+            else:
+                async with self._alone(entry):
+                    result = await self._result(entry)
         except _RejectedError as rejected:
             result = self._committer.rejected(entry, rejected.reason, rejected.detail, rejected.interaction_id)
         except _DeliverAgainError:
             pass
         except asyncio.CancelledError:
-            self._release(entry)
+            self._cut_off.append(entry.entry_id)
+            self._release([entry])
             raise
         except Exception:
             # A bug in ragtide: the entry stays pending, and becomes a dead letter after its last delivery.
             log.exception("working on an entry failed; it will be delivered again", entry_id=entry.entry_id)
         if result is None:
-            self._release(entry)
+            self._release([entry])
         else:
             self._results.add(entry, result)  # 6.
 
-    def _release(self, entry: StreamEntry) -> None:
-        if self._working.pop(entry.entry_id, None) is not None:
-            self._slots.release()
-            self._telemetry.in_flight.dec()
+    async def _result(self, entry: StreamEntry) -> LabeledEntry:
+        interaction = self._read(entry)  # 2.
+        say_entry(entry_id=entry.entry_id, interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
+        parent = traceparent_of(entry.fields)
+        with self._span(interaction, parent) as span:
+            labeling, event = await self._score(entry, interaction, span)  # 3., 4.
+            specimen = await self._hooks.specimen(interaction, labeling, event, parent)  # 5.
+            target = self._hooks.target(interaction, parent)
+            return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
+
+    def _span(self, interaction: RagInteraction, parent: str) -> AbstractContextManager[TracedSpan]:
+        if not self._tracing:
+            return nullcontext(TracedSpan(None, parent))
+        attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
+        return traced("ragtide label", "CONSUMER", attributes, parent=parent)
+
+    def _release(self, entries: Sequence[StreamEntry]) -> None:
+        self._working.difference_update([entry.entry_id for entry in entries])
 
     @asynccontextmanager
-    async def _turn(self, entry: StreamEntry) -> AsyncIterator[None]:
-        if entry.deliveries <= self._settings.max_deliveries:
-            async with self._execution.shared():
-                yield
-            return
+    async def _alone(self, entry: StreamEntry) -> AsyncIterator[None]:
         async with self._execution.exclusive():
             # Commit finished results first: this entry may crash the worker.
             await self._results.wait_empty()
@@ -327,7 +370,6 @@ class LabelWorker:
         ):
             # The clock of Redis was ahead and has been set back: the windows of that time would count it.
             interaction = interaction.model_copy(update={"occurred_at": now})
-        bind_contextvars(interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
         return interaction
 
     async def _score(

@@ -185,6 +185,12 @@ class Streams:
         """Return the keys that may hold the metric event of an interaction: its own key first, then six buckets."""
         return self._known_keys("scored", "events", pipeline, interaction_id)
 
+    @property
+    def known_id_families(self) -> tuple[str, ...]:
+        """The beginnings of `owner_keys` (own keys, buckets) and of `event_keys`, for scripts about many ids."""
+        base = f"{self.prefix}:{{{self.partition}}}:"
+        return (f"{base}owner", f"{base}owners", f"{base}scored", f"{base}events")
+
     def specimen_keys(self, pipeline: str, interaction_id: str) -> tuple[str, ...]:
         """Return the keys that the scripts about a specimen need, in their order; `specimens.lua` names them."""
         place = pipeline_digest(pipeline)

@@ -5,7 +5,9 @@ Both are found by a digest of 10 bytes and hold one entry id of 8 bytes. Both ha
 - The digest puts an id into one of 64 shards. A shard has six buckets, which take turns: each is written for a quarter
   of the window, and expires as a whole when its last id is as old as the window. An id is therefore known for at least
   the window and at most a quarter longer. The server's clock determines the bucket that is written. The keys do not
-  depend on a client's clock, so every script can declare all of them, as Redis Cluster requires.
+  depend on a client's clock, so a script about one id declares all of them, as Redis Cluster requires. A script about
+  many ids derives them from the beginnings of their names, because the 14 names of an interaction are longer than its
+  event. It reads all of them in one command before it writes, so that Redis refuses it while a slot moves.
 - A bucket is a hash whose fields are groups of about a dozen ids, packed into one string of 18 bytes an id. It grows by
   linear hashing: with G groups, 2^k <= G < 2^(k+1), an id is in the group of its hash modulo 2^(k+1), or modulo 2^k if
   there is no such group yet. A group that becomes too long makes the next group in turn split in two.

@@ -4,7 +4,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
 from io import StringIO
 from typing import Any, TextIO
@@ -19,6 +19,23 @@ _role: ContextVar[str | None] = ContextVar("ragtide_role", default=None)
 def say_role(name: str) -> None:
     """Name the role in every line that the current task, and tasks and threads that it starts, log from now on."""
     _role.set(name)
+
+
+_entry: ContextVar[Mapping[str, str] | None] = ContextVar("ragtide_entry", default=None)
+
+
+def say_entry(**ids: str) -> None:
+    """Name an entry in every line that the current task, and tasks and threads that it starts, log from now on.
+
+    Args:
+        ids: of the entry, and of what it holds; they replace those of the entry before.
+    """
+    _entry.set(ids)
+
+
+def add_entry(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Add the ids of `say_entry` to a line that does not have them; a processor of structlog."""
+    return {**(_entry.get() or {}), **event}
 
 
 def _add_process(role: str | None) -> structlog.typing.Processor:
@@ -44,6 +61,7 @@ def configure_logging(level: str, role: str | None = None) -> None:
     terminal = sys.stderr.isatty()
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        add_entry,
         structlog.processors.add_log_level,
         _add_process(role),
         structlog.processors.TimeStamper(fmt="iso", utc=True),

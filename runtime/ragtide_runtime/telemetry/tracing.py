@@ -133,6 +133,11 @@ def attributes_of(interaction: RagInteraction | MetricEvent) -> dict[str, str]:
     }
 
 
+def are_recorded() -> bool:
+    """Return whether spans are recorded: code in this process has set a tracer provider."""
+    return _tracer() is not None
+
+
 def traceparent_of(fields: Mapping[bytes, bytes]) -> str:
     """Return an entry's trace context; empty if the field is missing or malformed."""
     found = fields.get(TRACEPARENT_FIELD)

@@ -164,5 +164,7 @@ async def test_a_bug_in_a_specimen_is_counted_and_keeps_no_result(monkeypatch: p
 
     one = interaction(0)
     event = metric_event(one, labeler_id(LocalLabeler()), labeling, labeled_at=one.occurred_at, latency_s=0.0)
-    assert await keeper.proposed(one, labeling, event, trace_id=None) is None
+    places = keeper.places(one, event)
+    assert places
+    assert await keeper.proposed(one, labeling, event, places, trace_id=None) is None
     assert counts == {"failed": 1}

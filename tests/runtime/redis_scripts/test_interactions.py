@@ -12,7 +12,7 @@ from tests.support.metric_events import event
 from ragtide.testing import interaction
 from ragtide_aggregator.service.trimming import StreamCaps, StreamStatus, trim_streams
 from ragtide_consumers.worker.claims import uncount_deliveries
-from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_event, reject_entry
+from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, RejectedEntry, deliver_events, reject_entry
 from ragtide_producers.publishing.retrying import retry_dead_letter
 from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute
 from ragtide_runtime.redis.backlog import read_backlog
@@ -73,8 +73,8 @@ def test_feedback_is_published_once_while_its_probe_is_kept(redis: Any) -> None:
 def test_an_event_is_emitted_once_and_its_ids_are_known(redis: Any) -> None:
     (entry_id,) = taken(redis, "w")
     result = LabeledEntry(entry_id, event(0, {"trace.adherence": 1.0}))
-    call = deliver_event(STREAMS, result, dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
-    assert [run(redis, call), run(redis, call)] == [CommitOutcome.EMITTED, CommitOutcome.FINISHED_BEFORE]
+    call = deliver_events(STREAMS, [result], dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
+    assert [run(redis, call), run(redis, call)] == [[CommitOutcome.EMITTED], [CommitOutcome.FINISHED_BEFORE]]
     ((event_id, fields),) = redis.xrange(STREAMS.metrics)
     assert fields == {b"data": result.event.encode()}
     identity = "shop", "i-0"
@@ -87,7 +87,9 @@ def test_an_entry_whose_id_another_entry_owns_is_not_acknowledged(redis: Any) ->
     identity = "shop", "i-0"
     run(redis, remember_id(STREAMS.owner_keys(*identity), known_digest(*identity), "9999999999999-0", DAY_MS))
     result = LabeledEntry(entry_id, event(0, {"trace.adherence": 1.0}))
-    assert run(redis, deliver_event(STREAMS, result, dedupe_ms=DAY_MS, feedback_ms=DAY_MS)) is CommitOutcome.DUPLICATE
+    assert run(redis, deliver_events(STREAMS, [result], dedupe_ms=DAY_MS, feedback_ms=DAY_MS)) == [
+        CommitOutcome.DUPLICATE
+    ]
     assert redis.xpending(STREAMS.interactions, LABEL_GROUP)["pending"] == 1
 
 
@@ -105,15 +107,14 @@ def letter(entry_id: str, payload: bytes = b"{}") -> DeadLetter:
 def test_an_entry_is_rejected_once(redis: Any) -> None:
     (entry_id,) = taken(redis, "w")
     call = reject_entry(STREAMS, RejectedEntry(entry_id, letter(entry_id)))
-    assert [run(redis, call), run(redis, call)] == [CommitOutcome.REJECTED, CommitOutcome.FINISHED_BEFORE]
+    assert [run(redis, call), run(redis, call)] == [[CommitOutcome.REJECTED], [CommitOutcome.FINISHED_BEFORE]]
     assert redis.xlen(STREAMS.dead_letters) == 1
 
 
 def test_an_entry_that_is_no_longer_pending_is_rejected_all_the_same(redis: Any) -> None:
     taken(redis)
-    assert (
-        run(redis, reject_entry(STREAMS, RejectedEntry("1-0", letter("1-0"), pending=False))) is CommitOutcome.REJECTED
-    )
+    call = reject_entry(STREAMS, RejectedEntry("1-0", letter("1-0"), pending=False))
+    assert run(redis, call) == [CommitOutcome.REJECTED]
 
 
 def test_only_the_claims_that_a_consumer_still_holds_are_renewed(redis: Any) -> None:
@@ -199,8 +200,8 @@ class Workers:
             if number % 10 == 9:
                 call = reject_entry(STREAMS, RejectedEntry(entry_id, letter(entry_id)))
             else:
-                call = deliver_event(STREAMS, LabeledEntry(entry_id, scored), dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
-            outcomes.append(run(self.redis, call))
+                call = deliver_events(STREAMS, [LabeledEntry(entry_id, scored)], dedupe_ms=DAY_MS, feedback_ms=DAY_MS)
+            outcomes += run(self.redis, call)
         return outcomes
 
     def finish_all(self) -> None:

@@ -12,7 +12,7 @@ from ragtide_aggregator.reading.specimens import drop_missing_specimens, forget_
 from ragtide_aggregator.service.pins import Pinned, pin_specimens, release_specimens
 from ragtide_consumers.specimens.keeping import ProposedSpecimen
 from ragtide_consumers.specimens.lists import ListPlace
-from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_event
+from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, deliver_events
 from ragtide_runtime.redis.keys import LABEL_GROUP, SPECIMEN_TOTAL, Streams, interaction_digest, pipeline_digest
 from ragtide_runtime.redis.scripts import run_scripts_blocking
 from ragtide_runtime.settings.retention import SpecimenSettings
@@ -41,8 +41,8 @@ def deliver(
     outcomes: list[str] = []
     proposed = ProposedSpecimen(b"x" * size, places, within or limits())
     one = LabeledEntry(entry_id, event(number, {}, pipeline=pipeline), specimen=proposed)
-    call = deliver_event(STREAMS, one, dedupe_ms=1, feedback_ms=1, specimen_outcome=outcomes.append)
-    assert run_scripts_blocking(redis, [call]) == [CommitOutcome.EMITTED]
+    call = deliver_events(STREAMS, [one], dedupe_ms=1, feedback_ms=1, specimen_outcome=outcomes.append)
+    assert run_scripts_blocking(redis, [call]) == [[CommitOutcome.EMITTED]]
     (outcome,) = outcomes
     return outcome
 

@@ -2,4 +2,4 @@
 -- uses: known_ids
 -- KEYS: the keys of the id. ARGV: its digest.
 -- reply: its entry, or nothing. Only reads.
-return (known_id(1, ARGV[1])) or false
+return (known_id(declared_keys(1), ARGV[1])) or false

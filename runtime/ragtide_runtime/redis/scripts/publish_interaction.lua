@@ -6,7 +6,8 @@
 -- reply: {entry id, 1 if it was added now, else 0}, or {'full' or why it was dropped, -1}.
 -- Safe to repeat: the second time the id is known. An interaction that the policy dropped is decided on, and counted,
 -- again.
-local owner = known_id(3, ARGV[7])
+local keys = declared_keys(3)
+local owner = known_id(keys, ARGV[7])
 if owner then
     return {owner, 0}
 end
@@ -28,5 +29,5 @@ if why then
     return {why, -1}
 end
 local entry = add_entry(KEYS[1], ARGV[1], ARGV[6])
-remember_id(3, ARGV[7], entry, tonumber(ARGV[2]))
+remember_id(keys, ARGV[7], entry, tonumber(ARGV[2]))
 return {entry, 1}

@@ -14,9 +14,9 @@ if at ~= ARGV[1] then
 end
 local count, added = tonumber(ARGV[4]), 0
 for i = 1, count do
-    local first, digest = 4 + KNOWN_KEYS * (i - 1), ARGV[3 + 2 * i]
-    if not known_id(first, digest) then
-        remember_id(first, digest, add_entry(KEYS[2], ARGV[4 + 2 * i]), tonumber(ARGV[3]))
+    local keys, digest = declared_keys(4 + KNOWN_KEYS * (i - 1)), ARGV[3 + 2 * i]
+    if not known_id(keys, digest) then
+        remember_id(keys, digest, add_entry(KEYS[2], ARGV[4 + 2 * i]), tonumber(ARGV[3]))
         added = added + 1
     end
 end

@@ -8,7 +8,7 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], '') == 0 then
 end
 if ARGV[3] ~= '' then
     local entry = add_entry(KEYS[3], ARGV[3])
-    remember_id(4, ARGV[5], entry, tonumber(ARGV[4]))
+    remember_id(declared_keys(4), ARGV[5], entry, tonumber(ARGV[4]))
     redis.call('HSET', KEYS[1], ARGV[1], entry)
 end
 add_entry(KEYS[2], ARGV[2])

@@ -9,6 +9,6 @@ end
 local entry = add_entry(KEYS[2], ARGV[2])
 -- The id may still belong to the entry that failed; the new entry must not count as its duplicate.
 if KEYS[3] then
-    change_id(3, ARGV[4], ARGV[3], entry)
+    change_id(declared_keys(3), ARGV[4], ARGV[3], entry)
 end
 return entry

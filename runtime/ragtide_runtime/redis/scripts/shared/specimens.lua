@@ -94,12 +94,12 @@ local function leave_list(first, base, list, digest)
     end
 end
 
--- Keeps a specimen if a list takes it. The lists are KEYS from first + 7.
+-- Keeps a specimen if a list takes it. Its lists, as many as `lists`, are KEYS from first + 7.
 -- ARGV from `at`: digest, base of the keys of specimens, payload, milliseconds to keep, most specimens of the pipeline,
 -- most bytes of the pipeline and of the partition, pipeline, then for each list its name, the score (nothing for the
 -- time) and most members.
 -- Returns 'kept', 'unneeded' (no list takes it) or 'full' (it cannot have room). It drops at most 50 specimens.
-local function keep_specimen(first, at)
+local function keep_specimen(first, at, lists)
     local digest, base, payload, ttl = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
     local order, sizes, now = KEYS[first + 1], KEYS[first + 2], now_ms()
     if redis.call('HEXISTS', KEYS[first + 6], digest) == 1 then
@@ -112,7 +112,7 @@ local function keep_specimen(first, at)
     forget_pipelines(first, now)
     settle_usage(first, ARGV[at + 7])
     local wanted = {}
-    for i = at + 8, #ARGV, 3 do
+    for i = at + 8, at + 5 + 3 * lists, 3 do
         local list = KEYS[first + 7 + (i - at - 8) / 3]
         local leave = leaving(first, list, ARGV[i + 1], tonumber(ARGV[i + 2]))
         if leave then

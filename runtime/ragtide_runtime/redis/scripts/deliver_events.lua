@@ -1,0 +1,77 @@
+-- Finishes entries and adds their metric events (worker/results.py states the order and the reasons). Keeps the
+-- interactions of which a specimen is given. An entry that does not count changes nothing for the others.
+-- uses: entries, finishing, known_ids, specimens
+-- KEYS: interactions, metrics, finished entries, deliveries, rejected entries; for each specimen the keys of
+--       shared/specimens.lua and of its lists.
+-- ARGV: group, dedupe window in ms, feedback window in ms, the four beginnings of the keys of known ids: of owners and of
+--       metric events, each of own keys and of buckets; then for each entry its id, the digest of the interaction (16
+--       bytes), metric event, trace context or nothing, and the number of lists of its specimen, 0 without one; with a
+--       specimen the arguments of keep_specimen follow.
+-- reply: for each entry 'emitted', 'duplicate' or 'finished_before'. With a specimen 'emitted' is a list, whose second
+--        item is 'kept', 'unneeded' or 'full'. Safe to repeat: the second time the entries are finished.
+local GROUP, DEDUPE_MS, FEEDBACK_MS = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local entries, own_keys, at, key = {}, {}, 8, 6
+while at <= #ARGV do
+    local digest, lists = ARGV[at + 1], tonumber(ARGV[at + 4])
+    local entry = {
+        id = ARGV[at], digest = string.sub(digest, 1, DIGEST), event = ARGV[at + 2], traceparent = ARGV[at + 3],
+        owner_keys = derived_keys(ARGV[4], ARGV[5], digest), event_keys = derived_keys(ARGV[6], ARGV[7], digest),
+        lists = lists, specimen_at = at + 5, specimen_keys = key
+    }
+    table.insert(entries, entry)
+    table.insert(own_keys, entry.owner_keys[1])
+    table.insert(own_keys, entry.event_keys[1])
+    at = at + 5
+    if lists > 0 then
+        at, key = at + 8 + 3 * lists, key + 7 + lists
+    end
+end
+read_derived_keys(own_keys)
+-- Finished entries leave the set when they are trimmed, and may come back with an older copy of the stream.
+local doubtful = redis.call('HGET', KEYS[4], DELIVERIES_DOUBTFUL)
+local rejections = redis.call('EXISTS', KEYS[5]) == 1
+
+-- Whether the entry has a dead letter, or the interaction a metric event of this entry and not of an earlier one.
+local function has_result(entry)
+    if rejections and redis.call('ZSCORE', KEYS[5], entry.id) then return true end
+    local event = known_id(entry.event_keys, entry.digest)
+    if not event then return false end
+    local found = redis.call('XRANGE', KEYS[2], event, event)
+    for i = 1, found[1] and #found[1][2] or 0, 2 do
+        if found[1][2][i] == DATA_FIELD then
+            return string.find(found[1][2][i + 1], '"entry_id":"' .. entry.id .. '"', 1, true) ~= nil
+        end
+    end
+    -- The event was trimmed. It is later than the entry that it scores.
+    return before(entry.id, event)
+end
+
+local function deliver(entry)
+    local owner = known_id(entry.owner_keys, entry.digest)
+    if owner and owner ~= entry.id then
+        return 'duplicate'
+    end
+    if not finish(GROUP, entry.id, 3, 4) then
+        return 'finished_before'
+    end
+    if not (doubtful and before(doubtful, entry.id)) and has_result(entry) then
+        count_again(4)
+        return 'finished_before'
+    end
+    if not owner then
+        remember_id(entry.owner_keys, entry.digest, entry.id, DEDUPE_MS)
+    end
+    local event = add_entry(KEYS[2], entry.event, entry.traceparent)
+    remember_id(entry.event_keys, entry.digest, event, FEEDBACK_MS)
+    if entry.lists > 0 then
+        return {'emitted', keep_specimen(entry.specimen_keys, entry.specimen_at, entry.lists)}
+    end
+    return 'emitted'
+end
+
+local outcomes = {}
+for i, entry in ipairs(entries) do
+    outcomes[i] = deliver(entry)
+end
+return outcomes
