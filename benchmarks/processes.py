@@ -32,8 +32,8 @@ def judge_server(latency_s: float) -> Iterator[str]:
 
 @contextmanager
 def role(name: str, settings: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a role as an operator does, for the body of a `with`."""
-    environment = {**os.environ, "RAGTIDE_LOG_LEVEL": "error", **settings}
+    """Run a role as an operator does, for the body of a `with`; a worker has one process by default."""
+    environment = {**os.environ, "RAGTIDE_LOG_LEVEL": "error", "RAGTIDE_WORKER_PROCESSES": "0", **settings}
     with log.open("ab") as file:
         process = subprocess.Popen([sys.executable, "-m", "ragtide", name], env=environment, stdout=file, stderr=file)
     try:

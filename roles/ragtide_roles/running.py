@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from multiprocessing.connection import Connection
 from typing import Any, Final
 
 import structlog
@@ -23,25 +24,45 @@ log = structlog.get_logger("ragtide")
 
 
 @contextmanager
-def on_signal(action: Callable[[], object]) -> Iterator[None]:
-    """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once, and so does `END_S`."""
+def on_signal(action: Callable[[], object], *, parent: Connection | None = None) -> Iterator[None]:
+    """Call `action` at the first SIGTERM or SIGINT; a second signal ends the process at once, and so does `END_S`.
+
+    Args:
+        action: called at most once for each signal.
+        parent: in a process of several, its connection to their parent, whose end counts as a signal. Such a process
+            leaves SIGINT to the parent, and a second SIGTERM changes nothing, because a supervisor of the machine may
+            send it to each process as the parent does. The parent kills a process that does not end.
+    """
     loop = asyncio.get_running_loop()
     limit = threading.Timer(END_S, _end_at_once)
     limit.daemon = True
+    numbers = (signal.SIGTERM, signal.SIGINT) if parent is None else (signal.SIGTERM,)
+    stopping = False
 
     def act(number: signal.Signals) -> None:
-        loop.remove_signal_handler(number)
-        if not limit.is_alive():
+        nonlocal stopping
+        if parent is None:
+            loop.remove_signal_handler(number)
+        else:
+            loop.remove_reader(parent)
+            if stopping:
+                return
+        if not stopping:
             limit.start()
+        stopping = True
         action()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in numbers:
         loop.add_signal_handler(number, act, number)
+    if parent is not None:
+        loop.add_reader(parent, act, signal.SIGTERM)
     try:
         yield
     finally:
         limit.cancel()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        if parent is not None:
+            loop.remove_reader(parent)
+        for number in numbers:
             loop.remove_signal_handler(number)
 
 
@@ -52,9 +73,11 @@ def _end_at_once() -> None:
     os._exit(0)
 
 
-async def until_signal(*roles: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Run roles together until SIGTERM or SIGINT sets `stop`, then wait until they have ended."""
-    with on_signal(stop.set):
+async def until_signal(
+    *roles: Coroutine[Any, Any, None], stop: asyncio.Event, parent: Connection | None = None
+) -> None:
+    """Run roles together until a signal (`on_signal`) sets `stop`, then wait until they have ended."""
+    with on_signal(stop.set, parent=parent):
         await together(*roles, stop=stop)
 
 

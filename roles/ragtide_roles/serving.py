@@ -53,6 +53,7 @@ async def serve(
     notifier: bool = False,
     others: Sequence[Callable[[Settings, RulesWatch | None], Coroutine[Any, Any, None]]] = (),
     process: ProcessTelemetry,
+    warn: bool = True,
 ) -> None:
     """Wait for Redis, check that this process fits the deployment, then run its roles until stopped.
 
@@ -66,17 +67,21 @@ async def serve(
         notifier: whether to send alerts to destinations.
         others: roles that other packages define; each gets the settings, and the watch of the alert rules.
         process: health and metrics.
+        warn: whether to warn of settings and of Redis; another process of the same command does otherwise.
 
     Raises:
         ConfigurationError: the deployment has another number of partitions, or only Redis names the labeler of the
             workspace.
         RedisUnavailable: a wrong setting, such as the password, so waiting would not help.
     """
-    ready = await _when_redis_answers(lambda: _prepare(settings, url, stop, worker=worker, recorder=recorder), stop)
+    ready = await _when_redis_answers(
+        lambda: _prepare(settings, url, stop, worker=worker, recorder=recorder, warn=warn), stop
+    )
     if ready is None:
         return
     settings, also, prepared = ready
-    _warn_of_rules(settings)
+    if warn:
+        _warn_of_rules(settings)
     # The rules of a workspace are in Redis, and stay as they are.
     rules = _rules_watch(settings, process) if workspace_of(settings.prefix) is None else None
     roles = [work(settings, url, stop, process, also=also, rules=rules)] if worker else []
@@ -89,13 +94,14 @@ async def serve(
 
 
 async def _prepare(
-    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, recorder: bool
+    settings: Settings, url: str, stop: asyncio.Event, *, worker: bool, recorder: bool, warn: bool
 ) -> tuple[Settings, Sequence[CustomMetric], "Prepared | None"]:
     """Return the settings and the further metrics of the roles, and what the recorder needs."""
     await asyncio.to_thread(check_answers, url)
     async with connect_async(url) as redis:
         await agree_on_layout(redis, settings.layout)
-        await check_eviction(redis)
+        if warn:
+            await check_eviction(redis)
         await wait_for_workspace(redis, settings, stop)
         own, also = await join_experiment(redis, settings)
         if worker:

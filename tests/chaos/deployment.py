@@ -105,7 +105,7 @@ class Deployment:
         notifiers: int = 0,
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAGTIDE_", "OPENAI_"))}
-        environment = {**inherited, "PYTHONPATH": str(ROOT), **settings}
+        environment = {**inherited, "PYTHONPATH": str(ROOT), "RAGTIDE_WORKER_PROCESSES": "0", **settings}
         self.roles = [Role("worker", number + 1, folder, environment, plant) for number in range(workers)]
         self.roles += [Role("aggregator", number + 1, folder, environment, plant) for number in range(aggregators)]
         self.roles += [Role("notify", number + 1, folder, environment, plant) for number in range(notifiers)]

@@ -186,7 +186,8 @@ def test_the_compose_file_starts_commands_that_exist_with_health_checks() -> Non
     known = set(COMMANDS)
     services = compose["services"]
     assert "--appendonly" in services["redis"]["command"]
-    assert services["worker"]["deploy"]["replicas"] >= 2
+    assert services["aggregator"]["deploy"]["replicas"] >= 2
+    assert "deploy" not in services["worker"]  # one container uses all processors
     for name in ("worker", "aggregator", "recorder", "serve"):
         assert services[name]["command"][0] == name
         assert name in known

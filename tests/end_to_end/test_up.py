@@ -62,11 +62,11 @@ def test_without_the_extra_it_runs_and_names_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ragtide_web.server", None)
-    assert listen_for_page(Settings(), is_asked_for=False, open_page=False) is None
+    assert listen_for_page(Settings(), is_asked_for=False) is None
     (line,) = capsys.readouterr().err.splitlines()
     assert "pip install 'ragtide[service,web]'" in line
     with pytest.raises(ConfigurationError, match="pip install"):
-        listen_for_page(Settings(), is_asked_for=True, open_page=False)
+        listen_for_page(Settings(), is_asked_for=True)
 
 
 def test_no_page_and_a_port_contradict_each_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,8 +22,13 @@ from ragtide_schemas import DeadLetter, MetricEvent, RagInteraction
 
 STREAMS = Streams("ragtide", 0)
 
-FAST = {"RAGTIDE_WORKER_MIN_IDLE_S": "0.5", "RAGTIDE_LEASE_S": "1", "RAGTIDE_COMMIT_INTERVAL_S": "0.05"}
-"""Settings with which the roles notice a dead colleague within a second."""
+FAST = {
+    "RAGTIDE_WORKER_MIN_IDLE_S": "0.5",
+    "RAGTIDE_LEASE_S": "1",
+    "RAGTIDE_COMMIT_INTERVAL_S": "0.05",
+    "RAGTIDE_WORKER_PROCESSES": "0",
+}
+"""Settings with which the roles notice a dead colleague within a second, and a command is one process."""
 
 
 READY = (

@@ -1,6 +1,5 @@
 """The list of commands, and the options before a command."""
 
-import errno
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,8 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ragtide_runtime import __version__, redis, telemetry
-from ragtide_runtime.errors import RagtideError
+from ragtide_runtime import __version__, telemetry
 
 from .command import CliCommand, CommandGroup, before_command, line_in_list
 from .commands.estimates import compare, estimates, explain_drift
@@ -25,6 +23,7 @@ from .commands.replay import inspect, replay, rules, workspaces
 from .commands.score import score
 from .commands.start import demo, docs, doctor
 from .console import err
+from .mistakes import sentence_of
 from .options import Given
 
 GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
@@ -45,10 +44,6 @@ COMMANDS: Final = [
     for added in listed
 ]
 """The name of every command."""
-
-
-UNWRITABLE: Final = {errno.EACCES, errno.EDQUOT, errno.ENOENT, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
-"""Reasons for which nothing can be written, or read, at a place."""
 
 
 class Commands(CommandGroup):
@@ -81,22 +76,10 @@ def main() -> None:
     except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.stderr.close()
         sys.exit(0)
-    except RuntimeError as error:
-        if "home directory" not in str(error):  # of a path that begins with ~
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
             raise
-        err.print("ragtide: no home directory is known: write a whole path instead of ~", style="red")
-        sys.exit(1)
-    except OSError as error:
-        if error.errno not in UNWRITABLE:
-            raise
-        place = f"{error.filename}: " if error.filename else ""
-        message = (
-            f"ragtide: {place}{error.strerror}: name a place that you can write to, such as TMPDIR for temporary files"
-        )
-        err.print(message, style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(1)
-    except (RagtideError, redis.RedisError) as error:  # an error alone imports redis here
-        sentence = str(error) if isinstance(error, RagtideError) else redis.explained(error)
         err.print(f"ragtide: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 

@@ -1,11 +1,14 @@
-"""Runs roles in this process until SIGTERM or Ctrl-C."""
+"""Runs roles, in this process or in several, until SIGTERM or Ctrl-C."""
 
 import asyncio
 import socket
+import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +18,21 @@ from rich.text import Text
 
 from ragtide_roles.running import until_signal
 from ragtide_roles.serving import serve as run_roles
-from ragtide_runtime.errors import ConfigurationError
+from ragtide_roles.supervising import Ending, ProcessPlace, Work, process_context, supervise
+from ragtide_roles.worker_processes import load_before_fork, settings_of_process
+from ragtide_runtime.errors import ConfigurationError, RagtideError
 from ragtide_runtime.redis.url import resolve_redis
 from ragtide_runtime.settings.model import Settings
+from ragtide_runtime.settings.rules_watch import with_rules_of_now
 from ragtide_runtime.settings.serve import DEFAULT_PORT, TokenSettings
 from ragtide_runtime.telemetry.health import Health, ProcessTelemetry
 from ragtide_runtime.telemetry.logs import configure_logging
+from ragtide_runtime.telemetry.process_reports import ReportSlot
 from ragtide_runtime.telemetry.tracing import exporting
 from ragtide_schemas.base import describe
 
 from .console import err
+from .mistakes import sentence_of
 from .options import Role
 
 if TYPE_CHECKING:
@@ -40,99 +48,208 @@ def token_hash(token: str) -> str:
         raise typer.BadParameter(describe(error), param_hint="token") from None
 
 
+@dataclass(frozen=True, slots=True)
+class RoleRun:
+    """The roles of one process, and what they need."""
+
+    settings: Settings
+    names: tuple[Role, ...]
+    command: str
+    """Name of the command, for logs and traces."""
+    url: str = ""
+    """Of Redis."""
+    capture: Path | None = None
+    """For the HTTP service, folder for the first requests of traces."""
+    listening: socket.socket | None = None
+    """For the HTTP service, its socket, whose address was printed; None opens and prints it when Redis answers."""
+    opened_page: str | None = None
+    """Address that a browser opens when the process starts."""
+    workers: Mapping[str, ReportSlot] = field(default_factory=dict)
+    """Reports of the worker processes that this process answers for."""
+    is_first: bool = True
+    """Whether it warns of settings that all processes of the command have."""
+
+
 def run_until_signal(
     settings: Settings,
     *names: Role,
     capture: Path | None = None,
     listening: socket.socket | None = None,
+    opened_page: str | None = None,
+    processes: int = 0,
 ) -> None:
-    """Run roles in this process until SIGTERM or Ctrl-C.
+    """Run roles until SIGTERM or Ctrl-C.
 
     Args:
         settings: of the process.
         names: the roles.
         capture: for the HTTP service, folder for the first requests of traces.
         listening: its socket, whose address was printed; None opens and prints it when Redis answers.
+        opened_page: address of the page if a browser shall open it.
+        processes: in which the worker labels; 0 for this process.
     """
-    configure_logging(settings.log_level, names[0] if len(names) == 1 else "up")
+    command = names[0] if len(names) == 1 else "up"
+    configure_logging(settings.log_level, command)
+    # The roles wait for a Redis that does not answer yet.
+    with resolve_redis(settings.redis_address, settings.data_dir, convert=True, ask=False) as handle:
+        err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
+        run = RoleRun(settings, names, command, handle.url, capture, listening, opened_page)
+        ending = supervised(run, processes) if processes else None
+        if ending is None:
+            run_here(run)
+    if ending is not None and ending.sentence:
+        err.print(f"ragtide: {ending.sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    if ending is not None and ending.code:
+        raise typer.Exit(ending.code)
 
+
+def supervised(run: RoleRun, processes: int) -> Ending:
+    """Run the worker in processes of its own, and in one more the other roles and the endpoints.
+
+    Args:
+        run: all roles of the command.
+        processes: in which the worker labels.
+    """
+    context = process_context()
+    if context.get_start_method() == "fork":
+        load_before_fork(run.settings)
+    names = [f"worker process {number + 1}" for number in range(processes)]
+    others = tuple(name for name in run.names if name is not Role.WORKER)
+    rest = "the process of the other roles" if others else "the process of the endpoints"
+    slots = {name: ReportSlot(context) for name in (rest, *names)}
+    works: dict[str, Work] = {}
+    has_endpoints = run.settings.http_port is not None or Role.SERVE in others
+    if others or has_endpoints:
+        workers = {name: slots[name] for name in names} if has_endpoints else {}
+        works[rest] = partial(run_member, replace(run, names=others, workers=workers))
+    for number, name in enumerate(names):
+        settings = settings_of_process(run.settings, number, processes)
+        member = RoleRun(settings, (Role.WORKER,), "worker", run.url, is_first=not works)
+        works[name] = partial(run_member, member, reports=has_endpoints)
+    return supervise(works, slots, context=context, stdin_is_terminal=sys.stdin.isatty())
+
+
+def run_member(run: RoleRun, place: ProcessPlace, *, reports: bool = False) -> None:
+    """Run roles as one of several processes.
+
+    Args:
+        run: the roles.
+        place: of the process.
+        reports: whether another process answers for it.
+
+    Raises:
+        RagtideError: a user's mistake, in one sentence.
+    """
+    configure_logging(run.settings.log_level, run.command)
+    if run.listening is not None and Role.SERVE not in run.names:
+        run.listening.close()
+    if place.is_restarted:
+        run = replace(run, settings=with_rules_of_now(run.settings), opened_page=None)
+    try:
+        run_here(run, place, reports=reports)
+    except (OSError, RuntimeError) as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        raise RagtideError(sentence) from error
+
+
+def run_here(run: RoleRun, place: ProcessPlace | None = None, *, reports: bool = False) -> None:
+    """Run roles in this process.
+
+    Args:
+        run: the roles.
+        place: of the process among those of a command; None for the only one.
+        reports: whether another process answers for it.
+    """
     # Imported late, because no other command needs a web server.
-    from ragtide_runtime.telemetry.role_endpoints import observing  # noqa: PLC0415
+    from ragtide_runtime.telemetry.role_endpoints import observed, observing  # noqa: PLC0415
 
-    async def run(url: str) -> None:
+    settings, names = run.settings, run.names
+
+    async def roles() -> None:
         stop = asyncio.Event()
         process = ProcessTelemetry(Health(*names))
         async with AsyncExitStack() as stack:
             endpoints = None
-            if settings.http_port is not None or Role.SERVE in names:
-                endpoints = await stack.enter_async_context(observing(settings, url, process))
+            if place is not None and reports:
+                await stack.enter_async_context(observed(run.url, process, place.slot))
+            elif settings.http_port is not None or Role.SERVE in names:
+                endpoints = await stack.enter_async_context(observing(settings, run.url, process, run.workers))
             if endpoints is not None and settings.http_port is not None:
                 from ragtide_runtime.telemetry.endpoints import serving  # noqa: PLC0415 - as above
 
                 await stack.enter_async_context(serving(settings, endpoints))
             others = []
             if endpoints is not None and Role.SERVE in names:
-                others.append(_http_role(url, stop, endpoints, process, folder=capture, opened=listening))
-            roles = run_roles(
-                settings,
-                url,
-                stop,
-                worker=Role.WORKER in names,
-                aggregator=Role.AGGREGATOR in names,
-                recorder=Role.RECORDER in names,
-                notifier=Role.NOTIFY in names,
-                others=others,
-                process=process,
+                others.append(_http_role(run, stop, endpoints, process))
+            running = (
+                run_roles(
+                    settings,
+                    run.url,
+                    stop,
+                    worker=Role.WORKER in names,
+                    aggregator=Role.AGGREGATOR in names,
+                    recorder=Role.RECORDER in names,
+                    notifier=Role.NOTIFY in names,
+                    others=others,
+                    process=process,
+                    warn=run.is_first,
+                )
+                if names
+                else _until(stop)
             )
-            await until_signal(roles, stop=stop)
+            await until_signal(running, stop=stop, parent=None if place is None else place.parent)
 
-    with (
-        exporting(names[0] if len(names) == 1 else "up"),
-        # The roles wait for a Redis that does not answer yet.
-        resolve_redis(settings.redis_address, settings.data_dir, convert=True, ask=False) as handle,
-    ):
-        err.print(f"using {handle.description}", style="bright_black", markup=False, highlight=False, soft_wrap=True)
-        asyncio.run(run(handle.url))
+    if run.opened_page is not None:
+        # A browser that runs in a terminal does not return before it is closed.
+        threading.Thread(target=webbrowser.open, args=(run.opened_page,), daemon=True).start()
+    with exporting(run.command):
+        asyncio.run(roles())
+
+
+async def _until(stop: asyncio.Event) -> None:
+    await stop.wait()
 
 
 def _http_role(
-    url: str,
-    stop: asyncio.Event,
-    endpoints: "RoleEndpoints",
-    process: ProcessTelemetry,
-    *,
-    folder: Path | None,
-    opened: socket.socket | None,
+    run: RoleRun, stop: asyncio.Event, endpoints: "RoleEndpoints", process: ProcessTelemetry
 ) -> Callable[[Settings, "RulesWatch | None"], Coroutine[Any, Any, None]]:
     try:
         from ragtide_web.capturing import Capture  # noqa: PLC0415 - only here
         from ragtide_web.server import address_of, listen, serve_http  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise needs_web(error) from None
-    capture = None if folder is None else Capture(folder)
+    capture = None if run.capture is None else Capture(run.capture)
 
     def serve_page(settings: Settings, rules: "RulesWatch | None") -> Coroutine[Any, Any, None]:
-        listening = opened
+        listening = run.listening
         if listening is None:
             listening = listen(settings.serve)
             say_page(address_of(listening, settings.serve.root_path))
         return serve_http(
-            settings, url, stop, endpoints=endpoints, process=process, listening=listening, capture=capture, rules=rules
+            settings,
+            run.url,
+            stop,
+            endpoints=endpoints,
+            process=process,
+            listening=listening,
+            capture=capture,
+            rules=rules,
         )
 
     return serve_page
 
 
-def listen_for_page(settings: Settings, *, is_asked_for: bool, open_page: bool) -> socket.socket | None:
-    """Return the socket of the page of `ragtide up`, and print its address and the ways to send interactions to it.
+def listen_for_page(settings: Settings, *, is_asked_for: bool) -> tuple[socket.socket, str] | None:
+    """Return the page of `ragtide up`, and print its address and the ways to send interactions to it.
 
     Args:
         settings: of the process.
         is_asked_for: whether the user asked for the page, so that it must be there.
-        open_page: whether to open it in a browser.
 
     Returns:
-        the socket; None without the extra `web`, unless the page is asked for.
+        its socket and its address; None without the extra `web`, unless the page is asked for.
 
     Raises:
         ConfigurationError: the extra is missing and the page is asked for, or the address cannot be used.
@@ -151,10 +268,7 @@ def listen_for_page(settings: Settings, *, is_asked_for: bool, open_page: bool) 
     say_page(address, f"; port {DEFAULT_PORT} is taken" if is_taken else "")
     if err.is_terminal:
         _say_ways_in(address.rstrip("/"), "" if port == DEFAULT_PORT else f', endpoint="{address.rstrip("/")}"')
-    if open_page:
-        # A browser that runs in a terminal does not return before it is closed.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    return listening
+    return listening, address
 
 
 def _say_ways_in(address: str, endpoint: str) -> None:

@@ -33,9 +33,10 @@ class RemoteSettings(BaseModel):
     attempts: Annotated[int, Field(ge=1)] = 6
     """Most failed calls for one answer before the endpoint counts as unavailable."""
     max_in_flight: Annotated[int, Field(ge=1)] = 64
-    """Most concurrent calls of one worker; fewer while the endpoint answers 429 or slows down."""
+    """Most concurrent calls of one worker, all its processes together; fewer while the endpoint answers 429 or slows
+    down."""
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Most calls of one worker a minute."""
+    """Most calls of one worker a minute, all its processes together."""
     breaker_failures: Annotated[int, Field(ge=1)] = 10
     """Failures in a row after which calls to the endpoint are paused."""
     breaker_pause_s: Annotated[float, Field(gt=0)] = 15.0
@@ -46,6 +47,22 @@ class RemoteSettings(BaseModel):
     """Dollars that the whole deployment may spend in a day (UTC)."""
     cache_ttl_s: Annotated[float, Field(ge=0)] = 2_592_000.0
     """Seconds for which usable answers are cached, so that a replay does not pay again; 0 turns the cache off."""
+
+    def share(self, number: int, processes: int) -> Self:
+        """Return the limits of one process of a worker.
+
+        Args:
+            number: of the process, from 0.
+            processes: of the worker.
+        """
+        more = number < self.max_in_flight % processes
+        rates = {"requests_per_minute": self.requests_per_minute, **self._token_rates}
+        shares = {name: rate / processes for name, rate in rates.items() if rate is not None}
+        return self.model_copy(update={"max_in_flight": max(1, self.max_in_flight // processes + more), **shares})
+
+    @property
+    def _token_rates(self) -> dict[str, float | None]:
+        return {}
 
     @property
     def spend_is_limited(self) -> bool:
@@ -139,7 +156,7 @@ class JudgeSettings(RemoteSettings):
     """Share of the interactions that the judge labels a second time, without the cache, for the metric
     `judge.self_consistency`; a hash of the id selects them. It needs the family `trace`."""
     tokens_per_minute: Annotated[float, Field(gt=0)] | None = None
-    """Most tokens a minute that one worker sends and requests, by estimate."""
+    """Most tokens a minute that one worker sends and requests, all its processes together, by estimate."""
     batch_price_share: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Price of a request in a batch (`ragtide batch`), as a share of the ordinary price."""
     over_budget: Literal["pause", "local"] = "pause"
@@ -166,6 +183,10 @@ class JudgeSettings(RemoteSettings):
                 "because structured already constrains JSON answers"
             )
         return self
+
+    @property
+    def _token_rates(self) -> dict[str, float | None]:
+        return {"tokens_per_minute": self.tokens_per_minute}
 
     @property
     def most_answer_tokens(self) -> int:

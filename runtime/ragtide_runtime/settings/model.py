@@ -143,6 +143,9 @@ class Settings(BaseSettings):
     """HTTP services that labelers call, by the labeler's name: the tables `[services.NAME]`."""
     cascade: CascadeSettings = CascadeSettings()
     """The labelers of the labeler `cascade`, and their samples: the table `[cascade]`."""
+    worker_processes: Annotated[int, Field(ge=0, le=1024)] | None = None
+    """Processes in which `ragtide worker` labels, or `ragtide up` beside the process of its other roles; None: by the
+    processors that are left (docs/deployment.md). With 0 `ragtide up` is one process."""
     worker_batch: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Most entries that one read takes from the stream."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64

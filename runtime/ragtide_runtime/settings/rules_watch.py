@@ -14,6 +14,7 @@ from typing import Final, Literal
 import structlog
 
 from ..errors import ConfigurationError
+from ..redis.keys import workspace_of
 from .model import Settings, load_settings, settings_file
 
 Outcome = Literal["taken", "unchanged", "refused"]
@@ -23,6 +24,8 @@ OUTCOMES: Final[tuple[Outcome, ...]] = ("taken", "unchanged", "refused")
 
 Taker = Callable[[Settings], object]
 """Takes settings with new `alerts` and `budget`."""
+
+UNCHANGED: Final = "the alert rules stay as they are, because the settings are wrong"
 
 log = structlog.get_logger("ragtide.rules")
 
@@ -90,9 +93,9 @@ class RulesWatch:
         """Read the settings, and give their rules to the roles if they have changed. It raises no error."""
         before = self._settings
         try:
-            found = await asyncio.to_thread(self._loaded)
+            found = await asyncio.to_thread(_with_rules, self._settings, self._check)
         except ConfigurationError as error:
-            log.warning("the alert rules stay as they are, because the settings are wrong", detail=str(error))
+            log.warning(UNCHANGED, detail=str(error))
             self._count("refused")
             return "refused"
         if (found.alerts, found.budget) == (before.alerts, before.budget):
@@ -114,17 +117,31 @@ class RulesWatch:
         self._count("taken")
         return "taken"
 
-    def _loaded(self) -> Settings:
-        """Return the settings of the process with the rules of its file and environment.
 
-        Raises:
-            ConfigurationError: a setting is wrong.
-        """
-        given = self._settings
-        found = load_settings(prefix=given.prefix, partitions=given.partitions)
-        changed = given.model_copy(update={"alerts": found.alerts, "budget": found.budget})
-        self._check(changed)
-        return changed
+def with_rules_of_now(settings: Settings) -> Settings:
+    """Return settings with the rules of the file and the environment as they are now, for a process that starts again.
+
+    If a setting is wrong now, its rules stay, as they do in a process that runs. The rules of a workspace are in Redis.
+    """
+    if workspace_of(settings.prefix) is not None:
+        return settings
+    try:
+        return _with_rules(settings)
+    except ConfigurationError as error:
+        log.warning(UNCHANGED, detail=str(error))
+        return settings
+
+
+def _with_rules(settings: Settings, check: Callable[[Settings], None] = lambda _: None) -> Settings:
+    """Return settings with the rules and the budget of the file and the environment.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+    """
+    found = load_settings(prefix=settings.prefix, partitions=settings.partitions)
+    changed = settings.model_copy(update={"alerts": found.alerts, "budget": found.budget})
+    check(changed)
+    return changed
 
 
 def _digest() -> bytes | None:

@@ -85,9 +85,15 @@ def _endpoint_metrics(kind: str, label: str, price: str, *tokens: Metric) -> End
             f"ragtide_{kind}_cost_usd_total", "counter", f"Dollars that calls cost, by {price}; 0 without.", (label,)
         ),
         Metric(f"ragtide_{kind}_cache_hits_total", "counter", "Answers found in the cache, without a call.", (label,)),
-        Metric(f"ragtide_{kind}_breaker_open", "gauge", "1 while calls are paused after many failures.", (label,)),
         Metric(
-            f"ragtide_{kind}_calls_allowed", "gauge", "Most concurrent calls that this process allows now.", (label,)
+            f"ragtide_{kind}_breaker_open",
+            "gauge",
+            "1 while calls are paused after many failures.",
+            (label,),
+            together="max",
+        ),
+        Metric(
+            f"ragtide_{kind}_calls_allowed", "gauge", "Most concurrent calls that this worker allows now.", (label,)
         ),
         tokens,
     )
@@ -386,6 +392,11 @@ CATALOGUE: Final = {
     QUALITY: (*QUALITY_METRICS, *HEADLINE_METRICS),
 }
 """The metrics of each role. Every role reports the metrics of Redis; an aggregator reports quality, too."""
+
+HIGHEST: Final = frozenset(
+    metric.name for metrics in CATALOGUE.values() for metric in metrics if metric.together == "max"
+)
+"""Gauges of which the highest value of several processes counts."""
 
 
 def catalogue_table() -> str:

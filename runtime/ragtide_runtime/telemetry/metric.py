@@ -1,6 +1,6 @@
 """The description of a Prometheus metric, and families of samples: made for collectors, and filtered by pipeline."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -22,6 +22,8 @@ class Metric:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     """Upper ends of a histogram's buckets, in seconds."""
+    together: Literal["sum", "max"] = "sum"
+    """How the values of a gauge in several processes of one command become one value."""
 
     def counter(self, registry: CollectorRegistry | None) -> Counter:
         """Return a counter of this metric; without a registry no scrape reads it."""
@@ -49,50 +51,68 @@ class Collected(Collector):
     """Families that were collected before, so that a thread can encode them while their sources change.
 
     Args:
-        registry: what to collect.
+        families: what was collected.
     """
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._families = list(registry.collect())
+    def __init__(self, families: Iterable[core.Metric]) -> None:
+        self._families = list(families)
 
     def collect(self) -> Iterator[core.Metric]:
         """Yield the families."""
         return iter(self._families)
 
 
+TIMES: Final = ("_created", "_start_time_seconds")
+"""Ends of the names of samples that are times."""
+
 OF_THE_PROCESS: Final = ("ragtide_redis_up", "ragtide_http_request")
 """Beginnings of the names of metrics without a pipeline that say nothing of other pipelines."""
 
 
 def of_pipelines(
-    registry: CollectorRegistry, may_see: Callable[[str], bool], *, deployment: bool = True
-) -> CollectorRegistry:
-    """Return a registry with the samples of a registry, without those of pipelines that a client may not see.
+    families: Iterable[core.Metric], may_see: Callable[[str], bool], *, deployment: bool = True
+) -> Iterator[core.Metric]:
+    """Yield families without the samples of pipelines that a client may not see.
 
     Args:
-        registry: all samples.
+        families: all samples.
         may_see: whether the client may see a pipeline.
         deployment: whether the client may see numbers of the whole deployment, such as its dollars and dead letters.
     """
-    result = CollectorRegistry()
-    result.register(_PipelineFilter(registry, may_see, deployment))
-    return result
+    for found in families:
+        shown = core.Metric(found.name, found.documentation, found.type, found.unit)
+        of_deployment = deployment or not found.name.startswith("ragtide_") or found.name.startswith(OF_THE_PROCESS)
+        shown.samples = [
+            sample
+            for sample in found.samples
+            if (may_see(sample.labels["pipeline"]) if "pipeline" in sample.labels else of_deployment)
+        ]
+        yield shown
 
 
-class _PipelineFilter(Collector):
-    def __init__(self, registry: CollectorRegistry, may_see: Callable[[str], bool], deployment: bool) -> None:
-        self._registry = registry
-        self._may_see = may_see
-        self._deployment = deployment
+def merged(families: Iterable[core.Metric], highest: Collection[str] = ()) -> list[core.Metric]:
+    """Return the families of several processes as those of one: each sample is the sum of theirs.
 
-    def collect(self) -> Iterator[core.Metric]:
-        for found in self._registry.collect():
-            shown = core.Metric(found.name, found.documentation, found.type, found.unit)
-            of_deployment = self._deployment or not found.name.startswith("ragtide_")
-            of_deployment = of_deployment or found.name.startswith(OF_THE_PROCESS)
-            shown.samples = [
-                sample
-                for sample in found.samples
-                if (self._may_see(sample.labels["pipeline"]) if "pipeline" in sample.labels else of_deployment)
-            ]
-            yield shown
+    Of a time, such as that of a start, the earliest counts.
+
+    Args:
+        families: of all processes.
+        highest: gauges of which the highest value counts.
+    """
+    found: dict[str, core.Metric] = {}
+    values: dict[tuple[str, str, tuple[tuple[str, str], ...]], float] = {}
+    for family in families:
+        found.setdefault(family.name, core.Metric(family.name, family.documentation, family.type, family.unit))
+        for sample in family.samples:
+            key = family.name, sample.name, tuple(sample.labels.items())
+            if key not in values:
+                values[key] = sample.value
+            elif sample.name.endswith(TIMES):
+                values[key] = min(values[key], sample.value)
+            elif family.name in highest:
+                values[key] = max(values[key], sample.value)
+            else:
+                values[key] += sample.value
+    for (name, sample_name, labels), value in values.items():
+        found[name].add_sample(sample_name, dict(labels), value)
+    return list(found.values())

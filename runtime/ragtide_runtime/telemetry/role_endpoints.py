@@ -1,8 +1,8 @@
 """The answers of a process about itself, for any web server: its metrics, and whether it is alive and ready."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from typing import Final
 
 from prometheus_client import ProcessCollector
@@ -20,9 +20,11 @@ from ..redis.failures import explained
 from ..redis.keys import Streams
 from ..settings.model import Settings
 from . import catalogue
+from .catalogue import HIGHEST
 from .health import Health, HealthReport, ProcessTelemetry
-from .metric import Collected, family, of_pipelines
+from .metric import Collected, family, merged, of_pipelines
 from .outages import redis_outage
+from .process_reports import ProcessCheck, ReportSlot, reporting
 
 READ_TIMEOUT_S: Final = 3.0
 """Seconds that Redis has to answer: a scrape has ten, and must get the process's own metrics even without Redis."""
@@ -98,11 +100,13 @@ class RoleEndpoints:
     Args:
         process: telemetry of the process.
         backlog: the backlog of every partition.
+        workers: reports of the worker processes of the same command, whose metrics are added.
     """
 
-    def __init__(self, process: ProcessTelemetry, backlog: BacklogCollector) -> None:
+    def __init__(self, process: ProcessTelemetry, backlog: BacklogCollector, workers: Iterable[ReportSlot]) -> None:
         self._process = process
         self._backlog = backlog
+        self._workers = tuple(workers)
 
     async def metrics(
         self, accept: str, *, may_see: Callable[[str], bool] | None = None, deployment: bool = True
@@ -116,10 +120,14 @@ class RoleEndpoints:
         """
         await self._backlog.refresh()
         encode, content_type = choose_encoder(accept)
-        registry = self._process.registry
+        reports = [report for slot in self._workers if (report := slot.read()) is not None]
+        families: Iterable[Metric] = self._process.registry.collect()
+        if reports:
+            families = merged([*families, *(family for report in reports for family in report.families)], HIGHEST)
+        families = [*families, *self._backlog.collect()]
         if may_see is not None:
-            registry = of_pipelines(registry, may_see, deployment=deployment)
-        return await asyncio.to_thread(encode, Collected(registry)), content_type
+            families = of_pipelines(families, may_see, deployment=deployment)
+        return await asyncio.to_thread(encode, Collected(families)), content_type
 
     def alive(self) -> HealthReport:
         """Return whether a restart would not help."""
@@ -131,20 +139,42 @@ class RoleEndpoints:
 
 
 @asynccontextmanager
-async def observing(settings: Settings, url: str, process: ProcessTelemetry) -> AsyncIterator[RoleEndpoints]:
-    """Ping Redis for the body of an `async with`, and yield the answers of the process about itself."""
-    redis = connect_async(url)
-    backlog = BacklogCollector(redis, settings.prefix, settings.partitions)
-    process.registry.register(backlog)
+async def observing(
+    settings: Settings, url: str, process: ProcessTelemetry, workers: Mapping[str, ReportSlot] | None = None
+) -> AsyncIterator[RoleEndpoints]:
+    """Observe this process for the body of an `async with`, and yield its answers about itself.
+
+    Args:
+        settings: of the process.
+        url: of Redis.
+        process: health and metrics.
+        workers: reports of the worker processes of the same command, by their names; the answers are about them, too.
+    """
+    workers = workers or {}
+    async with connect_async(url) as redis, _watching(redis, process):
+        backlog = BacklogCollector(redis, settings.prefix, settings.partitions)
+        checks = [ProcessCheck(name, slot) for name, slot in workers.items()]
+        with process.health.reporting("worker", *checks) if checks else nullcontext():
+            yield RoleEndpoints(process, backlog, workers.values())
+
+
+@asynccontextmanager
+async def observed(url: str, process: ProcessTelemetry, slot: ReportSlot) -> AsyncIterator[None]:
+    """Observe this process for the body of an `async with`, and report to the process that answers for it."""
+    async with connect_async(url) as redis, _watching(redis, process), reporting(process, slot):
+        yield
+
+
+@asynccontextmanager
+async def _watching(redis: Redis, process: ProcessTelemetry) -> AsyncIterator[None]:
+    """Ping Redis, and count what the process uses."""
     resources = ProcessCollector(registry=process.registry)
     pinging = asyncio.create_task(_ping(redis, process.health))
     try:
-        yield RoleEndpoints(process, backlog)
+        yield
     finally:
-        process.registry.unregister(backlog)
         process.registry.unregister(resources)
         await end(pinging)
-        await redis.aclose()
 
 
 async def _ping(redis: Redis, health: Health) -> None:

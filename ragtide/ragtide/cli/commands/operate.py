@@ -10,7 +10,12 @@ from ..console import err, out
 from ..options import Role, WorkspaceOption, given
 
 
-@command("ragtide up", "ragtide up --open", "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up")
+@command(
+    "ragtide up",
+    "ragtide up --open",
+    "ragtide up --processes 4",
+    "RAGTIDE_LABELER=cascade ragtide --redis-url redis://redis:6379 up",
+)
 def up(
     context: typer.Context,
     port: Annotated[
@@ -23,35 +28,68 @@ def up(
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     no_page: Annotated[bool, typer.Option("--no-page", help="Run no HTTP service, and so no page.")] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1024,
+            help="Processes that label, beside one for the other roles; 0 runs all in one; default: by the processors "
+            "that are left [RAGTIDE_WORKER_PROCESSES].",
+        ),
+    ] = None,
 ) -> None:
-    """Run all roles in one process, until Ctrl-C.
+    """Run all roles until Ctrl-C.
 
     The roles are a worker, an aggregator, and the HTTP service with the page; a recorder if recorder.url is set; and a
     notifier if there are notify.destinations. SIGTERM ends them, too.
     """
+    from ragtide_roles.worker_processes import process_count
+    from ragtide_runtime.processes.processors import own_limits, own_processors
+
     from ..roles import listen_for_page, run_until_signal
 
     if no_page and (open_page or port is not None):
         raise typer.BadParameter("--no-page goes with neither --open nor --port: leave out one of them")
-    settings = given(context).settings()
+    settings = given(context).settings(worker_processes=processes)
+    count = process_count(settings, own_processors() - 1, own_limits().memory_bytes)
     if port is not None:
         serve = settings.serve.model_copy(update={"port": port})
         settings = settings.model_copy(update={"serve": serve})
     recorder = [] if settings.recorder.url is None else [Role.RECORDER]
     notifier = [Role.NOTIFY] if settings.notify.destinations else []
     is_asked_for = open_page or settings.serve.port is not None
-    listening = None if no_page else listen_for_page(settings, is_asked_for=is_asked_for, open_page=open_page)
+    page = None if no_page else listen_for_page(settings, is_asked_for=is_asked_for)
+    listening, address = (None, None) if page is None else page
     http = [] if listening is None else [Role.SERVE]
-    run_until_signal(settings, Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier, listening=listening)
+    run_until_signal(
+        settings,
+        *(Role.WORKER, Role.AGGREGATOR, *recorder, *http, *notifier),
+        listening=listening,
+        opened_page=address if open_page else None,
+        processes=count,
+    )
 
 
-@command("ragtide worker", "ragtide worker --workspace try")
-def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
+@command("ragtide worker", "ragtide worker --processes 4", "ragtide worker --workspace try")
+def worker(
+    context: typer.Context,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Processes that label; default: by the processors and the labeler [RAGTIDE_WORKER_PROCESSES].",
+        ),
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
     """Run a worker: it labels interactions.
 
     Any number of workers may run. SIGTERM or Ctrl-C ends it.
     """
+    from ragtide_roles.worker_processes import process_count
     from ragtide_roles.workspaces import check_judge, check_labeler
+    from ragtide_runtime.processes.processors import own_limits, own_processors
 
     from ..roles import run_until_signal
     from ..with_redis import settings_with
@@ -61,7 +99,10 @@ def worker(context: typer.Context, workspace: WorkspaceOption = None) -> None:
         local = given(context).settings()
         check_labeler(settings.labeler, local, workspace)
         check_judge(settings.judge.model, local, workspace)
-    run_until_signal(settings, Role.WORKER)
+    if processes is not None:
+        settings = settings.model_copy(update={"worker_processes": processes})
+    count = process_count(settings, own_processors(), own_limits().memory_bytes)
+    run_until_signal(settings, Role.WORKER, processes=count if count > 1 else 0)
 
 
 @command("ragtide aggregator")
