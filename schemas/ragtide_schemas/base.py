@@ -112,7 +112,6 @@ class WireModel(BaseModel):
         frozen=True,
         extra="forbid",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         # An error message may reach a log: it names the field, never the whole input.
         hide_input_in_errors=True,
     )
@@ -150,10 +149,15 @@ class WireModel(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Return the JSON Schema, in which each optional field may be null."""
+        """Return the JSON Schema, in which fields have descriptions and each optional field may be null."""
+        from .descriptions import descriptions  # noqa: PLC0415 - only schemas need it
+
         schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, description in descriptions(cls).items():
+            if name in properties:
+                properties[name].setdefault("description", description)
         if handler.mode == "validation":
-            properties = handler.resolve_ref_schema(schema).get("properties", {})
             for name in properties.keys() & cls.model_fields.keys():
                 if not cls.model_fields[name].is_required():
                     properties[name] = _nullable(properties[name])

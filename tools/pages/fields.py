@@ -7,6 +7,7 @@ from typing import Any, Final
 from ragtide_schemas.alert_rule import AlertRule
 from ragtide_schemas.base import WireModel
 from ragtide_schemas.declared import MetricDeclaration
+from ragtide_schemas.descriptions import descriptions
 from ragtide_schemas.feedback import Feedback
 from ragtide_schemas.interaction import EarlierTurn, RagInteraction, RetrievedDocument
 from ragtide_schemas.labels import ClaimLabels, SentenceLabels
@@ -184,11 +185,12 @@ def _page(title: str, introduction: str, models: Sequence[type[WireModel]]) -> s
 
 def _table(model: type[WireModel]) -> str:
     schema = model.model_json_schema()
+    meanings = descriptions(model)
     lines = ["| field | type | meaning | example |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         kind = _type(schema["properties"][name], schema.get("$defs", {}))
         required = ", **required**" if field.is_required() else ""
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(meanings.get(name, "").split())
         example = json.dumps(EXAMPLES[model][name], ensure_ascii=False)
         lines.append(f"| `{name}` | {kind}{required}{_default(field.default)} | {meaning} | `{example}` |")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ from ragtide_runtime.settings.environment import PREFIX
 from ragtide_runtime.settings.labelers import ServiceName, ServiceSettings
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import AlertRule
+from ragtide_schemas.descriptions import descriptions
 
 _HEADER: Final = ("| setting | default | meaning |", "|---|---|---|")
 
@@ -71,6 +72,7 @@ def table_of(model: type[BaseModel]) -> str:
 
 
 def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    meanings = descriptions(model)
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _rows(field.annotation, f"{prefix}{name}.")
@@ -79,7 +81,7 @@ def _rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, 
             yield from _rows(ServiceSettings, f"{prefix}{name}.NAME.")
             continue
         default = field.get_default(call_default_factory=True) if name != "data_dir" else "~/.local/share/ragtide"
-        yield prefix + name, _default_text(default), " ".join((field.description or "").split())
+        yield prefix + name, _default_text(default), " ".join(meanings.get(name, "").split())
 
 
 def _default_text(default: object) -> str:

@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ragtide_offline.experiments.state import ExperimentState
 from ragtide_offline.gates.conditions import (
     Condition,
     asks_for_difference,
@@ -18,13 +17,14 @@ from ragtide_offline.gates.conditions import (
 from ragtide_offline.gates.deciding import GateResult, decide_gate
 from ragtide_offline.gates.documents import gate_lines, junit_xml, markdown_summary
 from ragtide_offline.gates.measurements import Measurement
-from ragtide_offline.gates.sources import of_experiment
-from ragtide_roles.rule_checks import known_metrics
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings
 
 from .console import err, out
 from .options import FAIL_IF, STEP_SUMMARY, ExperimentGateOptions, GateReports
+
+if TYPE_CHECKING:
+    from ragtide_offline.experiments.state import ExperimentState
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ def gate_of(
         # The command may score for hours before it writes the file.
         if path is not None and not path.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
+    from ragtide_roles.rule_checks import known_metrics  # only a gate needs it
+
     known = list(known_metrics(settings))
     try:
         conditions = [parse_condition(text) for text in fail_if]
@@ -140,12 +142,14 @@ class ExperimentGate:
     config: str | None
     baseline: str | None
 
-    def decide(self, state: ExperimentState, *, as_json: bool) -> GateResult:
+    def decide(self, state: "ExperimentState", *, as_json: bool) -> GateResult:
         """Decide the gate, print the result, and write its files.
 
         Raises:
             typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
         """
+        from ragtide_offline.gates.sources import of_experiment  # only experiments need it
+
         try:
             measured = of_experiment(state, self.config, self.baseline)
         except ValueError as error:

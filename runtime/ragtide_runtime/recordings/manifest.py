@@ -46,7 +46,7 @@ Natural = Annotated[int, Field(ge=0)]
 
 class _Stored(BaseModel):
     # Unknown fields are ignored: a newer release may add fields that do not change the meaning of the others.
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class RecordedFile(_Stored):

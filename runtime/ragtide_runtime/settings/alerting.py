@@ -21,7 +21,7 @@ DEFAULT_RULES = (
 class BudgetSettings(BaseModel):
     """The false alarms of the whole deployment, by all rules without a run length: their number, or their share."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     false_alarms: Annotated[float, Field(gt=0)] | None = None
     """Most false alarms per period, on average; None gives every rule on every key its own run length."""
@@ -45,7 +45,7 @@ class BudgetSettings(BaseModel):
 class MovesSettings(BaseModel):
     """The quiet watch of each metric's level: it is shown, and notifies nobody (docs/drift.md, "Moves")."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     """Whether aggregators watch the level of each metric of a whole pipeline, by each of its labelers."""
@@ -60,7 +60,7 @@ class MovesSettings(BaseModel):
 class ClusterSettings(BaseModel):
     """Interactions whose scores depend on each other."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     by: Annotated[
         str, StringConstraints(pattern=r"^(none|auto|cluster|session_id|user_id|blocks|segment:.{1,256})$")
@@ -81,7 +81,7 @@ class ClusterSettings(BaseModel):
 class LowTrafficSettings(BaseModel):
     """The least traffic of pipelines: a table `[[stall.low_traffic]]`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     pipeline: Name = "*"
     """Shell-style pattern of the names of pipelines."""
@@ -96,7 +96,7 @@ class LowTrafficSettings(BaseModel):
 class StallSettings(BaseModel):
     """The limits of pipeline health alerts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     labeling_s: Annotated[float, Field(gt=0)] | None = 300.0
     """Seconds that the oldest interaction may wait for labels, or for the labeler of a cascade's sample, until an alert

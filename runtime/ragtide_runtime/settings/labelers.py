@@ -26,7 +26,7 @@ ServiceName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$"
 class RemoteSettings(BaseModel):
     """The limits of calls to an endpoint: time, attempts, rate and cost."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
     """Seconds that one call may take."""
@@ -104,7 +104,7 @@ PromptVariant = Literal["full", "short", "keys"]
 class Price(BaseModel):
     """Prices of a model, in US dollars per million tokens."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     input: Dollars
     """Tokens sent."""
@@ -215,7 +215,7 @@ def whole_path(path: Path) -> Path:
 class LocalSettings(BaseModel):
     """The local labeler."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Annotated[Path, AfterValidator(whole_path)] | None = None
     """File from `ragtide fit` that corrects the shipped model for your interactions; its digest is part of the
@@ -235,7 +235,7 @@ def _prompt(text: str) -> str:
 class ModelsSettings(BaseModel):
     """The models of the labeler `model`: ONNX files in folders of this machine, or of the Hugging Face Hub."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     support: str = ""
     """Model that decides which response sentences are supported, a classifier of pairs or of tokens: its folder, or
@@ -321,7 +321,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class CascadeSettings(BaseModel):
     """The two or three labelers of a cascade, and the samples for those after the first."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     proxy: str = "local"
     """Name of the labeler of all interactions, usually a cheap labeler."""

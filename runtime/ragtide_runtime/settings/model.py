@@ -75,7 +75,6 @@ class Settings(BaseSettings):
         env_nested_max_split=1,
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
     )
 
     redis_url: str | None = None

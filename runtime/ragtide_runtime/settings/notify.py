@@ -24,7 +24,7 @@ def _listed(value: Any) -> Any:
 class QuietSettings(BaseModel):
     """No notification is sent in these hours. Alerts that still fire at their end are sent then."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     hours: Annotated[
         str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]-(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$")
@@ -99,7 +99,7 @@ Patterns = Annotated[tuple[Pattern, ...], BeforeValidator(_listed), Field(min_le
 class MatchSettings(BaseModel):
     """The alerts that a destination gets: an alert must match every field."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     pipeline: Patterns = ("*",)
     """Shell-style patterns of pipelines, such as `shop*`; alerts of the whole deployment have the pipeline `*`."""
@@ -120,7 +120,7 @@ class MatchSettings(BaseModel):
 class DestinationSettings(BaseModel):
     """A destination of notifications: a table `[[notify.destinations]]`. Each kind has fields of its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     """Unique name: letters, digits and . _ -"""
@@ -231,7 +231,7 @@ def _is_signing_key(secret: str) -> bool:
 class NotifySettings(BaseModel):
     """Notifications of alerts: what is sent, when, and where."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     allow_private: bool = False
     """Whether a destination may have an address of this machine or of a private network."""

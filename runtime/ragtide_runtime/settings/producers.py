@@ -18,7 +18,7 @@ Seconds = Annotated[float, Field(ge=0)]
 class ProducerSettings(BaseModel):
     """Behavior of a producer if the stream is full, or Redis is slower than the application."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sample: Probability = 1.0
     """Share of the interactions that a producer of an application sends, chosen by a hash; estimates use the inverse as
@@ -46,7 +46,7 @@ AttributeName = Annotated[str, Field(min_length=1, max_length=200)]
 class IngestSettings(BaseModel):
     """Names by which spans of OpenTelemetry become interactions. Attributes that begin with `ragtide.` always win."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     default_pipeline: Name | None = None
     """Pipeline of traces from a service without a name; if it is not set, such traces are refused."""

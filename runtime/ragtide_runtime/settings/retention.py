@@ -14,7 +14,7 @@ Pattern = Literal["email", "phone", "card"]
 class RecorderSettings(BaseModel):
     """Streams that are recorded, the place, and the file format."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     url: str | None = None
     """Place of the recording: a folder, or a URL that fsspec knows (`s3://bucket/folder`)."""
@@ -43,7 +43,7 @@ class RecorderSettings(BaseModel):
 class SpecimenSettings(BaseModel):
     """Items that are kept with their texts: which, how many, and for how long."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     enabled: bool = True
     """Whether workers keep specimens: items with redacted texts, labels and scores (docs/items.md)."""
@@ -99,7 +99,7 @@ MOST_PANES: Final = 20_000
 class HistorySettings(BaseModel):
     """Series of past means: their keys, their lengths, and how long they are kept."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
     """Whether aggregators keep the history of pipelines (docs/history.md)."""

@@ -34,7 +34,7 @@ Access = Literal["read", "write", "operate"]
 class TokenSettings(BaseModel):
     """A token with which a client may use the HTTP service: a table `[[serve.tokens]]`, or only the token as a text."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: Name = "unnamed"
     """Name of the token in logs and metrics."""
@@ -140,7 +140,7 @@ def _is_within(address: str, networks: tuple[str, ...]) -> bool:
 class ServeSettings(BaseModel):
     """The HTTP service: its address, its tokens and its limits."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = "127.0.0.1"
     """Address to listen on. Without tokens only an address of this machine is allowed."""
@@ -236,7 +236,7 @@ UserPattern = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class WebSettings(BaseModel):
     """The page that `ragtide serve` shows beside its API."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     operators: tuple[UserPattern, ...] = ()
     """Names of users of `serve.trusted_header` who may give orders, with `*` and `?` as wildcards; of tokens, `operate`

@@ -12,7 +12,7 @@ Endpoint = Annotated[str, Field(min_length=1, max_length=2000)]
 class OtelSettings(BaseModel):
     """Where the spans of applications go, and the results of workers as spans."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     endpoint: Endpoint | None = None
     """Address of `ragtide serve`, to which `ragtide.otel.configure` sends the spans of an application (docs/otel.md);
@@ -31,7 +31,7 @@ class OtelSettings(BaseModel):
 class PrometheusSettings(BaseModel):
     """Which estimates and alerts an aggregator has in `/metrics`, and how many."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     segments: tuple[Name, ...] = ()
     """Names of segments, such as `lang`, whose values have estimates in `/metrics`; whole pipelines always have."""
