@@ -103,7 +103,7 @@ def gate_of(
         # The command may score for hours before it writes the file.
         if path is not None and not path.parent.is_dir():
             raise typer.BadParameter(f"there is no folder {path.parent}: create it", param_hint=option)
-    from ragtide_roles.rule_checks import known_metrics  # only a gate needs it
+    from ragtide_roles.rule_checks import known_metrics  # noqa: PLC0415 - only a gate needs it
 
     known = list(known_metrics(settings))
     try:
@@ -148,7 +148,7 @@ class ExperimentGate:
         Raises:
             typer.BadParameter: the experiment has no such config, or a condition names an unknown metric or field.
         """
-        from ragtide_offline.gates.sources import of_experiment  # only experiments need it
+        from ragtide_offline.gates.sources import of_experiment  # noqa: PLC0415 - only experiments need it
 
         try:
             measured = of_experiment(state, self.config, self.baseline)
