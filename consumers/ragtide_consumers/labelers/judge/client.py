@@ -4,11 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import httpx2
-import openai
 from redis.asyncio import Redis
 
 from ragtide_runtime.errors import ConfigurationError
@@ -20,16 +18,19 @@ from ..remote.access import Access
 from ..remote.cache import Cache, NoCache, content_key
 from ..remote.endpoint import EndpointInfo
 from ..remote.errors import ContextTooLong
-from ..remote.replies import LARGEST_REPLY, ReplyTooLarge
+from ..remote.posting import Poster
 from ..remote.spend import Spend
 from ..remote.telemetry import EndpointTelemetry
 from ..remote.usage import Usage
 from .answers import JudgeAnswer
 from .chat_call import ChatCall
 from .completions import is_completion, read_reply
-from .costs import MESSAGE_TOKENS, BatchRequest, PlannedCalls, price_of
+from .costs import MESSAGE_TOKENS, OPENAI_URL, BatchRequest, PlannedCalls, price_of
 from .dialect import Dialect, Message
 from .prompts import Prompt
+
+if TYPE_CHECKING:
+    import openai
 
 FIRST_ANSWER_TOKENS: Final = 600
 """Expected tokens of an answer before the first answer."""
@@ -71,14 +72,10 @@ class JudgeClient:
                 "an endpoint that needs none"
             )
         self.settings = judge
-        self._client = openai.AsyncOpenAI(
-            api_key=given or "none",
-            base_url=base_url,
-            max_retries=0,
-            timeout=judge.timeout_s,
-            http_client=bounded_client(),
-        )
-        self._base_url = str(self._client.base_url)
+        self._given_key = given
+        address = base_url or OPENAI_URL
+        self._base_url = address if address.endswith("/") else f"{address}/"
+        self._poster = Poster(f"{self._base_url}chat/completions", _headers(self._base_url, given))
         self._dialect = Dialect(judge, urlsplit(self._base_url).hostname or "")
         self._price = price_of(judge)
         if judge.spend_is_limited and self._price is None:
@@ -134,7 +131,7 @@ class JudgeClient:
                 return JudgeAnswer(text, finish, from_cache=True)
 
         call = ChatCall(
-            client=self._client,
+            poster=self._poster,
             access=self._access,
             dialect=self._dialect,
             price=self._price,
@@ -204,9 +201,11 @@ class JudgeClient:
         """Return a text of the endpoint without the key, on one line."""
         return self._access.endpoint.clean(text)
 
-    def unbounded_client(self) -> openai.AsyncOpenAI:
+    def unbounded_client(self) -> "openai.AsyncOpenAI":
         """Return a client of the same endpoint for files, which may be large; the caller closes it."""
-        return openai.AsyncOpenAI(api_key=self._client.api_key, base_url=self._base_url, max_retries=5)
+        import openai  # noqa: PLC0415 - an import of a second, for batches only
+
+        return openai.AsyncOpenAI(api_key=self._given_key or "none", base_url=self._base_url, max_retries=5)
 
     async def planned_calls(self, prompt: Prompt) -> PlannedCalls:
         """Return the cost of asking, without a call: nothing if the answer is in the cache."""
@@ -266,7 +265,7 @@ class JudgeClient:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._access.aclose()
-        await self._client.close()
+        await self._poster.aclose()
 
     def _key(self, prompt: Prompt) -> str:
         # The dialect is no part of the key: it is learned, and an answer must be found before and after that.
@@ -297,23 +296,12 @@ def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:
     )
 
 
-def bounded_client() -> Any:
-    """Return the HTTP client; a reply over the limit raises `ReplyTooLarge`."""
-    # On one core the transport by aiohttp makes twice as many calls a second as the default transport.
-    return openai.DefaultAioHttpClient(follow_redirects=False, event_hooks={"response": [_read_bounded]})
-
-
-async def _read_bounded(response: httpx2.Response) -> None:
-    """Read a reply, count its bytes, and put its unpacked body into the reply."""
-    # A second response over the same stream unpacks it, piece by piece.
-    unpacking = httpx2.Response(response.status_code, headers=response.headers, stream=response.stream)
-    body = bytearray()
-    try:
-        async for piece in unpacking.aiter_bytes():
-            body += piece
-            if len(body) > LARGEST_REPLY:
-                raise ReplyTooLarge
-    finally:
-        await unpacking.aclose()
-    response.stream = httpx2.ByteStream(bytes(body))
-    response.headers.pop("content-encoding", None)
+def _headers(address: str, key: str | None) -> dict[str, str]:
+    """Return what names the caller: the key, and organization and project as the `openai` client reads them."""
+    headers = {
+        name: value
+        for name, variable in (("OpenAI-Organization", "OPENAI_ORG_ID"), ("OpenAI-Project", "OPENAI_PROJECT_ID"))
+        if (value := os.environ.get(variable))
+    }
+    # An address may have a name and a password of its own.
+    return headers if urlsplit(address).username else {"authorization": f"Bearer {key or 'none'}", **headers}

@@ -1,11 +1,10 @@
 """Calls an HTTP service that takes and returns JSON, with everything that its labeler needs."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-import aiohttp
 from pydantic_core import from_json, to_json
 
 from ragtide_runtime.settings.labelers import ServiceSettings
@@ -16,7 +15,8 @@ from .access import Access
 from .cache import content_key
 from .endpoint import Call
 from .errors import NoLabels
-from .replies import LARGEST_REPLY, CallFailure, FailureKind, ReplyTooLarge, failure_of_status
+from .posting import POST_ERRORS, ErrorReply, Poster
+from .replies import CallFailure, FailureKind, ReplyTooLarge, failure_of_status
 from .usage import SETTINGS_SOURCE, UnfinishedUsage, Usage
 
 T = TypeVar("T")
@@ -52,9 +52,10 @@ class HttpService:
         self.model = settings.model or urlsplit(settings.url).netloc.rpartition("@")[2]
         """Model that the service runs, or its host: a part of the labeler's version."""
         self._access = access
-        self._url = settings.url.rstrip("/") + path
+        key = settings.api_key
+        headers = {} if key is None else {"authorization": f"Bearer {key.get_secret_value()}"}
+        self._poster = Poster(settings.url.rstrip("/") + path, headers)
         self._unfinished = UnfinishedUsage()
-        self._session: aiohttp.ClientSession | None = None
 
     async def label(
         self, interaction: RagInteraction, metrics: Iterable[str], labels: Callable[[Ask], Awaitable[Labeling]]
@@ -82,7 +83,7 @@ class HttpService:
 
     async def _ask(self, question: object, read: Callable[[Any], T], usage: Usage) -> T:
         body = to_json(question)
-        key = content_key(self._url, self.settings.model, body.decode("utf-8", "replace"))
+        key = content_key(self._poster.url, self.settings.model, body.decode("utf-8", "replace"))
         cached = await self._access.cache.get(key)
         if cached is not None:
             try:
@@ -93,41 +94,18 @@ class HttpService:
                 usage.counters["cache_hits"] += 1
                 self._access.found(self.settings.call_usd)
                 return found
-        call = _Post(self._opened(), self._url, body, read, self._access, usage, self.settings.call_usd)
+        call = _Post(self._poster, body, read, self._access, usage, self.settings.call_usd)
         value, reply = await self._access.ask(call, usage, expected_usd=self.settings.call_usd)
         await self._access.cache.put(key, reply)
         return value
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # Request unpacked replies: packed bytes that pass the limit may unpack to a thousand times as many.
-            headers = {"content-type": "application/json", "accept-encoding": "identity"}
-            if self.settings.api_key is not None:
-                headers["authorization"] = f"Bearer {self.settings.api_key.get_secret_value()}"
-            self._session = aiohttp.ClientSession(
-                headers=headers,
-                auto_decompress=False,
-                connector=aiohttp.TCPConnector(limit=0),  # the endpoint's own limit adapts
-                timeout=aiohttp.ClientTimeout(total=None),  # the endpoint has its own
-                trust_env=True,
-            )
-        return self._session
-
     async def aclose(self) -> None:
         """Close the connections."""
         await self._access.aclose()
-        if self._session is not None:
-            await self._session.close()
+        await self._poster.aclose()
 
 
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
-
-
-class _ErrorReply(Exception):  # noqa: N818  # never leaves this module
-    def __init__(self, status: int, headers: Mapping[str, str], body: str) -> None:
-        super().__init__(f"status {status}: {body}" if body else f"status {status}")
-        self.status = status
-        self.headers = headers
 
 
 class _UnusableReply(Exception):  # noqa: N818  # never leaves this module
@@ -138,10 +116,9 @@ class _UnusableReply(Exception):  # noqa: N818  # never leaves this module
 class _Post(Call[tuple[T, Any]]):
     """One POST of JSON. Its reply is the value that `read` made, and the JSON that `read` got."""
 
-    errors = (aiohttp.ClientError, OSError, TimeoutError, ReplyTooLarge, _ErrorReply, _UnusableReply)
+    errors = (*POST_ERRORS, ErrorReply, _UnusableReply)
 
-    session: aiohttp.ClientSession
-    url: str
+    poster: Poster
     body: bytes
     read: Callable[[Any], T]
     access: Access
@@ -150,32 +127,27 @@ class _Post(Call[tuple[T, Any]]):
 
     async def make(self) -> tuple[T, Any]:
         """Return the value of the reply, and the reply."""
-        # A redirect would carry the texts to another host.
-        async with self.session.post(self.url, data=self.body, allow_redirects=False) as response:
-            body = bytearray()
-            async for piece in response.content.iter_any():
-                body += piece
-                if len(body) > LARGEST_REPLY:
-                    raise ReplyTooLarge
-            if response.status >= 300:
-                raise _ErrorReply(response.status, response.headers, self._beginning(body))
+        body = await self.poster.post(self.body)
         self.usage.spent(self.call_usd, SETTINGS_SOURCE if self.call_usd else None)
         self.access.telemetry.spent(self.call_usd, self.usage.pipeline)
         try:
-            reply = from_json(bytes(body))
+            reply = from_json(body)
             return self.read(reply), reply
         except _UNREADABLE as error:
             reason = self.access.endpoint.described(error)
-            raise _UnusableReply(f"the reply cannot be used ({reason}): {self._beginning(body)}") from None
+            beginning = self._beginning(body[:10_000].decode("utf-8", "replace"))
+            raise _UnusableReply(f"the reply cannot be used ({reason}): {beginning}") from None
 
-    def _beginning(self, body: bytearray) -> str:
-        return self.access.endpoint.clean(body[:10_000].decode("utf-8", "replace"))[:SHOWN_CHARS]
+    def _beginning(self, text: str) -> str:
+        return self.access.endpoint.clean(text)[:SHOWN_CHARS]
 
     def failure(self, error: Exception) -> CallFailure:
         """Return the meaning of an error of the client."""
         endpoint = self.access.endpoint
-        if isinstance(error, _ErrorReply):
-            return failure_of_status(error.status, error.headers, endpoint.clean(str(error)), clean=endpoint.clean)
+        if isinstance(error, ErrorReply):
+            beginning = self._beginning(error.text)
+            message = f"status {error.status}: {beginning}" if beginning else f"status {error.status}"
+            return failure_of_status(error.status, error.headers, message, clean=endpoint.clean)
         if isinstance(error, _UnusableReply | ReplyTooLarge):
             return CallFailure(FailureKind.FAILED, "unreadable", str(error), of_content=True)
         timed_out = isinstance(error, TimeoutError)
