@@ -24,6 +24,7 @@ from typing import Any
 from ragtide import RagInteraction
 from ragtide_consumers.worker.results import LabeledEntry, ResultCommitter
 from ragtide_offline.demo import demo_interactions
+from ragtide_producers.publishing.round_trip import publish_commands
 from ragtide_producers.publishing.routes import InteractionRoute
 from ragtide_roles.serving import aggregate
 from ragtide_runtime.redis.client import connect_async
@@ -123,17 +124,17 @@ async def commit_results(redis: Any, rows: list[RagInteraction], rates: dict[str
 async def publish(redis: Any, settings: Settings, rows: list[RagInteraction], rates: dict[str, list[float]]) -> None:
     """Measure the two ways of publishing; interactions are encoded before."""
     routing = InteractionRoute.of(settings)
-    calls = [routing.command(row).script for row in rows]
+    commands = [routing.command(row) for row in rows]
 
     async def ours() -> None:
-        for start in range(0, len(calls), AT_ONCE):
-            await run_scripts(redis, calls[start : start + AT_ONCE])
+        for start in range(0, len(commands), AT_ONCE):
+            await publish_commands(redis, routing, commands[start : start + AT_ONCE])
 
     async def plain() -> None:
-        for start in range(0, len(calls), AT_ONCE):
+        for start in range(0, len(commands), AT_ONCE):
             async with redis.pipeline(transaction=False) as pipe:
-                for call in calls[start : start + AT_ONCE]:
-                    pipe.xadd(STREAMS.interactions, {"data": call.args[0]})
+                for command in commands[start : start + AT_ONCE]:
+                    pipe.xadd(STREAMS.interactions, {"data": command.payload})
                 await pipe.execute()
 
     for name, body in (("publish, XADD", plain), ("publish, script", ours)):

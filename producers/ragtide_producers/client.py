@@ -3,7 +3,8 @@
 import asyncio
 import atexit
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from ragtide_runtime.processes.forks import NOT_FORKING, begin_anew_in_children
 from ragtide_runtime.redis.client import connect, connect_async
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.layout import check_layout, check_layout_blocking
-from ragtide_runtime.redis.scripts import run_scripts, run_scripts_blocking
+from ragtide_runtime.redis.scripts import run_script, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings, settings_of_application
 from ragtide_runtime.settings.producers import Policy, SampleBy
@@ -208,7 +209,7 @@ class InteractionProducer:
         try:
             client = self._blocking_client()
             while batch := publisher.batch():
-                outcomes = run_scripts_blocking(client, [command.script for command in batch])
+                (outcomes,) = run_scripts_blocking(client, [self._route.call(batch)])
                 if pause_s := publisher.complete(outcomes):
                     time.sleep(pause_s)
         except RedisError as error:
@@ -225,7 +226,7 @@ class InteractionProducer:
         try:
             client = await self._connected()
             while batch := publisher.batch():
-                outcomes = await run_scripts(client, [command.script for command in batch])
+                outcomes = await run_script(client, self._route.call(batch))
                 if pause_s := publisher.complete(outcomes):
                     await asyncio.sleep(pause_s)
         except RedisError as error:
@@ -267,14 +268,17 @@ class InteractionProducer:
         return sent
 
     def _batch_publisher(self, interactions: Iterable[RagInteraction]) -> BatchPublisher:
-        return BatchPublisher(map(self._command, interactions), self._settings.producer.block_s)
+        commands = map(self._command, interactions, repeat(trace_publishing()))
+        return BatchPublisher(self._settings.layout, commands, self._settings.producer.block_s)
 
-    def _command(self, interaction: RagInteraction) -> PublishCommand | Publication:
+    def _command(
+        self, interaction: RagInteraction, traceparent_of: Callable[[RagInteraction], str]
+    ) -> PublishCommand | Publication:
         sampled = self._sampling.sampled(interaction)
         if sampled is None:
             return Publication(interaction.interaction_id, None, added=False, sampled_out=True)
         with NOT_FORKING:
-            return self._route.command(sampled, trace_publishing(sampled))
+            return self._route.command(sampled, traceparent_of(sampled))
 
     def _blocking_client(self) -> Redis:
         if self._client is None:

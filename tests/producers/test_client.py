@@ -1,15 +1,23 @@
 import asyncio
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.connection import Connection
 from tests.support.conditions import wait_until
+from tests.support.one_address import OneAddress
+from tests.support.redis_processes import RedisProcess
 
 from ragtide import Feedback, InteractionProducer, InvalidEntryError, RagInteraction, RedisUnavailable
 from ragtide.testing import interaction, interactions
+from ragtide_producers.publishing.routes import InteractionRoute
+from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import partition_of
+from ragtide_runtime.settings.model import load_settings
 
 pytestmark = pytest.mark.processes
 
@@ -122,6 +130,72 @@ def test_pipelines_go_to_their_partitions(redis: Any, redis_url: str) -> None:
         for _, fields in redis.xrange(Streams("mine", partition).interactions):
             assert partition_of(RagInteraction.decode(fields[DATA_FIELD]).pipeline, 4) == partition
     assert sum(redis.xlen(Streams("mine", partition).interactions) for partition in range(4)) == 20
+
+
+def test_each_partition_takes_one_call_for_a_batch(redis: Any, redis_url: str) -> None:
+    batch = [interaction(interaction_id=f"i-{number}", pipeline=f"p-{number % 20}") for number in range(160)]
+    with InteractionProducer(redis_url, partitions=4) as producer:
+        producer.publish(interaction(interaction_id="first"))  # loads the script
+        redis.config_resetstat()
+        publications = producer.publish_many(batch)
+    assert [publication.interaction_id for publication in publications] == [one.interaction_id for one in batch]
+    assert all(publication.added for publication in publications)
+    assert redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 4
+
+
+def test_a_batch_of_large_interactions_takes_more_calls(redis: Any, redis_url: str) -> None:
+    large = [interaction(number, documents=["x" * 900_000] * 2) for number in range(5)]
+    with InteractionProducer(redis_url) as producer:
+        producer.publish(interaction(interaction_id="first"))
+        redis.config_resetstat()
+        assert all(publication.added for publication in producer.publish_many(large))
+    assert redis.info("commandstats")["cmdstat_evalsha"]["calls"] == 3
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asynchronous"])
+async def test_after_a_lost_reply_all_is_published_again_and_nothing_is_there_twice(kind: str, tmp_path: Path) -> None:
+    batch = interactions(350)
+    lengths: list[int] = []
+    with RedisProcess(tmp_path, "save ''") as server, connect(server.url) as redis:
+
+        async def publish(producer: InteractionProducer) -> int:
+            if kind == "blocking":
+                found = await asyncio.to_thread(producer.publish_many, batch)
+            else:
+                found = await producer.apublish_many(batch)
+            return sum(publication.added for publication in found)
+
+        with InteractionProducer(server.url) as producer:
+            producer.publish(batch[7])
+        # The first connection looks at the server, the second publishes.
+        for replies in range(10):
+            with OneAddress(server.port, cut_after=(100, replies)) as address:
+                async with InteractionProducer(address.url) as producer:
+                    try:
+                        await publish(producer)
+                    except RedisUnavailable:
+                        lengths.append(redis.xlen(STREAM))
+                        assert await publish(producer) == len(batch) - lengths[-1]
+                        redis.xtrim(STREAM, maxlen=0)
+                        redis.delete(*redis.scan_iter(match="*owner*"))
+        stored = [RagInteraction.decode(fields[DATA_FIELD]).interaction_id for _, fields in redis.xrange(STREAM)]
+    assert len(stored) == len(set(stored))
+    assert {0, 200, 350} <= set(lengths), "before the first call, and with the reply of each call lost"
+
+
+def test_a_batch_that_is_cut_on_its_way_is_not_in_the_stream(tmp_path: Path) -> None:
+    batch = interactions(200)
+    route = InteractionRoute.of(load_settings())
+    call = route.call([route.command(one) for one in batch])
+    with RedisProcess(tmp_path, "save ''") as server, InteractionProducer(server.url) as producer:
+        producer.publish(interaction(1000))  # loads the script
+        connection: Any = Connection
+        command = b"".join(connection().pack_command(*call.command()))
+        with socket.create_connection(("127.0.0.1", server.port)) as sending:
+            sending.sendall(command[: len(command) // 2])
+        assert all(publication.added for publication in producer.publish_many(batch))
+        with connect(server.url) as redis:
+            assert redis.xlen(STREAM) == 201
 
 
 def test_an_interaction_too_large_for_one_entry_is_refused_and_its_batch_not_sent(redis: Any, redis_url: str) -> None:

@@ -10,8 +10,8 @@ from tests.support.conditions import wait_until
 from ragtide import Dropped, InteractionProducer, RagInteraction, StreamFullError
 from ragtide.testing import interaction, interactions
 from ragtide_producers.publishing.batch_publisher import BATCH, BatchPublisher
-from ragtide_producers.publishing.routes import InteractionRoute, Publication, draw
-from ragtide_runtime.redis.keys import Streams
+from ragtide_producers.publishing.routes import InteractionRoute, Publication
+from ragtide_runtime.redis.keys import Streams, identity_digest
 from ragtide_runtime.redis.layout import partition_of
 from ragtide_runtime.settings.model import Settings, load_settings
 
@@ -135,11 +135,27 @@ def test_publishing_again_at_the_same_fill_decides_the_same(redis: Any, redis_ur
     assert 20 < sum(outcomes[0]) < 80
 
 
-def test_draws_are_uniform_and_differ_between_pipelines() -> None:
-    draws = sorted(draw("shop", f"i-{n}") for n in range(5000))
+def test_the_digest_decides_whether_a_sample_keeps_an_interaction(redis: Any, redis_url: str) -> None:
+    with redis.pipeline(transaction=False) as pipe:
+        for _ in range(600):
+            pipe.xadd(STREAMS.interactions, {"data": "x"})
+        pipe.execute()
+    batch = [one for name in ("shop", "help") for one in interactions(300, pipeline=name)]
+    with InteractionProducer(settings=settings(redis_url, 1000, policy="sample")) as producer:
+        publications = producer.publish_many(batch)
+    room, expected = 400, []
+    for one in batch:
+        draw = int.from_bytes(identity_digest(one.pipeline, one.interaction_id)[:6], "big") / 2**48
+        expected.append(draw * 1000 < 2 * room)
+        room -= expected[-1]
+    assert [one.added for one in publications] == expected
+    assert expected[:300] != expected[300:]
+
+
+def test_draws_are_uniform() -> None:
+    draws = sorted(int.from_bytes(identity_digest("shop", f"i-{n}")[:6], "big") / 2**48 for n in range(5000))
     # Kolmogorov-Smirnov at 1 in 1,000.
     assert max(abs(value - rank / 5000) for rank, value in enumerate(draws)) < 1.95 / 5000**0.5
-    assert draw("shop", "i-1") != draw("shop2", "i-1")
 
 
 def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
@@ -160,7 +176,7 @@ def test_the_cap_holds_in_each_partition(redis: Any, redis_url: str) -> None:
 def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> None:
     routing = InteractionRoute.of(load_settings(partitions=4))
     commands = [routing.command(interaction(n, pipeline=f"p-{n}")) for n in range(500)]
-    publisher = BatchPublisher(commands, block_s=1.0)
+    publisher = BatchPublisher(routing.layout, commands, block_s=1.0)
     full: list[Publication | None] = [None]
     pauses: list[float] = []
     sent = 0
@@ -179,7 +195,7 @@ def test_a_batch_is_of_one_partition_and_a_full_stream_is_asked_with_one() -> No
 
 def test_a_full_stream_ends_publishing_after_the_stated_seconds_and_any_room_counts_anew() -> None:
     routing = InteractionRoute.of(load_settings())
-    publisher = BatchPublisher([routing.command(one) for one in interactions(2)], block_s=1.0)
+    publisher = BatchPublisher(routing.layout, [routing.command(one) for one in interactions(2)], block_s=1.0)
     assert publisher.batch()
     waited = publisher.complete([None, None])
     for _ in range(3):

@@ -14,7 +14,7 @@ from ragtide.testing import interaction
 from ragtide_producers.publishing import sending
 from ragtide_producers.publishing.outbox import Sent
 from ragtide_producers.publishing.partition_buffer import PartitionBuffer, RoundTrip
-from ragtide_producers.publishing.routes import InteractionRoute, QueuedItem, publication
+from ragtide_producers.publishing.routes import InteractionRoute, QueuedItem, publications
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.settings.model import load_settings
@@ -118,17 +118,18 @@ def send(
     now: float,
     *numbers: int,
     there: bool = True,
-    replies: list[tuple[bytes, int]] | None = None,
+    words: list[str] | None = None,
 ) -> Any:
     routing = InteractionRoute.of(load_settings())
     sender.add((QueuedItem(interaction(n), 0, 1), routing.command(interaction(n))) for n in numbers)
     count = len(sender.batch())
-    given = [(f"{int(now * 1000)}-{at}".encode(), 1) for at in range(count)]
-    return complete(sender, given if replies is None else replies, there=there, now=now)
+    given = [f"{int(now * 1000)}-{at}" for at in range(count)]
+    return complete(sender, given if words is None else words, there=there, now=now)
 
 
-def complete(sender: PartitionBuffer, replies: list[tuple[bytes, int]], *, now: float, there: bool = True) -> RoundTrip:
-    outcomes = [publication(one.interaction_id, reply) for one, reply in zip(sender.batch(), replies, strict=True)]
+def complete(sender: PartitionBuffer, words: list[str], *, now: float, there: bool = True) -> RoundTrip:
+    batch = sender.batch()
+    outcomes = publications([one.interaction_id for one in batch], " ".join(words).encode()) if batch else []
     return sender.complete(outcomes, probe_found=there, now=now)
 
 
@@ -167,7 +168,7 @@ def test_an_id_that_was_there_long_ago_is_no_probe() -> None:
     sender = buffer()
     send(sender, 1.0, 1)
     probe = sender.probe
-    send(sender, 1.1, 2, replies=[(b"5-0", 0)])
+    send(sender, 1.1, 2, words=["=5-0"])
     assert sender.probe == probe
     send(sender, 1.2, 3)
     assert sender.probe != probe
@@ -189,7 +190,7 @@ def test_after_a_lost_reply_there_already_means_published() -> None:
     sender.add([(held[0], routing.command(interaction(0)))])
     sender.failed(len(sender.batch()))
     sender.add([(held[1], routing.command(interaction(1)))])
-    settled = complete(sender, [(b"1-1", 0), (b"1-2", 0)], now=1.0)
+    settled = complete(sender, ["=1-1", "=1-2"], now=1.0)
     assert settled.outcomes == [(held[0], Sent.PUBLISHED), (held[1], Sent.DUPLICATE)]
 
 
@@ -197,13 +198,13 @@ def test_what_has_no_room_when_it_is_sent_again_is_counted_as_dropped() -> None:
     sender = buffer()
     send(sender, 1.0, 1, 2)
     send(sender, 1.1, there=False)
-    settled = complete(sender, [(b"drop_new", -1), (b"2-2", 1)], now=1.2)
+    settled = complete(sender, ["drop_new", "2-2"], now=1.2)
     assert (settled.resent, settled.dropped_again, settled.outcomes) == (1, [Dropped.DROP_NEW], [])
 
 
 def test_what_finds_no_room_waits_in_its_order_and_is_asked_one_by_one() -> None:
     sender = buffer()
-    settled = send(sender, 1.0, 1, 2, 3, replies=[(b"1-1", 1), (b"full", -1), (b"full", -1)])
+    settled = send(sender, 1.0, 1, 2, 3, words=["1-1", "full", "full"])
     assert (settled.full, names(sender)) == (True, ["i-2"])
-    send(sender, 1.1, replies=[(b"1-2", 1)])
+    send(sender, 1.1, words=["1-2"])
     assert names(sender) == ["i-3"]

@@ -14,10 +14,10 @@ from ragtide import InteractionProducer, InvalidEntryError, RagInteraction
 from ragtide.testing import interaction
 from ragtide_consumers.labelers.cascade import position
 from ragtide_producers.publishing.batch_publisher import BatchPublisher
-from ragtide_producers.publishing.routes import InteractionRoute, Publication, draw
+from ragtide_producers.publishing.routes import InteractionRoute, Publication
 from ragtide_producers.publishing.sampling import Sampling, drawn_for
 from ragtide_runtime.errors import ConfigurationError
-from ragtide_runtime.redis.keys import Streams
+from ragtide_runtime.redis.keys import Streams, identity_digest
 from ragtide_runtime.settings.model import load_settings
 
 STREAMS = Streams("ragtide", 0)
@@ -56,12 +56,17 @@ def test_the_probability_multiplies_that_of_the_source(given: RagInteraction, sh
         assert sampled.model_copy(update=changes) == given
 
 
+def policy_draw(pipeline: str, interaction_id: str) -> float:
+    """The draw of the policy `sample`, as publish_interactions.lua takes it from the digest."""
+    return int.from_bytes(identity_digest(pipeline, interaction_id)[:6], "big") / 2**48
+
+
 @pytest.mark.pure
 def test_a_sample_is_independent_of_the_other_draws() -> None:
     """The policy `sample` and the cascade draw by the same ids: their samples must not be those of the producer."""
     kept = [name for name in IDS if Sampling(0.25).keeps("shop", name)]
     assert len(kept) / len(IDS) == pytest.approx(0.25, abs=0.03)
-    for other in (draw, position):
+    for other in (policy_draw, position):
         assert sum(other("shop", name) < 0.25 for name in kept) / len(kept) == pytest.approx(0.25, abs=0.06)
     assert sum(drawn_for("help", "interaction", name) < 0.25 for name in kept) / len(kept) == pytest.approx(
         0.25, abs=0.06
@@ -105,6 +110,7 @@ def test_a_probability_that_cannot_be_recorded_is_refused() -> None:
 def test_the_outcomes_of_a_call_keep_their_order() -> None:
     route, left_out = InteractionRoute.of(load_settings()), range(0, 100, 3)
     publisher = BatchPublisher(
+        route.layout,
         [
             Publication(f"i-{number}", None, added=False, sampled_out=True)
             if number in left_out

@@ -14,14 +14,9 @@ from redis import RedisError
 from redis.asyncio import Redis
 from redis.exceptions import RedisClusterException
 
-from ragtide_producers.publishing.routes import (
-    FeedbackRoute,
-    InteractionRoute,
-    Publication,
-    PublishCommand,
-)
+from ragtide_producers.publishing.round_trip import publish_commands
+from ragtide_producers.publishing.routes import FeedbackRoute, InteractionRoute, Publication, PublishCommand, Route
 from ragtide_producers.shapes.json_values import has_more_values
-from ragtide_runtime.redis.scripts import run_scripts
 from ragtide_schemas import Feedback, InvalidEntryError, RagInteraction
 from ragtide_schemas.base import is_left_out, read_json_object
 from ragtide_schemas.printable import printable
@@ -127,7 +122,8 @@ class ItemKind:
     name: str
     read: Callable[[dict[str, Any], int], RagInteraction | Feedback]
     """Returns the item with these fields at this place of the request; raises InvalidEntryError."""
-    command: Callable[[Any], PublishCommand]
+    route: Route
+    """Destination of the items."""
 
 
 def interactions(routing: InteractionRoute, idempotency_key: str | None) -> ItemKind:
@@ -145,12 +141,12 @@ def interactions(routing: InteractionRoute, idempotency_key: str | None) -> Item
             fields["interaction_id"] = f"http-{digest}-{index}"
         return RagInteraction.from_fields(fields)
 
-    return ItemKind("interaction", read, routing.command)
+    return ItemKind("interaction", read, routing)
 
 
 def feedback(routing: InteractionRoute) -> ItemKind:
     """Return the kind of feedback."""
-    return ItemKind("feedback", lambda fields, _: Feedback.from_fields(fields), FeedbackRoute(routing.layout).command)
+    return ItemKind("feedback", lambda fields, _: Feedback.from_fields(fields), FeedbackRoute(routing.layout))
 
 
 async def publish(  # noqa: PLR0917 - the parts of one request
@@ -179,7 +175,7 @@ async def publish(  # noqa: PLR0917 - the parts of one request
                 answers.add(item)
         commands = [item for item in found if not isinstance(item, PostedItem)]
         if commands:
-            await _send(redis, commands, answers)
+            await _send(redis, kind.route, commands, answers)
         index += len(batch)
         if answers.counts["full"] or answers.too_many_problems:
             return
@@ -239,13 +235,13 @@ def _command(
                 interaction_id=item.interaction_id,
                 detail=f"the token {client.name!r} is not for the pipeline {item.pipeline!r}: change its pipelines",
             )
-        return kind.command(item)
+        return kind.route.command(item)
     except InvalidEntryError as error:
         return PostedItem(index=index, status="invalid", interaction_id=shown, detail=error.detail)
 
 
-async def _send(redis: Redis, commands: Sequence[tuple[int, PublishCommand]], answers: Answers) -> None:
-    outcomes = await run_scripts(redis, [command.script for _, command in commands])
+async def _send(redis: Redis, route: Route, commands: Sequence[tuple[int, PublishCommand]], answers: Answers) -> None:
+    outcomes = await publish_commands(redis, route, [command for _, command in commands])
     for (index, command), outcome in zip(commands, outcomes, strict=True):
         answers.add(_answer(index, command, outcome))
 

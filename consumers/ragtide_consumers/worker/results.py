@@ -33,7 +33,7 @@ from redis.asyncio import Redis
 
 from ragtide_runtime.processes.waiting import Backoff
 from ragtide_runtime.redis.entries import payload_of, raw_of
-from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, interaction_digest
+from ragtide_runtime.redis.keys import LABEL_GROUP, Streams, identity_digest
 from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall, run_scripts
 from ragtide_runtime.telemetry.health import Heartbeat
 from ragtide_runtime.telemetry.log_limit import LogLimit
@@ -209,7 +209,7 @@ def deliver_events(
     arguments: list[Argument] = [LABEL_GROUP, dedupe_ms, feedback_ms, *streams.known_id_families]
     for result in results:
         event, specimen = result.event, result.specimen
-        digest = bytes.fromhex(interaction_digest(event.pipeline, event.interaction_id))
+        digest = identity_digest(event.pipeline, event.interaction_id)
         lists = 0 if specimen is None else len(specimen.places)
         arguments += (result.entry_id, digest, event.encode(), result.traceparent, lists)
         if specimen is not None:

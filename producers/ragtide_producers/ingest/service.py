@@ -31,6 +31,7 @@ from ragtide_runtime.telemetry.outages import redis_outage
 from ragtide_runtime.user_ids import UserIds
 from ragtide_schemas import DeadLetter, RagInteraction, Reason
 
+from ..publishing.round_trip import publish_commands
 from ..publishing.routes import InteractionRoute, Publication, PublishCommand
 from ..traces.fields import Refusal
 from ..traces.interactions import Mapped
@@ -166,8 +167,8 @@ class TraceReader:
     async def _publish(self, decided: Sequence["Decided"]) -> None:
         """Publish the interactions of decisions; a decision for which there is no room is published again later."""
         owners = [trace for trace in decided for _ in trace.commands]
-        scripts = [command.script for trace in decided for command in trace.commands]
-        outcomes = await run_scripts(self._redis, scripts) if scripts else []
+        commands = [command for trace in decided for command in trace.commands]
+        outcomes = await publish_commands(self._redis, self._route, commands)
         for trace, outcome in zip(owners, outcomes, strict=True):
             if outcome is None:
                 trace.wait_for_room()

@@ -1,1 +1,1 @@
-"""Publishing: one script per interaction, in batches, with known ids, and from a background thread."""
+"""Publishing: one call of a script per batch of a partition, with known ids, and from a background thread."""

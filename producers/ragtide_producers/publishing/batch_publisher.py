@@ -9,7 +9,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from ragtide_runtime.processes.waiting import Backoff
-from ragtide_runtime.redis.keys import DATA_FIELD
+from ragtide_runtime.redis.keys import DATA_FIELD, Streams
 from ragtide_runtime.redis.layout import Layout
 from ragtide_schemas import Feedback
 
@@ -17,7 +17,10 @@ from ..errors import StreamFullError
 from .routes import Publication, PublishCommand
 
 BATCH = 200
-"""Most interactions in one round trip."""
+"""Most interactions in one call of a script."""
+
+BATCH_BYTES = 4_000_000
+"""Most bytes of interactions in one call of a script, unless one interaction alone has more."""
 
 FIRST_PAUSE_S = 0.01
 """Seconds before a full stream is tried again; doubled each time."""
@@ -26,18 +29,32 @@ LONGEST_PAUSE_S = 0.5
 """Most seconds between two tries."""
 
 
+def first_batch(commands: Iterable[PublishCommand], most: int = BATCH) -> list[PublishCommand]:
+    """Return the first commands that one call of a script runs: those of one partition, within the limits."""
+    batch: list[PublishCommand] = []
+    size = 0
+    for command in commands:
+        size += len(command.payload)
+        if batch and (len(batch) == most or size > BATCH_BYTES or command.partition != batch[0].partition):
+            break
+        batch.append(command)
+    return batch
+
+
 class BatchPublisher:
     """Divides interactions into batches, each for one partition and so for one hash slot.
 
     While `batch()` is not empty, send it, pass the outcomes to `complete`, and wait for the seconds that it returns.
 
     Args:
+        layout: of the deployment.
         commands: commands to send; commands of one pipeline keep their order. A publication stands for an interaction
             that is not sent.
         block_s: seconds to wait for room, counted from the last interaction that found room.
     """
 
-    def __init__(self, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
+    def __init__(self, layout: Layout, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
+        self._prefix = layout.prefix
         numbered = list(enumerate(commands))
         # A stable sort: commands of one partition come together and keep their order.
         self._waiting = deque(
@@ -53,16 +70,7 @@ class BatchPublisher:
 
     def batch(self) -> list[PublishCommand]:
         """Return the batch to send next; a single command after a full stream, to test whether there is room again."""
-        if not self._waiting:
-            return []
-        most = 1 if self._backoff.failing else BATCH
-        partition = self._waiting[0][1].partition
-        batch: list[PublishCommand] = []
-        for _, command in self._waiting:
-            if command.partition != partition or len(batch) == most:
-                break
-            batch.append(command)
-        return batch
+        return first_batch((command for _, command in self._waiting), 1 if self._backoff.failing else BATCH)
 
     def complete(self, outcomes: Sequence[Publication | None]) -> float:
         """Take the outcomes of a batch and return the seconds to wait before the next; 0 while there is room.
@@ -84,8 +92,9 @@ class BatchPublisher:
         if not full:
             return 0.0
         if self._waited_s >= self._block_s:
+            stream = Streams(self._prefix, full[0][1].partition).interactions
             raise StreamFullError(
-                f"the stream {full[0][1].script.keys[0]} had no room for {self._block_s:g} s; {len(self._waiting)} of "
+                f"the stream {stream} had no room for {self._block_s:g} s; {len(self._waiting)} of "
                 f"{len(self._found)} interactions are not published: start workers, raise interactions_cap, or choose "
                 "another producer.policy, then publish all of them again"
             )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ragtide_runtime.redis.entries import order
 from ragtide_schemas import Dropped
 
-from .batch_publisher import BATCH
+from .batch_publisher import BATCH, first_batch
 from .outbox import Sent
 from .routes import Publication, PublishCommand, QueuedItem
 
@@ -81,8 +81,7 @@ class PartitionBuffer:
 
     def batch(self) -> list[PublishCommand]:
         """Return the next batch: empty for a lookup of the probe only, a single command after a full stream."""
-        most = 1 if self._full else BATCH
-        return [waiting.command for waiting in (self._waiting[at] for at in range(min(most, len(self._waiting))))]
+        return first_batch((waiting.command for waiting in self._waiting), 1 if self._full else BATCH)
 
     @property
     def probe(self) -> PublishCommand | None:

@@ -1,15 +1,15 @@
 """Routes: the command and the destination of interactions, and of feedback. No I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
-from ragtide_runtime.redis.keys import Streams, interaction_digest, known_digest
+from ragtide_runtime.redis.keys import Streams, identity_digest, known_digest
 from ragtide_runtime.redis.known_ids import find_id
 from ragtide_runtime.redis.layout import Layout
-from ragtide_runtime.redis.scripts import Lua, ScriptCall
+from ragtide_runtime.redis.scripts import Argument, Lua, ScriptCall
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.settings.producers import Policy
 from ragtide_runtime.telemetry.tracing import trace_publishing
@@ -20,11 +20,14 @@ from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from .sampling import EVERYTHING, Sampling
 
-PUBLISH_INTERACTION: Final = Lua("publish_interaction")
+PUBLISH_INTERACTIONS: Final = Lua("publish_interactions")
 PUBLISH_FEEDBACK: Final = Lua("publish_feedback")
 
-FULL: Final = b"full"
-"""Reply instead of an entry id if the stream is full and the policy is `block`."""
+FULL: Final = "full"
+"""Reply for an item if the stream is full and the policy is `block`."""
+
+KNOWN: Final = "="
+"""Precedes the entry of an item that was in its stream before."""
 
 PROBE_S: Final = 600.0
 """Seconds for which Redis keeps the probe of a feedback item."""
@@ -34,9 +37,6 @@ ITEM_BYTES: Final = 1000
 
 Item = RagInteraction | Feedback
 """Type of the items that an application submits."""
-
-STREAMS_REMEMBERED = 1024
-"""Most partitions whose keys are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,17 @@ class Publication:
 
 
 class PublishCommand(NamedTuple):
-    """The command for one interaction or feedback item. All its keys are in the hash slot of its partition."""
+    """The command for one interaction or feedback item. One call of a script runs many commands of a partition."""
 
+    pipeline: str
     interaction_id: str
     partition: int
     payload: bytes
     """The item as JSON. It is encoded here, and not again on the way into the stream."""
-    script: ScriptCall[Publication | None]
-    """Publishes the item; the reply is None if the item must wait for room."""
-    probe_keys: Sequence[str]
-    """Keys with the id of the entry from the moment it is in the stream."""
     digest: bytes
-    """Digest under which these keys have the id."""
-
-    def probe(self) -> ScriptCall[str | None]:
-        """Return the call that checks whether Redis still has the entry; its reply is None if not."""
-        return find_id(self.probe_keys, self.digest)
+    """Digest of the interaction, or of the payload of feedback: 16 bytes."""
+    traceparent: str = ""
+    """Trace context of the interaction; empty for none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +108,15 @@ class Route(Protocol):
 
     def command(self, item: Any, traceparent: str = "") -> PublishCommand:
         """Return the command that publishes an item; raises InvalidEntryError if it is too large."""
+
+    def call(self, commands: Sequence[PublishCommand]) -> "ScriptCall[list[Publication | None]]":
+        """Return the call that publishes items of one partition; its reply has None for each that must wait for room.
+
+        It is safe to repeat: an item that is in its stream is not added again.
+        """
+
+    def probe(self, command: PublishCommand) -> "ScriptCall[str | None]":
+        """Return the call that checks whether Redis still has the entry of an item; its reply is None if not."""
 
     def counted_as(self, why: Dropped) -> Dropped:
         """Return the field of the hash `dropped` under which a dropped item is counted."""
@@ -157,8 +161,8 @@ class InteractionRoute:
         sampled = self.sampling.sampled(item)
         if sampled is None:
             return None
-        partition = self.layout.of(sampled.pipeline, sampled.interaction_id).partition
-        return QueuedItem(sampled, partition, _size(sampled), trace_publishing(sampled))
+        partition = self.layout.partition_of(sampled.pipeline, sampled.interaction_id)
+        return QueuedItem(sampled, partition, _size(sampled), trace_publishing()(sampled))
 
     def command(self, item: RagInteraction, traceparent: str = "", payload: bytes = b"") -> PublishCommand:
         """Return the command for one interaction.
@@ -180,20 +184,32 @@ class InteractionRoute:
             "send fewer or shorter documents",
         )
         pipeline, interaction_id = item.pipeline, item.interaction_id
-        partition, stream, dropped, streams = _keys(self.layout.of(pipeline, interaction_id))
-        owner_keys, digest = streams.owner_keys(pipeline, interaction_id), known_digest(pipeline, interaction_id)
+        partition = self.layout.partition_of(pipeline, interaction_id)
+        digest = identity_digest(pipeline, interaction_id)
+        return PublishCommand(pipeline, interaction_id, partition, payload, digest, traceparent)
+
+    def call(self, commands: Sequence[PublishCommand]) -> ScriptCall[list[Publication | None]]:
+        """Return the call that publishes interactions of one partition."""
+        streams = self._streams(commands[0])
+        traceparents = [command.traceparent for command in commands]
         arguments = (
-            payload,
             int(self.dedupe_window_s * 1000),
             self.interactions_cap,
             self.policy,
-            draw(pipeline, interaction_id) if self.policy == "sample" else 0.0,
-            traceparent,
-            digest,
+            *streams.known_id_families[:2],
+            b"".join([command.digest for command in commands]),
+            *[command.payload for command in commands],
+            *(traceparents if any(traceparents) else ()),
         )
-        reads = partial(publication, interaction_id)
-        script = ScriptCall(PUBLISH_INTERACTION, (stream, dropped, *owner_keys), arguments, reads)
-        return PublishCommand(interaction_id, partition, payload, script, owner_keys, digest)
+        return ScriptCall(PUBLISH_INTERACTIONS, (streams.interactions, streams.dropped), arguments, _reader(commands))
+
+    def probe(self, command: PublishCommand) -> ScriptCall[str | None]:
+        """Return the call that checks whether Redis still knows the id of an interaction."""
+        identity = command.pipeline, command.interaction_id
+        return find_id(self._streams(command).owner_keys(*identity), known_digest(*identity))
+
+    def _streams(self, command: PublishCommand) -> Streams:
+        return Streams(self.layout.prefix, command.partition)
 
     def counted_as(self, why: Dropped) -> Dropped:
         """Return the reason itself."""
@@ -215,7 +231,7 @@ class FeedbackRoute:
 
     def queued(self, item: Feedback) -> QueuedItem:
         """Return a feedback item for the queue: none is left out, because the interaction may be in another sample."""
-        return QueuedItem(item, self.layout.of(item.pipeline, item.interaction_id).partition, ITEM_BYTES)
+        return QueuedItem(item, self.layout.partition_of(item.pipeline, item.interaction_id), ITEM_BYTES)
 
     def command(self, item: Feedback, traceparent: str = "") -> PublishCommand:
         """Return the command for one feedback item.
@@ -225,11 +241,22 @@ class FeedbackRoute:
         """
         del traceparent
         payload = _checked(item.encode(), f"feedback of interaction {item.interaction_id}", "send less metadata")
-        streams = self.layout.of(item.pipeline, item.interaction_id)
-        probe = streams.feedback_probe(blake2b(payload, digest_size=16).hexdigest())
-        reads = partial(publication, item.interaction_id)
-        script = ScriptCall(PUBLISH_FEEDBACK, (streams.feedback, probe), (payload, int(PROBE_S * 1000)), reads)
-        return PublishCommand(item.interaction_id, streams.partition, payload, script, (probe,), b"")
+        partition = self.layout.partition_of(item.pipeline, item.interaction_id)
+        digest = blake2b(payload, digest_size=16).digest()
+        return PublishCommand(item.pipeline, item.interaction_id, partition, payload, digest)
+
+    def call(self, commands: Sequence[PublishCommand]) -> ScriptCall[list[Publication | None]]:
+        """Return the call that publishes feedback items of one partition; none waits for room."""
+        keys = (Streams(self.layout.prefix, commands[0].partition).feedback, *map(self._probe_key, commands))
+        arguments: tuple[Argument, ...] = (int(PROBE_S * 1000), *[command.payload for command in commands])
+        return ScriptCall(PUBLISH_FEEDBACK, keys, arguments, _reader(commands))
+
+    def probe(self, command: PublishCommand) -> ScriptCall[str | None]:
+        """Return the call that checks whether Redis still has the probe of a feedback item."""
+        return find_id((self._probe_key(command),), b"")
+
+    def _probe_key(self, command: PublishCommand) -> str:
+        return Streams(self.layout.prefix, command.partition).feedback_probe(command.digest.hex())
 
     def counted_as(self, why: Dropped) -> Dropped:
         """Return `feedback`, because other counts are of interactions."""
@@ -252,25 +279,19 @@ def _checked(payload: bytes, item: str, remedy: str) -> bytes:
     return payload
 
 
-@lru_cache(STREAMS_REMEMBERED)
-def _keys(streams: Streams) -> tuple[int, str, str, Streams]:
-    return streams.partition, streams.interactions, streams.dropped, streams
+def _reader(commands: Sequence[PublishCommand]) -> Callable[[bytes], list[Publication | None]]:
+    return partial(publications, [command.interaction_id for command in commands])
 
 
-def draw(pipeline: str, interaction_id: str) -> float:
-    """Return a number in [0, 1) for an interaction: uniform over interactions, and always the same for one of them.
-
-    >>> draw("shop", "i-1") == draw("shop", "i-1")
-    True
-    """
-    return int(interaction_digest(pipeline, interaction_id)[:12], 16) / 16**12
+def publications(interaction_ids: Sequence[str], reply: bytes) -> list[Publication | None]:
+    """Return the outcomes of items from the reply of their script; None for an item that must wait for room."""
+    words = reply.decode().split(" ")
+    return [_publication(name, word) for name, word in zip(interaction_ids, words, strict=True)]
 
 
-def publication(interaction_id: str, reply: tuple[bytes, int]) -> Publication | None:
-    """Return the outcome of an item from the reply of its script; None if the item must wait for room."""
-    entry, added = reply
-    if added >= 0:
-        return Publication(interaction_id, entry.decode(), added == 1)
-    if entry == FULL:
-        return None
-    return Publication(interaction_id, None, added=False, dropped=Dropped(entry.decode()))
+def _publication(interaction_id: str, word: str) -> Publication | None:
+    if word[0].isdecimal():
+        return Publication(interaction_id, word, added=True)
+    if word[0] == KNOWN:
+        return Publication(interaction_id, word[1:], added=False)
+    return None if word == FULL else Publication(interaction_id, None, added=False, dropped=Dropped(word))

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, cast
+from typing import Any, Final
 
 from pydantic import ValidationError
 from redis import Redis, RedisError
@@ -27,7 +27,7 @@ from ragtide_runtime.redis.client import connect
 from ragtide_runtime.redis.failures import explained
 from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.layout import check_layout_blocking
-from ragtide_runtime.redis.scripts import run_scripts_blocking
+from ragtide_runtime.redis.scripts import ScriptCall, run_scripts_blocking
 from ragtide_runtime.redis.url import RedisHandle, redact, resolve_redis
 from ragtide_runtime.settings.model import Settings
 from ragtide_schemas import Dropped, InvalidEntryError, Reason
@@ -230,12 +230,12 @@ class BackgroundSender:
 
     def _send(self, batch: list[PublishCommand], probe: PublishCommand | None) -> tuple[bool, list[Publication | None]]:
         """Return whether Redis knew the probe (True without one), and the outcomes of a batch of one partition."""
-        client = self._connected()
-        scripts = [command.script for command in batch]
-        if probe is None:
-            return True, run_scripts_blocking(client, scripts)
-        found, *outcomes = run_scripts_blocking(client, [probe.probe(), *scripts])
-        return found is not None, cast("list[Publication | None]", outcomes)
+        calls: list[ScriptCall[Any]] = [self._route.call(batch)] if batch else []
+        if probe is not None:
+            calls.append(self._route.probe(probe))
+        replies = run_scripts_blocking(self._connected(), calls)
+        outcomes: list[Publication | None] = replies[0] if batch else []
+        return probe is None or replies[-1] is not None, outcomes
 
     def _report(self) -> None:
         """Add new drops to the counts in Redis; after a lost reply they may be added twice."""

@@ -486,9 +486,14 @@ def deployment_prefix(prefix: str) -> str:
     return prefix.partition(_INFIX)[0]
 
 
+def identity_digest(pipeline: str, interaction_id: str) -> bytes:
+    """Return 16 bytes that identify an interaction."""
+    return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).digest()
+
+
 def interaction_digest(pipeline: str, interaction_id: str) -> str:
     """Return 32 characters that identify an interaction, so that a long id does not lengthen every key."""
-    return blake2b(f"{pipeline}\0{interaction_id}".encode(), digest_size=16).hexdigest()
+    return identity_digest(pipeline, interaction_id).hex()
 
 
 def pipeline_digest(pipeline: str) -> str:
@@ -498,7 +503,7 @@ def pipeline_digest(pipeline: str) -> str:
 
 def known_digest(pipeline: str, interaction_id: str) -> bytes:
     """Return the 10 bytes by which an interaction id is known."""
-    return bytes.fromhex(interaction_digest(pipeline, interaction_id))[:10]
+    return identity_digest(pipeline, interaction_id)[:10]
 
 
 if __name__ == "__main__":

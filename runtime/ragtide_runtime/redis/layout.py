@@ -6,8 +6,9 @@ Redis stores it, and processes with another layout are refused. Settings need it
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..errors import ConfigurationError
 from .keys import Streams
@@ -15,6 +16,10 @@ from .keys import Streams
 if TYPE_CHECKING:
     from redis import Redis
     from redis.asyncio import Redis as AsyncRedis
+
+
+PIPELINES_REMEMBERED: Final = 1024
+"""Most pipelines whose partition is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +38,16 @@ class Layout:
 
     def of(self, pipeline: str, interaction_id: str) -> Streams:
         """Return the keys of the partition of an interaction, and of everything about it."""
+        return Streams(self.prefix, self.partition_of(pipeline, interaction_id))
+
+    def partition_of(self, pipeline: str, interaction_id: str) -> int:
+        """Return the partition of an interaction."""
         partition = partition_of(pipeline, self.partitions)
         parts = self.splits.get(pipeline, 1)
         if parts > 1:
             part = int.from_bytes(blake2b(interaction_id.encode(), digest_size=8).digest(), "big") % parts
             partition = (partition + part) % self.partitions
-        return Streams(self.prefix, partition)
+        return partition
 
     def all_of(self, pipeline: str) -> list[Streams]:
         """Return the keys of every partition that a pipeline may be in."""
@@ -51,6 +60,7 @@ class Layout:
         return [Streams(self.prefix, partition) for partition in range(self.partitions)]
 
 
+@lru_cache(PIPELINES_REMEMBERED)
 def partition_of(pipeline: str, partitions: int) -> int:
     """Return the partition of a pipeline: the same in every process, release and language.
 

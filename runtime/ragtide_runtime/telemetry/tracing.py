@@ -9,7 +9,7 @@ and the context of an entry is passed on unchanged. Spans hold ids and numbers, 
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -112,14 +112,20 @@ def record_span(name: str, kind: SpanRole, attributes: Attributes, *, parent: st
     span.end(end_ns)
 
 
-def trace_publishing(interaction: RagInteraction) -> str:
-    """Make the span of publishing an interaction, and return its traceparent; empty without tracing.
+def trace_publishing() -> Callable[[RagInteraction], str]:
+    """Return the function that makes the span of publishing an interaction, and returns its traceparent.
 
-    Call it where the application publishes, not where a background thread sends: the current span is the parent.
-    Without a tracer provider, return the traceparent of the current span, if there is one.
+    The traceparent is empty without tracing. Call both where the application publishes, not where a background thread
+    sends: the current span is the parent. Without a tracer provider, the traceparent is that of the current span, if
+    there is one.
     """
-    if _tracer() is None:
-        return _traceparent_of(_current_span())
+    if _tracer() is not None:
+        return _traced_publishing
+    current = _traceparent_of(_current_span())
+    return lambda _: current
+
+
+def _traced_publishing(interaction: RagInteraction) -> str:
     with traced("ragtide publish", "PRODUCER", attributes_of(interaction)) as span:
         return span.traceparent
 

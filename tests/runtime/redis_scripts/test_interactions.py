@@ -1,6 +1,6 @@
 """The way of an interaction, script by script: published, delivered or rejected, retried."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -35,7 +35,14 @@ def run(redis: Any, call: Any) -> Any:
 
 
 def published(redis: Any, number: int = 1, *, cap: int = 100, policy: Any = "block") -> Any:
-    return run(redis, InteractionRoute(LAYOUT, 86_400.0, cap, policy, UserIds()).command(interaction(number)).script)
+    (outcome,) = published_together(redis, [number], cap=cap, policy=policy)
+    return outcome
+
+
+def published_together(redis: Any, numbers: Iterable[int], *, cap: int = 100, policy: Any = "block") -> list[Any]:
+    route = InteractionRoute(LAYOUT, 86_400.0, cap, policy, UserIds())
+    outcomes: list[Any] = run(redis, route.call([route.command(interaction(number)) for number in numbers]))
+    return outcomes
 
 
 def taken(redis: Any, *consumers: str) -> list[str]:
@@ -62,12 +69,73 @@ def test_a_full_stream_is_waited_for_or_drops_by_the_policy(redis: Any) -> None:
     assert not published(redis, 1, cap=1).added, "a known id needs no room"
 
 
+def test_an_id_that_is_known_does_not_change_the_outcome_of_the_others(redis: Any) -> None:
+    before = published(redis, 57)
+    outcomes = published_together(redis, [*range(200), 3], cap=1000)
+    assert [number for number, outcome in enumerate(outcomes) if not outcome.added] == [57, 200]
+    assert (outcomes[57].entry_id, outcomes[200].entry_id) == (before.entry_id, outcomes[3].entry_id)
+    assert [outcome.interaction_id for outcome in outcomes] == [*(f"i-{number}" for number in range(200)), "i-3"]
+    assert [entry_id.decode() for entry_id, _ in redis.xrange(STREAMS.interactions)] == [
+        before.entry_id,
+        *(outcome.entry_id for outcome in outcomes if outcome.added),
+    ]
+    again = published_together(redis, range(200), cap=1000)
+    assert [outcome.added for outcome in again] == [False] * 200
+    assert [outcome.entry_id for outcome in again] == [outcome.entry_id for outcome in outcomes[:200]]
+
+
+def test_a_stream_that_becomes_full_in_a_batch_takes_what_has_room_and_knows_what_it_has(redis: Any) -> None:
+    published_together(redis, [8, 2])
+    outcomes = published_together(redis, range(10), cap=6)
+    assert [outcome and outcome.added for outcome in outcomes] == [True, True, False, True, True] + [None] * 3 + [
+        False,
+        None,
+    ]
+    dropping = published_together(redis, range(10), cap=6, policy="drop_new")
+    assert [outcome.dropped for outcome in dropping] == [None] * 5 + [Dropped.DROP_NEW] * 3 + [None, Dropped.DROP_NEW]
+    assert redis.hgetall(STREAMS.dropped) == {b"drop_new": b"4"}
+    assert redis.xlen(STREAMS.interactions) == 6
+    redis.xtrim(STREAMS.interactions, maxlen=0)
+    assert [outcome.added for outcome in published_together(redis, range(10), cap=6)] == [
+        number in {5, 6, 7, 9} for number in range(10)
+    ]
+
+
+def test_ids_whose_entries_fit_no_bucket_are_known_within_a_batch_too(redis: Any) -> None:
+    redis.xadd(STREAMS.interactions, {"data": "x"}, id=f"{2**48}-5")
+    outcomes = published_together(redis, [1, 1, 2, 1])
+    assert [outcome.added for outcome in outcomes] == [True, False, True, False]
+    assert {outcome.entry_id for outcome in outcomes} == {f"{2**48}-6", f"{2**48}-7"}
+    assert [outcome.added for outcome in published_together(redis, [2, 3])] == [False, True]
+
+
+def test_ids_of_a_batch_stay_known_while_their_buckets_split(redis: Any) -> None:
+    numbers = range(5000)
+    first = published_together(redis, numbers, cap=10_000)
+    assert all(outcome.added for outcome in first)
+    again = published_together(redis, numbers, cap=10_000)
+    assert [outcome.entry_id for outcome in again] == [outcome.entry_id for outcome in first]
+    alone = run(redis, find_id(STREAMS.owner_keys("shop", "i-4999"), known_digest("shop", "i-4999")))
+    assert alone == first[-1].entry_id
+
+
+def test_trace_contexts_of_a_batch_go_with_their_interactions(redis: Any) -> None:
+    route = InteractionRoute(LAYOUT, 86_400.0, 100, "block", UserIds())
+    run(redis, route.call([route.command(interaction(number), context) for number, context in enumerate(("", "t-1"))]))
+    found = [fields.get(b"traceparent") for _, fields in redis.xrange(STREAMS.interactions)]
+    assert found == [None, b"t-1"]
+
+
 def test_feedback_is_published_once_while_its_probe_is_kept(redis: Any) -> None:
     feedback = Feedback(interaction_id="i-1", pipeline="shop", gold_scores={"trace.adherence": 1.0})
-    command = FeedbackRoute(LAYOUT).command(feedback)
-    first, again = run(redis, command.script), run(redis, command.script)
+    route = FeedbackRoute(LAYOUT)
+    command = route.command(feedback)
+    other = route.command(feedback.model_copy(update={"interaction_id": "i-2"}))
+    (first,) = run(redis, route.call([command]))
+    again, second = run(redis, route.call([command, other]))
     assert (first.added, again.added, first.entry_id) == (True, False, again.entry_id)
-    assert run(redis, command.probe()) == first.entry_id
+    assert (second.interaction_id, second.added) == ("i-2", True)
+    assert [run(redis, route.probe(item)) for item in (command, other)] == [first.entry_id, second.entry_id]
 
 
 def test_an_event_is_emitted_once_and_its_ids_are_known(redis: Any) -> None:

@@ -1,12 +1,18 @@
--- Adds a feedback item and its probe in one step, so that Redis loses the probe if it loses the entry. The entry itself
--- cannot be the probe: it is trimmed as soon as the aggregator has it.
+-- Adds feedback items, each with its probe in one step, so that Redis loses the probe if it loses the entry. The entry
+-- itself cannot be the probe: it is trimmed as soon as the aggregator has it.
 -- uses: entries
--- KEYS: feedback, the probe of this item. ARGV: feedback item, ms for which the probe is kept.
--- reply: {entry id, 1 if it was added now, else 0}. Safe to repeat while the probe is kept.
-local entry = redis.call('GET', KEYS[2])
-if entry then
-    return {entry, 0}
+-- KEYS: feedback, the probe of each item. ARGV: ms for which the probes are kept, the feedback items.
+-- reply: a word for each item: its entry; '=' and its entry if it was there before. Safe to repeat while the probes are
+-- kept.
+local words = {}
+for i = 2, #KEYS do
+    local entry = redis.call('GET', KEYS[i])
+    if entry then
+        words[i - 1] = '=' .. entry
+    else
+        entry = add_entry(KEYS[1], ARGV[i])
+        redis.call('SET', KEYS[i], entry, 'PX', ARGV[1])
+        words[i - 1] = entry
+    end
 end
-entry = add_entry(KEYS[1], ARGV[1])
-redis.call('SET', KEYS[2], entry, 'PX', ARGV[2])
-return {entry, 1}
+return table.concat(words, ' ')

@@ -25,7 +25,7 @@ from ragtide_offline.annotation.queue import (
     store,
 )
 from ragtide_producers.publishing.routes import FeedbackRoute
-from ragtide_runtime.redis.scripts import run_scripts
+from ragtide_runtime.redis.scripts import run_script
 from ragtide_schemas import Feedback, RagInteraction
 from ragtide_schemas.base import describe
 
@@ -244,7 +244,8 @@ async def _stored(
     )
 
     async def publish(feedback: Feedback) -> None:
-        await run_scripts(shared.redis, [FeedbackRoute(shared.settings.layout).command(feedback).script])
+        route = FeedbackRoute(shared.settings.layout)
+        await run_script(shared.redis, route.call([route.command(feedback)]))
 
     try:
         return await store(stored, annotation, item, publish)
