@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
 
-.PHONY: help demo story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed alertdelay soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -96,6 +96,8 @@ bench: .venv/.dev ## measure the processor time of each stage beside raw redis-p
 
 profiles: .venv/.dev ## draw where the processor time of each stage goes, in docs/measured
 	$(BIN)/python benchmarks/profiles.py docs/measured $(ARGS)
+capacity: .venv/.dev ## how costs grow with keys, documents, partitions, ..., and a fleet; write docs/measured/capacity.md and unit costs
+	$(BIN)/python benchmarks/capacity.py $(ARGS)
 
 ingest: .venv/.dev ## measure traces and interactions over HTTP beside their ceilings; write docs/measured/ingest.md
 	$(BIN)/python benchmarks/ingest.py $(ARGS) > docs/measured/ingest.md

@@ -10,6 +10,7 @@ import typer
 from ragtide_runtime import __version__, telemetry
 
 from .command import CliCommand, CommandGroup, before_command, line_in_list
+from .commands.capacity import capacity
 from .commands.estimates import compare, estimates, explain_drift
 from .commands.experiments import experiment, report
 from .commands.fit import fit
@@ -34,7 +35,7 @@ GROUPS: Final[Mapping[str, tuple[Callable[..., None] | typer.Typer, ...]]] = {
     "Record and replay": (recorder, inspect, replay, workspaces),
     "Experiments": (dataset, experiment, report),
     "Notify": (notify, ack, silence),
-    "Operate": (worker, aggregator, serve, rules, repartition),
+    "Operate": (worker, aggregator, serve, rules, repartition, capacity),
 }
 """The commands of each group, in the order of the help."""
 

@@ -1,0 +1,267 @@
+"""Measures the unit costs of `ragtide capacity`: a few points of each stage, and the costs that fit them best."""
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from processes import judge_server
+from scipy.optimize import nnls
+
+from ragtide import LocalLabeler, MetricEvent, __version__
+from ragtide.testing import FakeLabeler
+from ragtide_consumers.labelers.registry import labeler_of
+from ragtide_offline.capacity.judging import example_interactions
+from ragtide_offline.capacity.unit_costs import AggregatorCosts, KeyCost, StageCosts, StoredBytes, TextCost, UnitCosts
+from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.settings.labelers import JudgeSettings
+from ragtide_schemas import utc_now
+
+from .inputs import metric_events
+from .stages import NO_SPECIMENS, Bench, StageCost
+
+SCORES = {f"trace.{name}": 0.5 for name in ("context_relevance", "context_utilization", "adherence")}
+
+
+@dataclass(frozen=True)
+class TextPoint:
+    """The costs of an interaction with some documents, by stage."""
+
+    documents: int
+    kib: float
+    """Of each document."""
+    stages: dict[str, StageCost] = field(default_factory=dict)
+    interaction_bytes: float = 0.0
+    """Memory of the interaction in its stream."""
+    event_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class KeyPoint:
+    """The costs of aggregating some events."""
+
+    keys: int
+    events: int
+    steps: int
+    turns: float
+    """Events of one pipeline, one after the other, in all steps."""
+    changed: float
+    """Keys that all steps have written."""
+    cost: StageCost
+    """Of all events together."""
+    checkpoint_bytes: int
+
+    @property
+    def each(self) -> StageCost:
+        """The cost of an event."""
+        return self.cost.of_each(self.events)
+
+
+def text_point(bench: Bench, documents: int, kib: float, count: int, *, local: LocalLabeler | None) -> TextPoint:
+    """Measure publishing, finishing and labeling of interactions of one size, without specimens."""
+    plain = bench.with_settings(specimens=NO_SPECIMENS)
+    rows = example_interactions(count, documents=documents, kib=kib)
+    plain.empty()
+    stages = {"publish": plain.publish(rows)}
+    (streams,) = plain.settings.layout.all()
+    interaction_bytes = plain.redis.memory_usage(streams.interactions, samples=0) / count
+    stages["finish"] = plain.label(FakeLabeler(SCORES), count)
+    event_bytes = plain.redis.memory_usage(streams.metrics, samples=0) / count
+    if local is not None:
+        plain.empty()
+        plain.publish(rows)
+        stages["local"] = plain.label(local, count) - stages["finish"]
+    return TextPoint(documents, kib, stages, interaction_bytes, event_bytes)
+
+
+def key_point(bench: Bench, pipelines: int, count: int) -> KeyPoint:
+    """Measure aggregating of events that change keys which are there already."""
+    new = max(pipelines, 1000)
+    return _aggregated(
+        bench, metric_events(new, pipelines=pipelines), metric_events(count, pipelines=pipelines, first=new), pipelines
+    )
+
+
+def session_point(bench: Bench, sessions: int, count: int) -> KeyPoint:
+    """Measure aggregating of events of 10 pipelines, while so many sessions are open."""
+    pipelines, each, new = 10, sessions // 10, max(sessions, 1000)
+    return _aggregated(
+        bench,
+        metric_events(new, pipelines=pipelines, sessions=each),
+        metric_events(count, pipelines=pipelines, sessions=each, first=new),
+        pipelines,
+    )
+
+
+def _aggregated(bench: Bench, new: Sequence[MetricEvent], then: Sequence[MetricEvent], pipelines: int) -> KeyPoint:
+    bench.empty()
+    bench.aggregate(new)
+    before, count = _steps(bench), len(then)
+    cost = bench.aggregate(then)
+    steps = max(_steps(bench) - before, 1)
+    keys = estimate_keys(bench)
+    pipelines_of_step = min(pipelines, count / steps)
+    turns, changed = count / pipelines_of_step, steps * pipelines_of_step * keys / pipelines
+    total = StageCost(cost.us * count, cost.redis_us * count, cost.received * count, cost.sent * count)
+    return KeyPoint(keys, count, steps, turns, changed, total, sum(bench.checkpoint_bytes().values()))
+
+
+def _steps(bench: Bench) -> int:
+    return sum(int(bench.redis.hget(of.checkpoint, CheckpointField.STEPS) or 0) for of in bench.settings.layout.all())
+
+
+def estimate_keys(bench: Bench) -> int:
+    """Return the number of keys of all checkpoints."""
+    prefix = str(CheckpointField.ESTIMATE).encode()
+    names = [name for of in bench.settings.layout.all() for name in bench.redis.hkeys(of.checkpoint)]
+    return sum(name.startswith(prefix) for name in names)
+
+
+def specimen_points(bench: Bench, sizes: Sequence[tuple[int, float]], count: int) -> list[tuple[TextPoint, TextPoint]]:
+    """Measure what a specimen costs: finishing where all are kept, without finishing where none is."""
+    found = []
+    for documents, kib in sizes:
+        without = text_point(bench, documents, kib, count, local=None)
+        bench.empty()
+        bench.publish(example_interactions(count, documents=documents, kib=kib))
+        before = bench.used_bytes()
+        cost = bench.label(FakeLabeler(SCORES), count)
+        (streams,) = bench.settings.layout.all()
+        kept = sum(1 for _ in bench.redis.scan_iter(match=streams.specimen("*"), count=1000))
+        grown = (bench.used_bytes() - before - count * without.event_bytes) / max(kept, 1)
+        extra = (cost - without.stages["finish"]).of_each(kept / count)
+        found.append((without, TextPoint(documents, kib, {"specimen": extra}, grown)))
+    return found
+
+
+def judge_points(bench: Bench, sizes: Sequence[tuple[int, float]], count: int) -> list[TextPoint]:
+    """Measure what the judge's calls cost a worker, with a judge that answers at once."""
+    found = []
+    with judge_server(0.0) as url:
+        judge = JudgeSettings(model="m", base_url=url, cache_ttl_s=0)
+        asked = bench.with_settings(labeler="judge", judge=judge, specimens=NO_SPECIMENS)
+        for documents, kib in sizes:
+            without = text_point(bench, documents, kib, count, local=None).stages["finish"]
+            bench.empty()
+            bench.publish(example_interactions(count, documents=documents, kib=kib))
+            cost = asked.label_with(lambda: labeler_of(asked.settings, None), count)
+            found.append(TextPoint(documents, kib, {"judge": cost - without}))
+    return found
+
+
+def text_cost(points: Sequence[TextPoint], amount: Callable[[TextPoint], float]) -> TextCost:
+    """Return the cost that fits points best, in relative errors; no part is negative."""
+    rows = [(1.0, point.documents, point.documents * point.kib) for point in points]
+    return TextCost(
+        **dict(zip(("each", "document", "kib"), _fit(rows, [amount(point) for point in points]), strict=True))
+    )
+
+
+def _fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
+    y = np.maximum(np.array(values), 1e-9)
+    found, _ = nnls(np.array(rows) / y[:, None], np.ones(len(values)))
+    return [float(f"{value:.4g}") for value in found]
+
+
+def stage_costs(points: Sequence[TextPoint], stage: str) -> StageCosts:
+    """Return the costs of a stage."""
+
+    def of(kind: str) -> TextCost:
+        return text_cost(points, lambda point: getattr(point.stages[stage], kind))
+
+    return StageCosts(
+        processor_us=of("us"), redis_us=of("redis_us"), received_bytes=of("received"), sent_bytes=of("sent")
+    )
+
+
+def aggregator_costs(points: Sequence[KeyPoint], idle: StageCost) -> AggregatorCosts:
+    """Return the costs of aggregating; `idle` is that of a partition in a second."""
+    rows = [(point.events, point.turns, point.steps, point.changed) for point in points]
+
+    def of(kind: str) -> KeyCost:
+        event, turn, step, key = _fit(rows, [getattr(point.cost, kind) for point in points])
+        return KeyCost(event=event, turn=turn, step=step, key=key, idle=round(max(getattr(idle, kind), 0.0), 1))
+
+    return AggregatorCosts(
+        processor_us=of("us"), redis_us=of("redis_us"), received_bytes=of("received"), sent_bytes=of("sent")
+    )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All points of which unit costs are made."""
+
+    texts: list[TextPoint]
+    specimens: list[TextPoint]
+    judge: list[TextPoint]
+    keys: list[KeyPoint]
+    aggregator_idle: StageCost
+    """Of a partition in a second."""
+    worker_idle: StageCost
+    keys_each: float
+
+
+def unit_costs(found: Measured, redis_version: str) -> UnitCosts:
+    """Return the unit costs that fit the points."""
+    fewest, most = (choose(found.keys, key=lambda point: point.keys) for choose in (min, max))
+    return UnitCosts(
+        measured_on=f"{utc_now():%Y-%m-%d}",
+        machine=machine(),
+        versions=f"ragtide {__version__}, Python {platform.python_version()}, {redis_version}",
+        publish=stage_costs(found.texts, "publish"),
+        finish=stage_costs(found.texts, "finish"),
+        specimen=stage_costs(found.specimens, "specimen"),
+        labelers_us={
+            "local": text_cost(
+                [point for point in found.texts if "local" in point.stages], lambda point: point.stages["local"].us
+            ),
+            "judge": text_cost(found.judge, lambda point: point.stages["judge"].us),
+        },
+        aggregate=aggregator_costs(found.keys, found.aggregator_idle),
+        worker_idle_us=round(found.worker_idle.us, 1),
+        stored=StoredBytes(
+            interaction=text_cost(found.texts, lambda point: point.interaction_bytes),
+            event=round(float(np.mean([point.event_bytes for point in found.texts])), 1),
+            key=round((most.checkpoint_bytes - fewest.checkpoint_bytes) / (most.keys - fewest.keys), 1),
+            specimen=text_cost(found.specimens, lambda point: point.interaction_bytes),
+        ),
+        keys=found.keys_each,
+    )
+
+
+def fit_errors(found: Measured, costs: UnitCosts) -> dict[str, float]:
+    """Return the largest relative difference between the points of a stage and its fitted processor time."""
+
+    def of_texts(points: Sequence[TextPoint], stage: str, cost: TextCost) -> float:
+        return max(
+            abs(cost.of(point.documents, point.documents * point.kib) / point.stages[stage].us - 1)
+            for point in points
+            if stage in point.stages
+        )
+
+    of = costs.aggregate.processor_us
+    sums = [
+        of.event * point.events + of.turn * point.turns + of.step * point.steps + of.key * point.changed
+        for point in found.keys
+    ]
+    aggregated = [abs(total / point.cost.us - 1) for total, point in zip(sums, found.keys, strict=True)]
+    return {
+        "publish": of_texts(found.texts, "publish", costs.publish.processor_us),
+        "read and finish": of_texts(found.texts, "finish", costs.finish.processor_us),
+        "labeler local": of_texts(found.texts, "local", costs.labelers_us["local"]),
+        "labeler judge": of_texts(found.judge, "judge", costs.labelers_us["judge"]),
+        "a specimen": of_texts(found.specimens, "specimen", costs.specimen.processor_us),
+        "aggregating": max(aggregated),
+    }
+
+
+def machine() -> str:
+    """Return the processor of this machine, and its number of cores."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.processor() or platform.machine()
+    return f"{name}, {os.cpu_count()} cores"

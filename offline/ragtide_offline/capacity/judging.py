@@ -1,0 +1,104 @@
+"""What the judge of a traffic costs, and the interactions of which traffic is made."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from pydantic import SecretStr
+
+from ragtide_producers.files.interactions import Row
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+from ragtide_schemas import RagInteraction
+
+from ..benchmark.running import planned_cost
+from ..demo import demo_interactions
+from .planning import PlannedTraffic
+
+KIB: Final = 1024
+EXAMPLES: Final = 20
+"""Interactions over which tokens are averaged."""
+DAY_S: Final = 86_400
+MONTH_DAYS: Final = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeBill:
+    """The calls of a judge, by estimate, without those that faults of answers add."""
+
+    calls: float
+    """Calls in a second."""
+    prompt_tokens: float
+    """Tokens sent in a second."""
+    completion_tokens: float
+    """Tokens answered in a second."""
+    usd_a_day: float | None
+    """US dollars; None if the price is not known."""
+
+    @property
+    def usd_a_month(self) -> float | None:
+        """US dollars for 30 days; None if the price is not known."""
+        return None if self.usd_a_day is None else MONTH_DAYS * self.usd_a_day
+
+    def as_dict(self) -> dict[str, float | None]:
+        """Return the bill as JSON fields."""
+        return {**asdict(self), "usd_a_month": self.usd_a_month}
+
+
+async def judge_bill(traffic: PlannedTraffic, settings: Settings) -> JudgeBill:
+    """Return what the judge of the settings costs; nothing is asked.
+
+    Raises:
+        ConfigurationError: no model is named.
+    """
+    if settings.judge.model is None:
+        raise ConfigurationError("the judge has no model: give --judge-model, or set judge.model")
+    examples = example_interactions(EXAMPLES, documents=round(traffic.documents), kib=traffic.document_kib)
+    rows = [Row(number, interaction) for number, interaction in enumerate(examples, 1)]
+    # No call is made, so any key will do.
+    judge = settings.judge.model_copy(update={"api_key": settings.judge.api_key or SecretStr("none")})
+    plan = await planned_cost(settings.model_copy(update={"labeler": "judge", "judge": judge}), rows)
+    each = traffic.rate * traffic.judge_share / plan.rows
+    return JudgeBill(
+        calls=each * plan.calls.calls,
+        prompt_tokens=each * plan.calls.prompt_tokens,
+        completion_tokens=each * plan.calls.completion_tokens,
+        usd_a_day=DAY_S * each * plan.calls.cost_usd if plan.has_price else None,
+    )
+
+
+def example_interactions(
+    count: int, *, documents: int = 5, kib: float = 1.0, pipelines: int = 10, first: int = 0
+) -> list[RagInteraction]:
+    """Return interactions whose documents have text of real sentences; no two documents are the same.
+
+    Args:
+        count: number of interactions.
+        documents: of each.
+        kib: KiB of text of each document.
+        pipelines: number of pipelines, which take turns.
+        first: number of the first interaction, so that ids differ between calls.
+    """
+    rows = demo_interactions()
+    sentences = itertools.cycle([document.text for row in rows for document in row.documents])
+    return [
+        RagInteraction(
+            interaction_id=f"i{number}",
+            pipeline=f"pipeline-{number % pipelines}",
+            question=f"{rows[number % len(rows)].question} ({number})",
+            documents=[_text(sentences, round(kib * KIB), f"({number}.{place})") for place in range(documents)],
+            response=rows[number % len(rows)].response,
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def _text(sentences: Iterator[str], size: int, mark: str) -> str:
+    """Return sentences of about so many characters, with a mark that no other text has."""
+    parts, length = [mark], len(mark)
+    while length < size:
+        sentence = next(sentences)
+        parts.append(sentence)
+        length += len(sentence) + 1
+    return " ".join(parts)[:size].strip() or mark

@@ -1,0 +1,279 @@
+"""What a deployment needs for a stated traffic: processors, memory and network, from unit costs. No I/O.
+
+Every figure is a sum of parts. The parts of interactions and events are linear in the rate. A commit writes each
+changed key once, however many events changed it, so the part of keys rises less than the rate (`changed_keys`).
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import ceil, exp
+from typing import Any, Final
+
+from ragtide_roles.doctor.server import RECORD_BYTES, projected_bytes
+from ragtide_runtime.errors import ConfigurationError
+from ragtide_runtime.settings.model import Settings
+
+from .unit_costs import AggregatorCosts, KeyCost, StageCosts, UnitCosts
+
+UTILIZATION: Final = 0.7
+"""Share of a processor that a process may use on average; the rest is for peaks and restarts."""
+MEMORY_SHARE: Final = 0.7
+"""Share of the memory of Redis that data may take; the rest is for fragmentation and for the copies of a fork."""
+TRIMMED_S: Final = 2.0
+"""Seconds for which a finished interaction is still in its stream: aggregators trim streams every second."""
+NEWEST_PER_S: Final = 1.0
+"""Specimens of a pipeline that a worker keeps each second, because they are new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTraffic:
+    """The traffic of a deployment."""
+
+    rate: float
+    """Interactions a second."""
+    documents: float = 5.0
+    """Documents of an interaction."""
+    document_kib: float = 1.0
+    """KiB of text of a document."""
+    pipelines: int = 1
+    """Number of pipelines, all with the same rate."""
+    keys: float | None = None
+    """Keys of each pipeline: metrics times one more than its segment values; None takes those of the unit costs."""
+    local_share: float = 1.0
+    """Share of the interactions that the labeler `local` labels."""
+    judge_share: float = 0.0
+    """Share of the interactions that the judge labels."""
+
+    @property
+    def kib(self) -> float:
+        """KiB of the documents of an interaction."""
+        return self.documents * self.document_kib
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPart:
+    """The processor time of one kind of work."""
+
+    role: str
+    """Role whose processes do it: `producer`, `worker`, `aggregator` or `redis`."""
+    work: str
+    processors: float
+    """Seconds of processor time in each second."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPart:
+    """Memory of Redis for one kind of data, in the steady state."""
+
+    content: str
+    bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a deployment needs."""
+
+    work: tuple[WorkPart, ...]
+    memory: tuple[MemoryPart, ...]
+    received_bytes: float
+    """Bytes that Redis receives in a second."""
+    sent_bytes: float
+    """Bytes that Redis sends in a second."""
+    backlog_bytes: float
+    """Memory that Redis takes besides for an hour without workers."""
+    partitions: int
+    """Partitions of the settings, for which all this holds."""
+
+    def processors(self, role: str) -> float:
+        """Return the seconds of processor time of a role in each second."""
+        return sum(part.processors for part in self.work if part.role == role)
+
+    def processes(self, role: str) -> int:
+        """Return the processes of a role, at least 1, each with the share `UTILIZATION` of a processor in use."""
+        return max(ceil(self.processors(role) / UTILIZATION), 1)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory that the data take."""
+        return sum(part.bytes for part in self.memory)
+
+    @property
+    def maxmemory_bytes(self) -> float:
+        """Memory that Redis should have."""
+        return self.memory_bytes / MEMORY_SHARE
+
+    @property
+    def partitions_needed(self) -> int:
+        """Fewest partitions that spread the work over these processes: one process works on a partition at a time."""
+        return max(self.processes("aggregator"), self.processes("redis"))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the needs as JSON fields."""
+        roles = dict.fromkeys(part.role for part in self.work)
+        return {
+            "utilization": UTILIZATION,
+            "memory_share": MEMORY_SHARE,
+            "roles": {role: {"processors": self.processors(role), "processes": self.processes(role)} for role in roles},
+            "work": [asdict(part) for part in self.work],
+            "memory": [asdict(part) for part in self.memory],
+            "memory_bytes": self.memory_bytes,
+            "maxmemory_bytes": self.maxmemory_bytes,
+            "backlog_bytes_of_an_hour": self.backlog_bytes,
+            "received_bytes_per_s": self.received_bytes,
+            "sent_bytes_per_s": self.sent_bytes,
+            "partitions": self.partitions,
+            "partitions_needed": self.partitions_needed,
+        }
+
+
+def changed_keys(traffic: PlannedTraffic, keys: float, interval_s: float) -> float:
+    """Return how many keys a second all commits write.
+
+    Assumes: the interactions of a pipeline arrive independently of each other (a Poisson process), so that the share
+    1 - exp(-rate x interval) of the pipelines has an interaction between two commits.
+
+    Args:
+        traffic: its rate is spread over the pipelines.
+        keys: of a pipeline.
+        interval_s: seconds between two commits; 0 commits after each event.
+    """
+    if interval_s == 0:
+        return traffic.rate * keys
+    each = traffic.rate / traffic.pipelines
+    return traffic.pipelines * keys * (1 - exp(-each * interval_s)) / interval_s
+
+
+def kept_specimens(traffic: PlannedTraffic, settings: Settings) -> float:
+    """Return how many specimens a second are kept: the random sample, and the newest of each pipeline.
+
+    The worst of each metric are left out: there are few once a pipeline has some interactions.
+    """
+    if not settings.keeps_specimens:
+        return 0.0
+    newest = min(NEWEST_PER_S * traffic.pipelines, traffic.rate) if settings.specimens.newest_n else 0.0
+    return min(settings.specimens.sample * traffic.rate + newest, traffic.rate)
+
+
+def capacity_of(traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -> Capacity:
+    """Return what a deployment with these settings needs for a traffic.
+
+    Args:
+        traffic: of the whole deployment.
+        settings: partitions, windows of known ids, commits, specimens.
+        costs: measured on a machine; processors are processors of that machine.
+
+    Raises:
+        ConfigurationError: the partitions alone take a worker's whole processor.
+    """
+    stages = _Stages(traffic, settings, costs)
+    workers = [
+        WorkPart("worker", "reading and finishing", stages.of(costs.finish, lambda stage: stage.processor_us.of)),
+        WorkPart("worker", "labeler local", traffic.local_share * stages.labels("local")),
+        WorkPart("worker", "labeler judge", traffic.judge_share * stages.labels("judge")),
+        WorkPart("worker", "specimens", stages.kept * costs.specimen.processor_us.of(*stages.texts) / 1e6),
+    ]
+    idle = settings.partitions * costs.worker_idle_us / 1e6
+    if idle >= UTILIZATION:
+        raise ConfigurationError(
+            f"{settings.partitions:,} partitions take {idle:.1f} processors of each worker, before any work: lower "
+            "partitions"
+        )
+    # Every worker reads every partition.
+    processes = max(ceil(sum(part.processors for part in workers) / (UTILIZATION - idle)), 1)
+    redis = [
+        WorkPart("redis", "publishing", stages.of(costs.publish, lambda stage: stage.redis_us.of)),
+        WorkPart("redis", "reading and finishing", stages.of(costs.finish, lambda stage: stage.redis_us.of)),
+        WorkPart("redis", "specimens", stages.kept * costs.specimen.redis_us.of(*stages.texts) / 1e6),
+        WorkPart("redis", "aggregating", stages.aggregating(lambda aggregator: aggregator.redis_us) / 1e6),
+    ]
+    of_aggregator = costs.aggregate.processor_us
+    return Capacity(
+        work=(
+            WorkPart("producer", "publishing", stages.of(costs.publish, lambda stage: stage.processor_us.of)),
+            *(part for part in workers if part.processors),
+            WorkPart("worker", "looking at partitions", processes * idle),
+            WorkPart(
+                "aggregator",
+                "metric events",
+                (traffic.rate * of_aggregator.event + stages.turns * of_aggregator.turn) / 1e6,
+            ),
+            WorkPart("aggregator", "changed keys", stages.changed * of_aggregator.key / 1e6),
+            WorkPart(
+                "aggregator",
+                "commits, partitions",
+                (stages.commits * of_aggregator.step + settings.partitions * of_aggregator.idle) / 1e6,
+            ),
+            *(part for part in redis if part.processors),
+        ),
+        memory=_memory(stages),
+        received_bytes=stages.network(lambda stage: stage.received_bytes.of, lambda found: found.received_bytes),
+        sent_bytes=stages.network(lambda stage: stage.sent_bytes.of, lambda found: found.sent_bytes),
+        backlog_bytes=3600 * traffic.rate * costs.stored.interaction.of(*stages.texts),
+        partitions=settings.partitions,
+    )
+
+
+TextCosts = Callable[[StageCosts], Callable[[float, float], float]]
+"""Chooses a cost of a stage."""
+KeyCosts = Callable[[AggregatorCosts], KeyCost]
+"""Chooses a cost of aggregating."""
+
+
+class _Stages:
+    """The amounts that costs are multiplied by."""
+
+    def __init__(self, traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -> None:
+        self.traffic, self.settings, self.costs = traffic, settings, costs
+        self.texts = (traffic.documents, traffic.kib)
+        self.keys = costs.keys if traffic.keys is None else traffic.keys
+        self.kept = kept_specimens(traffic, settings)
+        self.changed = changed_keys(traffic, self.keys, settings.commit_interval_s)
+        interval_s = settings.commit_interval_s
+        self.commits = min(settings.partitions / interval_s, traffic.rate) if interval_s else traffic.rate
+        self.turns = max(self.commits, settings.partitions * traffic.rate / traffic.pipelines)
+        self.turns = min(self.turns, traffic.rate)
+
+    def of(self, stage: StageCosts, choose: TextCosts) -> float:
+        """Return the seconds of processor time that a stage takes each second."""
+        return self.traffic.rate * choose(stage)(*self.texts) / 1e6
+
+    def labels(self, labeler: str) -> float:
+        """Return the seconds of processor time each second if a labeler labels everything."""
+        return self.traffic.rate * self.costs.labelers_us[labeler].of(*self.texts) / 1e6
+
+    def aggregating(self, choose: KeyCosts) -> float:
+        """Return a cost of aggregating in each second."""
+        cost = choose(self.costs.aggregate)
+        events = self.traffic.rate * cost.event + self.changed * cost.key
+        commits = self.turns * cost.turn + self.commits * cost.step
+        return events + commits + self.settings.partitions * cost.idle
+
+    def network(self, choose: TextCosts, aggregating: KeyCosts) -> float:
+        """Return bytes in each second."""
+        costs, texts = self.costs, self.texts
+        each = choose(costs.publish)(*texts) + choose(costs.finish)(*texts)
+        return self.traffic.rate * each + self.kept * choose(costs.specimen)(*texts) + self.aggregating(aggregating)
+
+
+def _memory(stages: _Stages) -> tuple[MemoryPart, ...]:
+    """Return the memory of Redis in the steady state."""
+    traffic, settings, stored = stages.traffic, stages.settings, stages.costs.stored
+    keys = min(stages.keys, settings.keys_cap) * traffic.pipelines
+    history, specimens = settings.history, settings.specimens
+    series = min(stages.costs.keys * traffic.pipelines, history.series_max * settings.partitions)
+    kept = min(specimens.count, specimens.newest_n + specimens.sample_n + specimens.worst_n * stages.costs.keys)
+    of_pipeline = min(kept * stored.specimen.of(*stages.texts), specimens.bytes)
+    panes = history.fine_panes + history.coarse_panes
+    return (
+        MemoryPart("known ids", projected_bytes(traffic.rate, settings)),
+        MemoryPart("interactions", TRIMMED_S * traffic.rate * stored.interaction.of(*stages.texts)),
+        MemoryPart("metric events", settings.partitions * settings.events_keep * stored.event),
+        MemoryPart("checkpoints", min(keys, settings.partition_keys_cap * settings.partitions) * stored.key),
+        MemoryPart("history", series * panes * RECORD_BYTES if history.enabled else 0.0),
+        MemoryPart(
+            "specimens",
+            min(traffic.pipelines * of_pipeline, settings.partitions * specimens.partition_bytes)
+            if settings.keeps_specimens
+            else 0.0,
+        ),
+    )
