@@ -169,15 +169,16 @@ def _ragbench(labels: SentenceLabels) -> MetricScores:
         supported_fraction=fraction,
         dropped_keys=dropped,
     )
-    return replace(scores, counts=_counts(labels, support))
+    return replace(scores, counts=_counts(labels, support, verdicts))
 
 
-def _counts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> dict[str, float]:
+def _counts(
+    labels: SentenceLabels, support: Mapping[str, frozenset[str]], verdicts: list[bool] | AbsentReason
+) -> dict[str, float]:
     """Return how many response sentences are fully, partially and not supported; nothing if labels are missing.
 
     A sentence that has support and yet is not fully supported is partially supported.
     """
-    verdicts = _verdicts(labels, support)
     sentences = _sentences(labels, support)
     if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
         return {}

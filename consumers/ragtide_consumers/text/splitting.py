@@ -1,9 +1,13 @@
 """Estimates the tokens of texts, and splits documents that are too long for one question to a model. No I/O."""
 
+import re
 from collections.abc import Sequence
 from math import ceil
+from typing import Final
 
 from .sentences import split_sentences
+
+_WIDE: Final = re.compile("[\u2e80-\U0010ffff]+")
 
 
 def estimated_tokens(text: str) -> int:
@@ -15,7 +19,7 @@ def estimated_tokens(text: str) -> int:
     (2, 4, 3)
     """
     ascii_chars = len(text.encode("ascii", "ignore"))
-    wide = sum(letter > "\u2e7f" for letter in text) if ascii_chars < len(text) else 0
+    wide = sum(map(len, _WIDE.findall(text))) if ascii_chars < len(text) else 0
     return ceil(ascii_chars / 4 + (len(text) - ascii_chars - wide) / 2 + wide) + 1
 
 

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from .sloppy_json import NoJson, ReadingBudget, Sloppy
@@ -260,7 +261,12 @@ _STRICT: Final = json.JSONDecoder(strict=False, parse_constant=_refuse)
 
 
 def _letters(name: object) -> str:
-    return "".join(letter for letter in str(name)[:80].lower() if letter.isalnum())
+    return _letters_of(str(name)[:80])
+
+
+@lru_cache(maxsize=1024)  # the names of members, which are nearly always those of the schema
+def _letters_of(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
 class _Ambiguous(Exception):  # noqa: N818  # never leaves this module

@@ -86,7 +86,7 @@ async def uncached_claim_prompts(client: JudgeClient, interaction: RagInteractio
     if not keyed:
         return []
     variant = client.settings.prompt
-    budget = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=variant))
+    budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=variant))
     prompts = [
         verdicts_prompt(run + (whole if number == 0 else []), keyed, language, variant=variant)
         for number, run in enumerate(parts(pieces(documents, budget), budget))
@@ -109,7 +109,7 @@ async def planned_claims(client: JudgeClient, interaction: RagInteraction, langu
     claims = [("r1", interaction.response), *([] if reference is None else [("g1", reference)])]
     whole = [("R", interaction.response), *([] if reference is None else [("A", reference)])]
     variant = client.settings.prompt
-    budget = client.document_tokens(verdicts_prompt(whole, claims, language, variant=variant))
+    budget = client.document_tokens(lambda: verdicts_prompt(whole, claims, language, variant=variant))
     documents = [(f"D{index}", document.text) for index, document in enumerate(interaction.documents)]
     for number, run in enumerate(parts(pieces(documents, budget), budget)):
         sources = run + (whole if number == 0 else [])
@@ -138,7 +138,7 @@ async def _verdicts(
     keyed, whole, documents = _checked_texts(interaction, claims)
     if not keyed:
         return {}
-    budget = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=client.settings.prompt))
+    budget = client.document_tokens(lambda: verdicts_prompt(whole, keyed, language, variant=client.settings.prompt))
     while True:
         try:
             found: Verdicts = {}
@@ -147,8 +147,9 @@ async def _verdicts(
                 found = _together(found, await _verdicts_of(client, sources, keyed, language, usage))
         except ContextTooLong:
             # The refusal may have named the window.
-            variant = client.settings.prompt
-            room = client.document_tokens(verdicts_prompt(whole, keyed, language, variant=variant))
+            room = client.document_tokens(
+                lambda: verdicts_prompt(whole, keyed, language, variant=client.settings.prompt)
+            )
             budget = min(budget // 2, room)
             if budget < SMALLEST_BUDGET:
                 raise

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -123,11 +124,12 @@ class JudgeClient:
             NoLabels: the endpoint refuses this content, or gives an unusable reply to it alone.
         """
         await self._remember()
-        self._check_window(prompt, corrections)
+        prompt_tokens = _prompt_tokens(prompt, corrections)
+        self._check_window(prompt_tokens, corrects=bool(corrections))
         match None if corrections else await self._cache.get(self._key(prompt)):
             case [str(text), str(finish)]:
                 usage.counters["cache_hits"] += 1
-                self._access.found(self._probable_usd(prompt, (), estimated_tokens(text)))
+                self._access.found(self._probable_usd(prompt_tokens, estimated_tokens(text)))
                 return JudgeAnswer(text, finish, from_cache=True)
 
         call = ChatCall(
@@ -139,11 +141,11 @@ class JudgeClient:
             corrections=corrections,
             usage=usage,
             usable=usable,
-            prompt_tokens=_prompt_tokens(prompt, corrections),
+            prompt_tokens=prompt_tokens,
             answer_tokens=lambda: int(self._answer_tokens),
         )
         answer = await self._access.ask(
-            call, usage, expected_usd=self._probable_usd(prompt, corrections, int(self._answer_tokens))
+            call, usage, expected_usd=self._probable_usd(prompt_tokens, int(self._answer_tokens))
         )
         self._answer_tokens += 0.05 * (answer.completion_tokens - self._answer_tokens)
         if self._dialect.succeeded():
@@ -174,10 +176,9 @@ class JudgeClient:
 
     def batch_request(self, prompt: Prompt) -> BatchRequest:
         """Return a prompt as a request of a batch, whose answer belongs into the cache under its key."""
-        expected_usd = self._probable_usd(prompt, (), int(self._answer_tokens))
-        return BatchRequest(
-            self._key(prompt), self._dialect.parameters(prompt, (), _prompt_tokens(prompt, ())), expected_usd
-        )
+        prompt_tokens = _prompt_tokens(prompt, ())
+        expected_usd = self._probable_usd(prompt_tokens, int(self._answer_tokens))
+        return BatchRequest(self._key(prompt), self._dialect.parameters(prompt, (), prompt_tokens), expected_usd)
 
     async def take(self, key: str, reply: object) -> JudgeAnswer | None:
         """Store the answer in a reply of a batch, and return it; None if the reply is a refusal or no completion."""
@@ -221,11 +222,11 @@ class JudgeClient:
         """Whether the price of the model is known."""
         return self._price is not None
 
-    def document_tokens(self, prompt: Prompt) -> int:
+    def document_tokens(self, prompt: Callable[[], Prompt]) -> int:
         """Return the tokens of documents that one call takes, by estimate.
 
         Args:
-            prompt: without documents.
+            prompt: returns the prompt without documents; it is called if the window is known.
 
         Raises:
             ContextTooLong: the rest of the prompt leaves no room for documents in the model's window.
@@ -233,7 +234,7 @@ class JudgeClient:
         dialect = self._dialect
         if dialect.window is None:
             return self.settings.context_tokens
-        room = dialect.window - dialect.reserved_answer - dialect.tokens(_prompt_tokens(prompt, ()))
+        room = dialect.window - dialect.reserved_answer - dialect.tokens(_prompt_tokens(prompt(), ()))
         if room < SMALLEST_BUDGET:
             of = "judge.window_tokens" if self.settings.window_tokens else "the endpoint"
             raise ContextTooLong(
@@ -243,10 +244,10 @@ class JudgeClient:
         # As many tokens by estimate as take this room by the endpoint's count.
         return min(self.settings.context_tokens, int(room * 1000 / dialect.tokens(1000)))
 
-    def _check_window(self, prompt: Prompt, corrections: Sequence[Message]) -> None:
-        window, tokens = self._dialect.window, self._dialect.tokens(_prompt_tokens(prompt, corrections))
+    def _check_window(self, prompt_tokens: int, *, corrects: bool) -> None:
+        window, tokens = self._dialect.window, self._dialect.tokens(prompt_tokens)
         # A correction may use the space reserved for the answer; otherwise the unusable answer would stand.
-        rest = 0 if corrections else self._dialect.reserved_answer
+        rest = 0 if corrects else self._dialect.reserved_answer
         if window is not None and tokens + rest > window:
             raise ContextTooLong(
                 f"the prompt has about {tokens:,} tokens and the window {window:,}: set judge.window_tokens if the "
@@ -279,21 +280,25 @@ class JudgeClient:
             prompt.data,
         )
 
-    def _probable_usd(self, prompt: Prompt, corrections: Sequence[Message], answer_tokens: int) -> float:
+    def _probable_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
         if self._price is None:
             return 0.0
-        prompt_tokens = _prompt_tokens(prompt, corrections)
         return self._price.cost_usd(prompt_tokens=prompt_tokens, completion_tokens=answer_tokens) or 0.0
 
 
 def _prompt_tokens(prompt: Prompt, corrections: Sequence[Message]) -> int:
     return (
-        estimated_tokens(prompt.rules)
-        + estimated_tokens(prompt.form)
+        _tokens_of_rules(prompt.rules)
+        + _tokens_of_rules(prompt.form)
         + estimated_tokens(prompt.data)
         + sum(estimated_tokens(message["content"]) for message in corrections)
         + MESSAGE_TOKENS
     )
+
+
+@cache
+def _tokens_of_rules(text: str) -> int:
+    return estimated_tokens(text)
 
 
 def _headers(address: str, key: str | None) -> dict[str, str]:

@@ -56,6 +56,8 @@ class Prompt:
     rules: str
     data: str
     schema: Mapping[str, Any]
+    form: str = ""
+    """The form of the answer in words, for endpoints that accept no schema; empty if the rules have it."""
     language: Language = "en"
     has_history: bool = False
     """Whether the data begin with earlier turns."""
@@ -74,11 +76,6 @@ class Prompt:
     def in_lines(self) -> bool:
         """Whether the answer is lines of keys, and not JSON."""
         return self.variant == "keys"
-
-    @property
-    def form(self) -> str:
-        """The form of the answer in words, for endpoints that accept no schema; empty if the rules have it."""
-        return "" if self.in_lines else f"{_FORM[self.language]}\n{json.dumps(self.schema)}"
 
     def parsed(self, answer: JudgeAnswer) -> Parsed | None:
         """Return the fields of an answer; None if it does not have the form that was asked for."""
@@ -131,8 +128,7 @@ def trace_prompt(
         "DOCUMENT SENTENCES": documents,
         "RESPONSE SENTENCES": response,
     }
-    schema = TRACE_SCHEMA if variant == "full" else SHORT_TRACE_SCHEMA
-    found = _prompt("trace", parts, schema, language, history, variant=variant)
+    found = _prompt("trace", parts, language, history, variant=variant)
     if not found.in_lines:
         return found
     return replace(found, grammar=trace_grammar([key for key, _ in documents], [key for key, _ in response]))
@@ -150,7 +146,7 @@ def claims_prompt(
     """Return the prompt that extracts claims from response and reference answer; earlier turns as keys and texts."""
     texts = {"QUESTION": question, "RESPONSE": response, "REFERENCE": reference}
     given = [(key, text) for key, text in texts.items() if text is not None]
-    found = _prompt("claims", {"TEXTS": given}, CLAIMS_SCHEMA, language, history, variant=variant)
+    found = _prompt("claims", {"TEXTS": given}, language, history, variant=variant)
     return replace(found, grammar=claims_grammar(has_reference=reference is not None)) if found.in_lines else found
 
 
@@ -162,7 +158,7 @@ def verdicts_prompt(
     variant: PromptVariant = "full",
 ) -> Prompt:
     """Return the prompt that checks claims against sources, both as pairs of key and text."""
-    found = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, VERDICTS_SCHEMA, language, variant=variant)
+    found = _prompt("verdicts", {"SOURCES": sources, "CLAIMS": claims}, language, variant=variant)
     if not found.in_lines:
         return found
     return replace(found, grammar=verdicts_grammar([key for key, _ in sources], [key for key, _ in claims]))
@@ -182,20 +178,35 @@ def quote(text: str) -> str:
 def _prompt(
     name: str,
     parts: Mapping[str, Iterable[tuple[str, str]]],
-    schema: Mapping[str, Any],
     language: Language,
     history: Sequence[tuple[str, str]] = (),
     *,
     variant: PromptVariant,
 ) -> Prompt:
     # A prompt without earlier turns has the same bytes as before there was a history, so its cached answer is found.
-    text = rules(name_of_prompt(name, variant), language)
     if history:
         parts = {"EARLIER TURNS": history, **parts}
-        text += rules("history", language)
+    text = _rules(name_of_prompt(name, variant), language, has_history=bool(history))
     sections = ["\n".join([title, *(f"{key}: {quote(text)}" for key, text in lines)]) for title, lines in parts.items()]
     data = "\n\n".join([*sections, REMINDER[language]])
-    return Prompt(name, text, data, schema, language, has_history=bool(history), variant=variant)
+    schema, form = _schema(name, variant), _form(name, variant, language)
+    return Prompt(name, text, data, schema, form, language, has_history=bool(history), variant=variant)
+
+
+@cache
+def _rules(name: str, language: Language, *, has_history: bool) -> str:
+    return rules(name, language) + (rules("history", language) if has_history else "")
+
+
+def _schema(name: str, variant: PromptVariant) -> Mapping[str, Any]:
+    if name == "trace" and variant != "full":
+        return SHORT_TRACE_SCHEMA
+    return {"trace": TRACE_SCHEMA, "claims": CLAIMS_SCHEMA, "verdicts": VERDICTS_SCHEMA}[name]
+
+
+@cache
+def _form(name: str, variant: PromptVariant, language: Language) -> str:
+    return "" if variant == "keys" else f"{_FORM[language]}\n{json.dumps(_schema(name, variant))}"
 
 
 def _object(**properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -143,7 +143,7 @@ async def judge_trace(
         NoLabels, ContextTooLong: the judge gave no labels.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
+    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
     while True:
         runs = parts(keyed, budget)
         try:
@@ -151,7 +151,7 @@ async def judge_trace(
             break
         except ContextTooLong:
             # The refusal may have named the window.
-            budget = min(budget // 2, client.document_tokens(_prompt(client, sentences, [], language, history)))
+            budget = min(budget // 2, client.document_tokens(lambda: _prompt(client, sentences, [], language, history)))
             if budget < SMALLEST_BUDGET:
                 raise
             usage.counters["context_split"] += 1
@@ -177,7 +177,7 @@ async def uncached_trace_prompts(
         ContextTooLong: there is no room for documents.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
+    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
     prompts = [_prompt(client, sentences, run, language, history) for run in parts(keyed, budget)]
     return [prompt for prompt in prompts if await client.cached_answer(prompt) is None]
 
@@ -191,7 +191,7 @@ async def planned_trace(
         ContextTooLong: there is no room for documents.
     """
     keyed = list(zip(sentences.document_keys, (s for d in sentences.documents for s in d), strict=True))
-    budget = client.document_tokens(_prompt(client, sentences, [], language, history))
+    budget = client.document_tokens(lambda: _prompt(client, sentences, [], language, history))
     found = PlannedCalls()
     for run in parts(keyed, budget):
         found += await client.planned_calls(_prompt(client, sentences, run, language, history))
