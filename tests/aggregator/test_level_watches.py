@@ -77,6 +77,13 @@ async def test_only_whole_live_pipelines_are_watched_and_only_while_the_settings
     assert [name for name in state.take_changes().gone if name.startswith("level")]
 
 
+async def test_the_levels_of_more_pipelines_than_a_new_table_has_room_for_are_read(async_redis: Any) -> None:
+    (owner,) = owners_of(async_redis)
+    pipelines = {f"shop-{number}" for number in range(150)}
+    await owner.commit(*(found for name in pipelines for found in scores(0.9, 2, pipeline=name)))
+    assert {watch.pipeline for watch in await Deployment(async_redis, SETTINGS).level_watches()} == pipelines
+
+
 async def test_the_parts_of_a_split_pipeline_have_one_level_and_a_move_of_any_of_them_shows(async_redis: Any) -> None:
     settings = SETTINGS.model_copy(update={"partitions": 2, "splits": {"shop": 2}})
     one, other = owners_of(async_redis, settings)

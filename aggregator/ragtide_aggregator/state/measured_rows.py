@@ -191,7 +191,9 @@ class QuantileRows(StatePart):
         }, []
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
-        place = int(self._places.place[self._rows.named(name)])
+        # A new key gets a row, which may replace the column by a longer one: it is read after that.
+        row = self._rows.named(name)
+        place = int(self._places.place[row])
         if place >= 0:
             self._sketches[place] = Quantiles.from_bytes(data)
         return True
