@@ -1,6 +1,8 @@
 """The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from math import isfinite, isnan
 from typing import Annotated, Any, ClassVar, Self, get_args
 
@@ -10,13 +12,14 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     JsonValue,
     StringConstraints,
     ValidationError,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, from_json, to_json
+from pydantic_core import CoreSchema, ErrorDetails, core_schema, from_json, to_json
 
 from .errors import InvalidEntryError, Reason
 from .limits import (
@@ -27,11 +30,13 @@ from .limits import (
     METADATA_MAX_BYTES,
     NAME_MAX_CHARS,
     PROBABILITY_MIN,
+    TIME_MAX,
+    TIME_MIN,
     TOKENS_MAX,
     VALUE_MAX,
 )
-from .printable import NAME_PATTERN, printable, short_repr, shortened
-from .times import is_zero_time, to_utc, to_wire_time
+from .printable import BLANKS, NAME_PATTERN, printable, short_repr, shortened
+from .times import is_zero_time, to_utc
 
 SCHEMA_VERSION = 1
 """The version that this release writes. A release reads this version and all older versions."""
@@ -41,13 +46,27 @@ UNSAMPLED: set[str] = {"sampling_probability"}
 """Fields that the JSON of an interaction that was not sampled leaves out, so that its entry stays short."""
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty or only white space")
-    return text
+@dataclass(frozen=True, slots=True, eq=False)
+class CoreRule:
+    """A rule about a valid value that Pydantic's core checks, without a call of Python.
+
+    Args:
+        schema: accepts the values that follow the rule, and changes none.
+        message: describes the rule to the sender of another value.
+    """
+
+    schema: CoreSchema
+    message: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the schema of the field with the rule after it."""
+        rule = core_schema.custom_error_schema(self.schema, custom_error_type="rule", custom_error_message=self.message)
+        return core_schema.chain_schema([handler(source), rule])
 
 
 def _small_json(value: dict[str, Any]) -> dict[str, Any]:
+    if not value:
+        return value
     try:
         size = len(to_json(value))
     except ValueError as error:  # lone surrogates cannot be written as UTF-8
@@ -57,27 +76,28 @@ def _small_json(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-Name = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=NAME_PATTERN),
-    AfterValidator(_not_blank),
-]
+NotBlank = CoreRule(core_schema.str_schema(pattern=f"[^{BLANKS}]"), "must not be empty or only white space")
+"""Text with at least one character that is not white space."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX_CHARS, pattern=NAME_PATTERN), NotBlank]
 """A name or id: 1 to 200 characters, without control characters and line separators, and not only white space."""
 
 SegmentValue = Annotated[
     str,
     StringConstraints(min_length=1, max_length=2 * NAME_MAX_CHARS + 1, pattern=NAME_PATTERN),
-    AfterValidator(_not_blank),
+    NotBlank,
 ]
 """One value of a segment as `name=value`, such as `lang=de`; both parts follow the rules of a name."""
-
-NotBlank = AfterValidator(_not_blank)
-"""Text with at least one character that is not white space."""
 
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small_json)]
 """Any JSON values, at most 64 KiB. ragtide never interprets them."""
 
-UtcTime = Annotated[AwareDatetime, AfterValidator(to_wire_time)]
+_IN_RANGE = CoreRule(
+    core_schema.datetime_schema(ge=TIME_MIN, le=TIME_MAX),
+    "must be a time from 1970 to 2200: correct the clock or the unit, or leave the time out",
+)
+
+UtcTime = Annotated[AwareDatetime, _IN_RANGE, AfterValidator(to_utc)]
 """A time with a time zone from 1970 to 2200, stored in UTC. A time without a time zone is refused."""
 
 WindowTime = Annotated[AwareDatetime, AfterValidator(to_utc)]
@@ -194,8 +214,12 @@ class WireModel(BaseModel):
         Raises:
             InvalidEntryError: the schema version is unknown, or a field is invalid.
         """
+        validate: Callable[[Any], Self] = cls.__pydantic_validator__.validate_python
         try:
-            return cls.model_validate(fields)
+            try:
+                return validate(fields)
+            except ValidationError as error:
+                return validate(_given(cls, fields, error))
         except ValidationError as error:
             raise InvalidEntryError(reason_of(error), describe(error)) from None
 
@@ -386,7 +410,8 @@ def _describe_one(detail: ErrorDetails) -> str:
         remedy = "has a wrong form: see ragtide docs interaction"
     if may_hold_a_secret(detail):
         return f"{field} {remedy}"
-    shown = shortened(repr(detail["input"]))
+    value = detail["input"]
+    shown = shortened(repr(value.isoformat() if isinstance(value, datetime) else value))
     if field == "schema_version" and kind in {"less_than_equal", "greater_than_equal"}:
         return f"schema_version {shown} is unknown (1 to {SCHEMA_VERSION}): upgrade ragtide or send an older version"
     return f"{field} {remedy} (got {shown})"

@@ -1,6 +1,7 @@
 """A RAG interaction: the question, the retrieved documents, the response, the earlier turns, the covariates."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from math import isfinite
 from typing import Annotated, Any, Final, Self
 from uuid import uuid4
@@ -33,9 +34,11 @@ from .limits import (
     QUESTION_MAX_CHARS,
     RESPONSE_MAX_CHARS,
     SEGMENTS_MAX,
+    TIME_MAX,
+    TIME_MIN,
     VALUE_MAX,
 )
-from .times import from_milliseconds, to_wire_time, utc_now
+from .times import from_milliseconds, utc_now
 
 
 class RetrievedDocument(WireModel):
@@ -193,13 +196,21 @@ class RagInteraction(VersionedModel):
         if is_left_out(fields.get("interaction_id")):
             fields["interaction_id"] = f"entry-{entry_id}"
         if is_left_out(fields.get("occurred_at")):
-            try:
-                fields["occurred_at"] = to_wire_time(from_milliseconds(int(entry_id.partition("-")[0])))
-            except (ValueError, OverflowError, OSError):  # an id chosen by hand may be no time
+            fields["occurred_at"] = time = _time_of(entry_id)
+            if time is None:
                 raise InvalidEntryError(
                     Reason.INVALID, f"occurred_at is missing: add it, because the entry's id {entry_id} is not a time"
-                ) from None
+                )
         return cls.from_fields(fields)
+
+
+def _time_of(entry_id: str) -> datetime | None:
+    """Return the time in an entry's id; None for an id that was chosen by hand and is no time."""
+    try:
+        time = from_milliseconds(int(entry_id.partition("-")[0]))
+    except (ValueError, OverflowError, OSError):
+        return None
+    return time if TIME_MIN <= time <= TIME_MAX else None
 
 
 _TEXTS: Final = tuple(EarlierTurn.model_fields)

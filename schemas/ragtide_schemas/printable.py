@@ -14,6 +14,9 @@ from typing import Any, Final
 STEERING: Final = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """Inside of a character class: categories Cc, Zl and Zp, and the twelve characters with the property Bidi_Control."""
 
+BLANKS: Final = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""Inside of a character class: white space as `str.isspace` and `str.strip` have it, which `\\s` of no engine is."""
+
 NAME_PATTERN: Final = f"^[^{STEERING}]*$"
 
 SHOWN_CHARS: Final = 60

@@ -4,8 +4,6 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from .limits import TIME_MAX, TIME_MIN
-
 _ZERO_TIME: Final = re.compile(
     r"0001-01-01[Tt ]00:00:00(\.0{1,9})?([Zz]|[+-]\d\d:?\d\d)?"
     # The same moment in another time zone.
@@ -24,17 +22,6 @@ def to_utc(time: datetime) -> datetime:
     return time.astimezone(UTC)
 
 
-def to_wire_time(time: datetime) -> datetime:
-    """Return the same instant in UTC.
-
-    Raises: ValueError unless the time is from 1970 to 2200.
-    """
-    # Checked before the conversion, which fails for times near the ends of the calendar.
-    if not TIME_MIN <= time <= TIME_MAX:
-        raise ValueError("must be a time from 1970 to 2200: correct the clock or the unit, or leave the time out")
-    return to_utc(time)
-
-
 def is_zero_time(value: object) -> bool:
     """Return whether a value is the first moment of year 1, which Go, .NET and others write for an unset time.
 
@@ -43,7 +30,13 @@ def is_zero_time(value: object) -> bool:
     """
     if isinstance(value, datetime):
         return value.replace(tzinfo=None) == datetime.min  # noqa: DTZ901 - the zone does not matter
-    return isinstance(value, str) and len(value) <= _ZERO_TIME_CHARS and _ZERO_TIME.fullmatch(value) is not None
+    # Most times do not begin so, and need no search.
+    return (
+        isinstance(value, str)
+        and value.startswith("000")
+        and len(value) <= _ZERO_TIME_CHARS
+        and _ZERO_TIME.fullmatch(value) is not None
+    )
 
 
 def from_milliseconds(milliseconds: int) -> datetime:
