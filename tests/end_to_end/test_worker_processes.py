@@ -146,6 +146,21 @@ def test_a_frozen_process_is_named_by_readyz(redis: Any, redis_url: str, tmp_pat
         wait_until(found.is_ready)
 
 
+def test_sighup_reaches_every_process(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    rules = tmp_path / "ragtide.toml"
+    rules.write_text("rules_poll_s = 0\nalerts = []\n")
+    with running(redis_url, tmp_path, "up", "--no-page", "--processes", "2") as found:
+        rules.write_text("rules_poll_s = 0\n")
+        found.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: found.samples()["ragtide_rules_read_total", "taken"] == 3)
+        # Without the file's rules it would have none.
+        os.kill(found.pids("worker process 1")[0], signal.SIGKILL)
+        wait_until(lambda: len(found.pids("worker process 1")) == 2 and found.is_ready())
+        found.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: found.samples()["ragtide_rules_read_total", "unchanged"] == 3)
+        assert found.samples()["ragtide_rules_read_total", "taken"] == 3
+
+
 @pytest.mark.parametrize("role", ["worker", "up"])
 def test_a_mistake_in_the_settings_is_said_once(role: str, redis: Any, redis_url: str) -> None:
     more = ("--no-page",) if role == "up" else ()

@@ -37,7 +37,7 @@ def worked(labeled: int, in_flight: int) -> ProcessTelemetry:
     process = ProcessTelemetry()
     telemetry = WorkerTelemetry(process)
     telemetry.outcomes("local", ["emitted"])["emitted"].inc(labeled)
-    telemetry.in_flight.set(in_flight)
+    telemetry.in_work["partition 0"] = [f"entry {number}" for number in range(in_flight)]
     for _ in range(labeled):
         telemetry.labeling_seconds.labels("local").observe(0.002)
     return process

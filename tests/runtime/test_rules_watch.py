@@ -12,7 +12,7 @@ from tests.support.conditions import until
 
 from ragtide_runtime.errors import ConfigurationError
 from ragtide_runtime.settings.model import Settings, load_settings
-from ragtide_runtime.settings.rules_watch import RulesWatch
+from ragtide_runtime.settings.rules_watch import RulesWatch, with_rules_of_now
 
 RULE = '[[alerts]]\nname = "floor"\nkind = "threshold"\nmetric = "trace.adherence"\ntarget = {}\n'
 
@@ -50,6 +50,17 @@ async def test_only_rules_and_their_budget_are_taken(file: Path) -> None:
     assert found[0].commit_interval_s == Settings().commit_interval_s
     assert found[1].budget.false_alarms == 1
     assert counts == ["unchanged", "taken", "taken"]
+
+
+def test_a_process_that_starts_again_has_the_rules_of_now_or_keeps_them_if_they_are_wrong(file: Path) -> None:
+    before = load_settings(partitions=3)
+    write(file, f"commit_interval_s = 7\n{RULE.format(0.6)}")
+    now = with_rules_of_now(before)
+    assert targets([now]) == [[0.6]]
+    assert (now.partitions, now.commit_interval_s) == (3, before.commit_interval_s)
+    assert targets([with_rules_of_now(before.model_copy(update={"prefix": "ragtide.run.try"}))]) == [[0.5]]
+    write(file, "[[alerts]\n")
+    assert with_rules_of_now(now) == now
 
 
 @pytest.mark.parametrize(
