@@ -124,11 +124,11 @@ def test_where_too_many_words_are_shared_the_scores_are_absent_with_a_reason(mon
 
 def test_words_that_are_remembered_are_short_and_few() -> None:
     long = f"{'x' * 100_000} Ж{'ж' * 100_000}"
-    first, second = number_words([long, long.upper()]).numbers.reshape(2, 2).tolist()
+    first, second = number_words([long, long.upper()], vocabulary()).numbers.reshape(2, 2).tolist()
     assert first == second
     assert max(map(len, vocabulary())) <= LONGEST_WORD
     for start in range(0, 3 * MOST_WORDS, 10_000):
-        number_words([" ".join(f"w{number}" for number in range(start, start + 10_000))])
+        number_words([" ".join(f"w{number}" for number in range(start, start + 10_000))], vocabulary())
     assert len(vocabulary()) <= MOST_WORDS + 10_000
 
 
@@ -137,7 +137,7 @@ def test_threads_give_every_word_a_number_of_its_own() -> None:
         return [
             number
             for _ in range(20)
-            for number in number_words([f"{thread}w{_}x{i}" for i in range(50)]).numbers.tolist()
+            for number in number_words([f"{thread}w{_}x{i}" for i in range(50)], vocabulary()).numbers.tolist()
         ]
 
     with ThreadPoolExecutor(8) as threads:

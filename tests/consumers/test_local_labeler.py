@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragtide import LocalLabeler, RagInteraction
 from ragtide_consumers.labelers.local.labeler import LANGUAGES
-from ragtide_consumers.labelers.local.words import WITH_ENDINGS, number_words, stem_of, tokens
+from ragtide_consumers.labelers.local.words import WITH_ENDINGS, number_words, stem_of, tokens, vocabulary
 from ragtide_consumers.text.sentences import split_sentences
 from ragtide_offline.demo import SHIFT, demo_interactions
 from ragtide_schemas import METRICS
@@ -176,7 +176,7 @@ LETTERS = st.text(
 
 @given(st.sampled_from(["en", "ru", "de", "ar", "ja", "zh", "th"]), st.lists(LETTERS))
 def test_words_have_equal_numbers_if_and_only_if_their_stems_are_equal(language: str, texts: list[str]) -> None:
-    found = number_words(texts, language)
+    found = number_words(texts, vocabulary(language))
     stems = [(row, stem) for row, text in enumerate(texts) for stem in _stems(text.replace("\x01", " "), language)]
     assert found.texts.tolist() == [row for row, _ in stems]
     pairs = set(zip(found.numbers.tolist(), [stem for _, stem in stems], strict=True))

@@ -16,6 +16,7 @@ import sentencex
 from ragtide_schemas import RagInteraction
 
 from . import answers
+from .kept_documents import KEPT, CutDocument, KeptSentences
 from .keys import document_keys, response_keys
 from .languages import evident_by_words, evident_language, language_of
 from .markup import BULLETS, NOTHING, SPACE, Block, assemble, blocks, has_form, is_prose, mask_marks
@@ -196,7 +197,7 @@ def cut(interaction: RagInteraction) -> CutInteraction:
     plain_documents: list[Sequence[str]] = []
     for document in interaction.documents:
         own = document.sentences
-        verbatim, plain = _document(document.text, (interaction.question,)) if own is None else (own, own)
+        verbatim, plain = _kept_document(document.text, interaction.question) if own is None else (own, own)
         documents.append(verbatim)
         plain_documents.append(plain)
     context = _context(interaction.question, plain_documents)
@@ -254,6 +255,29 @@ def locate_sentences(text: str, language: str | None = None, *, answer: bool = F
             sentence after it then; in a document it is a sentence of its own.
     """
     return _locate(text, language, answer=answer)
+
+
+def _kept_document(text: str, question: str) -> CutDocument:
+    """Return the sentences of a document, which is kept unless the question decided about its language."""
+
+    def document() -> tuple[CutDocument, bool]:
+        context = _QuestionContext(question)
+        verbatim, plain = _document(text, context)
+        return CutDocument(verbatim, KeptSentences(plain)), not context.was_read
+
+    return KEPT.document(text, document)
+
+
+class _QuestionContext(Iterable[str]):
+    """The question as context of the language of a document, which most documents show by themselves."""
+
+    def __init__(self, question: str) -> None:
+        self._question = question
+        self.was_read = False
+
+    def __iter__(self) -> Iterator[str]:
+        self.was_read = True
+        yield self._question
 
 
 def _document(text: str, context: Iterable[str]) -> tuple[Sequence[str], Sequence[str]]:

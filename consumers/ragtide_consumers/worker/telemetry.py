@@ -1,15 +1,26 @@
 """Telemetry of the label workers of a process: metrics and health."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from prometheus_client import Counter
+from prometheus_client import Counter, core
+from prometheus_client.registry import Collector
 
 from ragtide_runtime.telemetry import catalogue
 from ragtide_runtime.telemetry.health import ProcessTelemetry
+from ragtide_runtime.telemetry.metric import family
+
+from ..text.kept_documents import KEPT
 
 ROLE: Final = "worker"
 """Name of the role in health reports."""
+
+
+class _Documents(Collector):
+    """Counts the documents that the labelers of this process cut, or found kept."""
+
+    def collect(self) -> Iterator[core.Metric]:
+        yield family(catalogue.DOCUMENTS, [(("kept",), KEPT.n_found), (("cut",), KEPT.n_cut)])
 
 
 class WorkerTelemetry:
@@ -32,6 +43,7 @@ class WorkerTelemetry:
         self.result_spans = catalogue.RESULT_SPANS.counter(registry)
         self.specimens = catalogue.SPECIMENS.counter(registry)
         self._labelings = catalogue.LABELINGS.counter(registry)
+        registry.register(_Documents())
 
     def specimen(self, outcome: str) -> None:
         """Count a specimen by its outcome."""

@@ -49,7 +49,22 @@ SPECIMENS: Final = Metric(
     "`too_large`, `not_redacted` or `failed`.",
     ("outcome",),
 )
-WORKER_METRICS: Final = (LABELINGS, DEAD_LETTERS, LABELING_SECONDS, IN_FLIGHT, RECLAIMED, RESULT_SPANS, SPECIMENS)
+DOCUMENTS: Final = Metric(
+    "ragtide_documents_total",
+    "counter",
+    "Documents that this worker split into sentences: `kept` if it had the sentences of the same text, else `cut`.",
+    ("outcome",),
+)
+WORKER_METRICS: Final = (
+    LABELINGS,
+    DEAD_LETTERS,
+    LABELING_SECONDS,
+    IN_FLIGHT,
+    RECLAIMED,
+    RESULT_SPANS,
+    SPECIMENS,
+    DOCUMENTS,
+)
 
 
 class EndpointMetrics(NamedTuple):

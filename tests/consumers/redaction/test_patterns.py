@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from ragtide_consumers.labelers.local.words import number_words
+from ragtide_consumers.labelers.local.words import number_words, vocabulary
 from ragtide_consumers.redaction.patterns import PATTERNS, luhn
 from ragtide_consumers.text.languages import language_of
 from ragtide_consumers.text.sentences import split_sentences
@@ -50,7 +50,7 @@ def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
     words = ["a", "a'", "'", "“", "'a' ", "A ", "İ", "Dr. ", '"a." ', "(", "!?", "1. ", "«a» ", "\n", "w1 "]
     for unit in words:
         text = unit * (SIZE // len(unit))
-        yield "numbered", lambda text: number_words([text]), text
+        yield "numbered", lambda text: number_words([text], vocabulary()), text
         yield "split_sentences", split_sentences, text
     for language, unit in {"th": "คอ ", "zh": "塔", "ja": "塔パの", "fr": "l'"}.items():
         text = unit * (SIZE // len(unit))
@@ -59,7 +59,7 @@ def worst_cases() -> Iterator[tuple[str, Callable[[str], object], str]]:
 
 
 def _numbered_in(language: str, text: str) -> object:
-    return number_words([text], language)
+    return number_words([text], vocabulary(language))
 
 
 @pytest.mark.heavy

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ...text.kept_documents import KeptSentences
 from .words import END, Vocabulary, tokens
 
 _ITEM: Final = re.compile(r"^\s*\(?\d{1,2}[.)](?=\s)|(?<=[.:!?;])\s{0,3}\(?\d{1,2}[.)]?\s*$")
@@ -51,20 +52,31 @@ def numbers_of(text: str) -> frozenset[str]:
     return frozenset([*digits, *[_COUNTED[word] for word in words]])
 
 
-def missing_numbers(sentences: Sequence[str], texts: Sequence[str]) -> Sequence[int]:
-    """Return, by sentence, how many different numbers none of the texts has.
+def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence[Sequence[str]]) -> Sequence[int]:
+    """Return, by sentence, how many different numbers neither the question nor a document has.
 
     Args:
         sentences: in order; numbers that count them are left out.
-        texts: question and documents.
+        question: that was asked.
+        documents: the sentences of each document.
     """
     stated = [*map(numbers_of, without_item_numbers(sentences))]
     unknown = frozenset().union(*stated)
     if unknown:
-        joined = " ".join(texts)
-        unknown = unknown.difference(_in_digits(joined))
-        unknown = unknown.difference(_in_words(joined.lower(), unknown) if unknown else ())
+        unknown = unknown.difference(_in_digits(question), *map(_digits, documents))
+        for texts in ([question], *documents) if unknown else ():
+            unknown = unknown.difference(_in_words(" ".join(texts).lower(), unknown))
     return [len(numbers & unknown) for numbers in stated]
+
+
+def _digits(document: Sequence[str]) -> frozenset[str]:
+    """Return the numbers of a document that are written in digits; those of a document that is kept are kept."""
+    if not isinstance(document, KeptSentences):
+        return frozenset(_in_digits(" ".join(document)))
+    found: frozenset[str] | None = document.computed.get("digits")
+    if found is None:
+        found = document.computed["digits"] = frozenset(_in_digits(" ".join(document)))
+    return found
 
 
 def _in_digits(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import fsum, log1p
 from typing import Final
 
@@ -209,7 +209,7 @@ def _of_response(
             [*map(log1p, n_words)],
             [log1p(n)] * n,
             _away(words, best_in),
-            [*map(log1p, missing_numbers(response, [question, *chain.from_iterable(documents)]))],
+            [*map(log1p, missing_numbers(response, question, documents))],
             [share * most for share, most in zip(_denied(words, best_in, documents, response), best, strict=True)],
         ]
     )

@@ -10,14 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import chain
+from itertools import accumulate
 from math import fsum, log1p
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .words import LONGEST_WORD, Indices, Vocabulary, number_words, stem_of, tokens, without_ends
+from .words import (
+    LONGEST_WORD,
+    Indices,
+    Vocabulary,
+    document_words,
+    number_words,
+    stem_of,
+    tokens,
+    vocabulary,
+    without_ends,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -99,27 +109,38 @@ def words_of(
     question: str, documents: Sequence[Sequence[str]], response: Sequence[str], language: str = "en"
 ) -> ComparedWords:
     """Return the content words of an interaction in a language, given by its ISO 639-1 code."""
-    found = number_words([question, *response, *chain.from_iterable(documents)], language)
-    lengths, m = [*map(len, documents)], len(response)
-    first, second = found.texts.searchsorted(np.array((1, m + 1))).tolist()
-    numbers = _different(found.numbers[:second])
-    places = numbers.searchsorted(found.numbers)
-    if len(numbers):
-        places[numbers.take(places, mode="clip") != found.numbers] = -1
-    else:
-        places[:] = -1
+    known = vocabulary(language)
+    asked, texts = number_words([question, *response], known)
+    found = document_words(documents, known)
+    lengths = [*map(len, documents)]
+    starts = accumulate(lengths, initial=0)
+    first = int(texts.searchsorted(1))
+    numbers = _different(asked)
     return ComparedWords(
-        question=places[:first],
-        response=places[first:second],
-        response_of=found.texts[first:second] - 1,
-        documents=places[second:],
-        sentence_of=found.texts[second:] - (m + 1),
+        question=numbers.searchsorted(asked[:first]),
+        response=numbers.searchsorted(asked[first:]),
+        response_of=texts[first:] - 1,
+        documents=_places(numbers, _joined([words.numbers for words in found])),
+        sentence_of=_joined([words.texts + start for words, start in zip(found, starts, strict=False)]),
         lengths=lengths,
         numbers=numbers,
-        vocabulary=found.vocabulary,
+        vocabulary=known,
         n=sum(lengths),
-        m=m,
+        m=len(response),
     )
+
+
+def _joined(parts: Sequence[Indices]) -> Indices:
+    return np.concatenate(parts) if parts else np.zeros(0, np.intp)
+
+
+def _places(known: Indices, numbers: Indices) -> Indices:
+    """Return the place of each number among those that are known, -1 for another one."""
+    if not len(known):
+        return np.full(len(numbers), -1, np.intp)
+    places = known.searchsorted(numbers)
+    places[known.take(places, mode="clip") != numbers] = -1
+    return places
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,18 @@ letters stand for words. Nothing is learned from the texts, so equal texts have 
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
+from itertools import chain, count
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 from unicodedata import category, digit, normalize
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...text.kept_documents import KeptSentences
 
 Indices = NDArray[np.intp]
 
@@ -154,6 +156,9 @@ def tokens(text: str, language: str = "en") -> list[str]:
     return text.encode().translate(_ASCII).decode().split()
 
 
+_SERIALS: Final = count()
+
+
 class Vocabulary(dict[str, int]):
     """The number of a word: that of its stem, `STOP` for a stop word, `END` for the end of a text.
 
@@ -168,6 +173,8 @@ class Vocabulary(dict[str, int]):
         """
         super().__init__({_END: END})
         self.language = language
+        self.serial = next(_SERIALS)
+        """Number of this vocabulary in the process: what has the numbers of another one is of no use."""
         self._stems: dict[str, int] = {}
         # Two threads must not give one number to two words.
         self._lock = Lock()
@@ -206,16 +213,13 @@ def vocabulary(language: str = "en") -> Vocabulary:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedWords:
+class NumberedWords(NamedTuple):
     """The content words of several texts, one after the other, as numbers of a vocabulary."""
 
     numbers: Indices
     """Number of each word."""
     texts: Indices
     """By word: number of its text."""
-    vocabulary: Vocabulary
-    """The vocabulary that has the numbers."""
 
 
 def without_ends(text: str) -> str:
@@ -223,24 +227,56 @@ def without_ends(text: str) -> str:
     return text.replace(_END, " ")
 
 
-def number_words(texts: Sequence[str], language: str = "en") -> NumberedWords:
+def number_words(texts: Sequence[str], known: Vocabulary) -> NumberedWords:
     """Return the content words of texts as numbers.
 
     Args:
         texts: any texts.
-        language: ISO 639-1 code of their language.
+        known: the vocabulary, whose language is that of the texts.
 
-    >>> found = number_words(["The tower was built.", "A tower of iron"])
+    >>> found = number_words(["The tower was built.", "A tower of iron"], vocabulary("en"))
     >>> found.texts.tolist(), bool(found.numbers[0] == found.numbers[2])
     ([0, 0, 1, 1], True)
     """
-    known = vocabulary(language)
     joined = _BETWEEN.join([*texts, ""])
     if joined.count(_END) != len(texts):  # a text has the character that stands between texts
         joined = _BETWEEN.join([*map(without_ends, texts), ""])
-    numbers = np.array([*map(known.__getitem__, tokens(joined, language))], np.intp)
+    words = tokens(joined, known.language)
+    numbers = np.fromiter(map(known.__getitem__, words), np.intp, len(words))
     kept = (numbers > END).nonzero()[0]
-    return NumberedWords(numbers.take(kept), np.add.accumulate(numbers == END, dtype=np.intp).take(kept), known)
+    return NumberedWords(numbers.take(kept), np.add.accumulate(numbers == END, dtype=np.intp).take(kept))
+
+
+def document_words(documents: Sequence[Sequence[str]], known: Vocabulary) -> list[NumberedWords]:
+    """Return the content words of each document, by sentence; those of a document that is kept are kept with it.
+
+    Args:
+        documents: the sentences of each document.
+        known: the vocabulary, whose language is that of the documents.
+    """
+    found = [_kept_words(document, known) for document in documents]
+    new = [place for place, words in enumerate(found) if words is None]
+    if new:
+        # All at once, because a document alone takes as many steps.
+        numbers, texts = number_words([*chain.from_iterable(documents[place] for place in new)], known)
+        start = first = 0
+        for place in new:
+            document = documents[place]
+            end = start + len(document)
+            last = int(texts.searchsorted(end))
+            words = NumberedWords(numbers[first:last].copy(), texts[first:last] - start)
+            found[place] = words
+            if isinstance(document, KeptSentences):
+                document.computed[f"words {known.language}"] = known.serial, words
+            start, first = end, last
+    return [words for words in found if words is not None]
+
+
+def _kept_words(document: Sequence[str], known: Vocabulary) -> NumberedWords | None:
+    if not isinstance(document, KeptSentences):
+        return None
+    serial, words = document.computed.get(f"words {known.language}", (None, None))
+    return words if serial == known.serial else None
 
 
 _BETWEEN: Final = f" {_END} "
