@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from ragtide_consumers.worker.claims import ClaimRenewer, Reclaimer
 from ragtide_consumers.worker.results import CommitOutcome, LabeledEntry, ResultCommitter, StreamEntry
 from ragtide_consumers.worker.telemetry import WorkerTelemetry
 from ragtide_consumers.worker.waiting import EXCLUSIVE_ATTEMPTS, Patience, RetryBudget
-from ragtide_consumers.worker.worker import LabelWorker, WorkerParts
+from ragtide_consumers.worker.worker import TURN_S, LabelWorker, WorkerParts
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect_async
 from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
@@ -142,6 +143,67 @@ async def test_concurrency_is_bounded_and_a_slow_entry_does_not_hold_up_the_othe
         labeler.gate.set()
         await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 51))
     assert labeler.most_running <= 4
+
+
+class Busy:
+    """A labeler that never waits, and occupies the event loop for longer than a turn."""
+
+    name, version, profile = "busy", "1", "ragbench"
+
+    def __init__(self, busy_s: float) -> None:
+        self.busy_s = busy_s
+        self.lanes: set[Any] = set()
+
+    async def label(self, interaction: RagInteraction) -> Labeling:
+        self.lanes.add(asyncio.current_task())
+        until_s = perf_counter() + self.busy_s
+        while perf_counter() < until_s:
+            pass
+        return Labeling(scores={"trace.adherence": 1.0})
+
+
+async def test_a_labeler_that_never_waits_labels_a_batch_in_one_task(async_redis: Any) -> None:
+    labeler = Busy(0.0)
+    await publish(async_redis, *["fine"] * 20)
+    async with working(async_redis, labeler, worker_concurrency=64, worker_min_idle_s=60) as worker:
+        await worker.take(await read(async_redis))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 20))
+    assert len(labeler.lanes) == 1
+
+
+async def test_a_labeler_that_never_waits_leaves_turns_to_others_and_to_commits(async_redis: Any) -> None:
+    labeler, turns = Busy(1.1 * TURN_S), 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    await publish(async_redis, *["fine"] * 30)
+    async with working(async_redis, labeler, worker_concurrency=1, worker_min_idle_s=60) as worker:
+        counting = asyncio.create_task(count())
+        await worker.take(await read(async_redis))
+        turns_of_others, committed = turns, sum(worker.counts.values())
+        counting.cancel()
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 30))
+    assert turns_of_others >= 20
+    assert committed > 0, "results are committed while labeling continues"
+
+
+async def test_entries_that_cannot_be_read_are_dead_letters_in_the_middle_of_a_batch(async_redis: Any) -> None:
+    for number in range(200):
+        await publish(async_redis, "fine", first=number)
+        if number in {20, 120}:
+            await async_redis.xadd(STREAMS.interactions, {DATA_FIELD: b"{no json"})
+            await async_redis.xadd(STREAMS.interactions, {b"other": b"field"})
+    async with working(async_redis, Scripted(), worker_min_idle_s=60) as worker:
+        await worker.take(await read(async_redis, count=300))
+        await until(lambda: is_now(async_redis.xlen(STREAMS.metrics), 200))
+        await until(lambda: is_now(pending(async_redis), 0))
+    assert len({found.entry_id for found in await events(async_redis)}) == 200
+    reasons = [found.reason for found in await dead_letters(async_redis)]
+    assert reasons == [Reason.NOT_JSON, Reason.MISSING_DATA_FIELD] * 2
 
 
 async def is_now(reply: Any, value: int) -> bool:

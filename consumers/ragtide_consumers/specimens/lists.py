@@ -56,7 +56,7 @@ class WorstLately:
     [True, False, False, True]
     """
 
-    __slots__ = ("_kept", "_most", "_oldest", "floor", "until")
+    __slots__ = ("_kept", "_most", "_oldest", "again", "floor", "until")
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -64,9 +64,11 @@ class WorstLately:
         """Value and time, the least bad and oldest first."""
         self._oldest = inf
         self.floor = -inf
-        """A lower value is not proposed before `until`."""
+        """A lower value is not proposed before `until`, and an equal value not before `again`."""
         self.until = inf
         """Time at which the first of the worst is an hour old."""
+        self.again = -inf
+        """Time from which an equal value takes the place of the least bad of the worst."""
 
     def proposes(self, value: float, now: float) -> bool:
         """Return whether a value is among the worst; then it is one of them.
@@ -87,7 +89,10 @@ class WorstLately:
         insort(self._kept, (value, now))
         self._oldest = min(self._oldest, now)
         self.until = self._oldest + WINDOW_S
-        self.floor = self._kept[0][0] if len(self._kept) >= self._most else -inf
+        if len(self._kept) >= self._most:
+            self.floor, self.again = self._kept[0][0], min(self._kept[0][1] + AGAIN_S, self.until)
+        else:
+            self.floor = self.again = -inf
         return True
 
 
@@ -217,6 +222,8 @@ class SpecimenLists:
                     continue
             badness, lately = known.sign * value, known.lately
             if badness <= known.best or (badness < lately.floor and now < lately.until):  # most scores
+                continue
+            if badness == lately.floor and now < lately.again:
                 continue
             if lately.proposes(badness, now):
                 yield ListPlace(worst_list(metric, labeler), self._settings.worst_n, badness)

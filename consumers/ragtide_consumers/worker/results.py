@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from redis import RedisError
@@ -44,8 +44,7 @@ from ..specimens.keeping import ProposedSpecimen, specimen_arguments, specimen_k
 from .telemetry import WorkerTelemetry
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEntry:
+class StreamEntry(NamedTuple):
     """One delivery of an entry."""
 
     entry_id: str
@@ -94,8 +93,7 @@ OUTCOMES: Final = {outcome.encode(): outcome for outcome in CommitOutcome}
 """Outcome by the word of the scripts."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabeledEntry:
+class LabeledEntry(NamedTuple):
     """An entry with its metric event."""
 
     entry_id: str
@@ -335,7 +333,7 @@ class CommitLoop:
     def _take(self) -> list[Finished]:
         batch = self._waiting[:MOST]
         del self._waiting[:MOST]
-        self._waiting_bytes -= sum(entry.size_bytes for entry, _ in batch)
+        self._waiting_bytes = sum(entry.size_bytes for entry, _ in self._waiting)
         self._taken.set()
         if not self._waiting:
             self._added.clear()

@@ -8,8 +8,8 @@ it dies again, this entry is the likely cause. Each attempt is counted in Redis 
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Final, NamedTuple
 
@@ -134,20 +134,19 @@ class ExclusiveExecution:
         self._not_exclusive.set()
 
     async def wait_while_exclusive(self) -> None:
-        """Wait until no suspect is being labeled; call it before `shared`."""
+        """Wait until no suspect is being labeled; call it before `begin_shared`."""
         while self._exclusive:
             await self._not_exclusive.wait()
 
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        """Keep suspects waiting for the body of the `with`."""
+    def begin_shared(self) -> None:
+        """Keep suspects waiting until `end_shared`."""
         self._shared += 1
-        try:
-            yield
-        finally:
-            self._shared -= 1
-            if not self._shared:
-                self._none_shared.set()
+
+    def end_shared(self) -> None:
+        """Let a suspect be labeled, if this was the last."""
+        self._shared -= 1
+        if not self._shared:
+            self._none_shared.set()
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from ragtide_schemas import InvalidEntryError, MetricEvent, RagInteraction, Reas
 from ..labelers.event import labeler_id, metric_event
 from ..labelers.protocol import Labeling, SampleUnavailable
 from ..specimens.keeping import ProposedSpecimen, SpecimenKeeper
+from ..specimens.lists import ListPlace
 from .claims import ClaimRenewer, Reclaimer
 from .result_export import ResultExport, target_of
 from .results import FAILED, CommitLoop, LabeledEntry, Result, ResultCommitter, StreamEntry
@@ -69,11 +70,20 @@ class WorkerHooks:
         """Return the traceparent of the span that the result is about; empty if none is exported or known."""
         return target_of(interaction, parent) if self.export is not None else ""
 
+    def places(self, interaction: RagInteraction, event: MetricEvent) -> Sequence[ListPlace]:
+        """Return the places for which an interaction may be kept; most have none."""
+        return () if self.specimens is None else self.specimens.places(interaction, event)
+
     async def specimen(
-        self, interaction: RagInteraction, labeling: Labeling, event: MetricEvent, parent: str
+        self,
+        interaction: RagInteraction,
+        labeling: Labeling,
+        event: MetricEvent,
+        places: Sequence[ListPlace],
+        parent: str,
     ) -> ProposedSpecimen | None:
-        """Return the specimen to keep of an interaction; None for most interactions."""
-        if self.specimens is None or not (places := self.specimens.places(interaction, event)):
+        """Return the specimen to keep of an interaction that has places; None if it cannot be made."""
+        if self.specimens is None:
             return None
         trace = target_of(interaction, parent) or parent
         trace_id = trace.split("-")[1] if trace else None
@@ -295,8 +305,11 @@ class LabelWorker:
         try:
             if entry.deliveries <= self._settings.max_deliveries:  # 1.
                 await self._execution.wait_while_exclusive()
-                with self._execution.shared():
+                self._execution.begin_shared()
+                try:
                     result = await self._result(entry)
+                finally:
+                    self._execution.end_shared()
             else:
                 async with self._alone(entry):
                     result = await self._result(entry)
@@ -320,17 +333,21 @@ class LabelWorker:
         interaction = self._read(entry)  # 2.
         say_entry(entry_id=entry.entry_id, interaction_id=interaction.interaction_id, pipeline=interaction.pipeline)
         parent = traceparent_of(entry.fields)
-        with self._span(interaction, parent) as span:
-            labeling, event = await self._score(entry, interaction, span)  # 3., 4.
-            specimen = await self._hooks.specimen(interaction, labeling, event, parent)  # 5.
-            target = self._hooks.target(interaction, parent)
-            return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
-
-    def _span(self, interaction: RagInteraction, parent: str) -> AbstractContextManager[TracedSpan]:
         if not self._tracing:
-            return nullcontext(TracedSpan(None, parent))
+            return await self._labeled(entry, interaction, parent, TracedSpan(None, parent))
         attributes = {**attributes_of(interaction), "ragtide.labeler": self._labeler.name}
-        return traced("ragtide label", "CONSUMER", attributes, parent=parent)
+        with traced("ragtide label", "CONSUMER", attributes, parent=parent) as span:
+            return await self._labeled(entry, interaction, parent, span)
+
+    async def _labeled(
+        self, entry: StreamEntry, interaction: RagInteraction, parent: str, span: TracedSpan
+    ) -> LabeledEntry:
+        labeling, event = await self._score(entry, interaction, span)  # 3., 4.
+        specimen = None
+        if places := self._hooks.places(interaction, event):
+            specimen = await self._hooks.specimen(interaction, labeling, event, places, parent)  # 5.
+        target = self._hooks.target(interaction, parent)
+        return LabeledEntry(entry.entry_id, event, span.traceparent, target, specimen)
 
     def _release(self, entries: Sequence[StreamEntry]) -> None:
         self._working.difference_update([entry.entry_id for entry in entries])

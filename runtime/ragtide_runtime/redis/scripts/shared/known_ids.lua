@@ -17,7 +17,11 @@ end
 
 -- The same keys, from the beginnings of their names and the 16 bytes of the id's digest; read_derived_keys follows.
 local HEXADECIMAL = string.rep('%02x', 16)
+local hexadecimal = {}
 local function derived_keys(own, buckets, digest)
+    if not hexadecimal[digest] then
+        hexadecimal[digest] = string.format(HEXADECIMAL, string.byte(digest, 1, 16))
+    end
     local shard = buckets .. ':' .. string.byte(digest, 16) % KNOWN_SHARDS
     local keys = shards[shard] or {}
     if not shards[shard] then
@@ -26,7 +30,7 @@ local function derived_keys(own, buckets, digest)
         end
         shards[shard] = keys
     end
-    return {own .. ':' .. string.format(HEXADECIMAL, string.byte(digest, 1, 16)), unpack(keys)}
+    return {own .. ':' .. hexadecimal[digest], unpack(keys)}
 end
 
 -- Reads the own keys of ids, and asks for all buckets of derived keys. Call it before the first write: while a slot
