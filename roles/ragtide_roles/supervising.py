@@ -167,6 +167,10 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, (*STOP_SIGNALS, signal.SIGHUP))
         try:
             process.start()
+        except OSError as error:  # no memory, or too many processes
+            member.starts_at = monotonic() + member.pauses.pause_s()
+            log.warning("a process cannot be started: trying again", name=member.name, error=str(error))
+            return
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (*STOP_SIGNALS, signal.SIGHUP))
         member.process, member.started_at, member.starts = process, monotonic(), member.starts + 1

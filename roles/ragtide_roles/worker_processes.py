@@ -17,14 +17,6 @@ CALLS_EACH: Final = 64
 """Concurrent calls of an endpoint for which there is one process by default: it waits more than it computes."""
 
 
-_ANY: Final = RagInteraction(
-    pipeline="any",
-    question="Which word do they share?",
-    documents=["A document shares a word."],
-    response="They share a word.",
-)
-
-
 def process_count(settings: Settings, processors: int, memory_bytes: int | None) -> int:
     """Return the number of processes in which a worker labels.
 
@@ -86,6 +78,8 @@ def load_before_fork(settings: Settings) -> None:
     if "local" in settings.labelers:
         from ragtide_consumers.labelers.local.labeler import LocalLabeler  # noqa: PLC0415
 
-        LocalLabeler().label_now(_ANY)  # reads the tables
+        text = "They share a word."
+        any_interaction = RagInteraction(pipeline="any", question=text, documents=[text], response=text)
+        LocalLabeler().label_now(any_interaction)  # reads the tables
     gc.collect()
     gc.freeze()  # a collection in a process would write to every page, and so copy it

@@ -6,7 +6,7 @@ import signal
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tests.support.conditions import wait_until
 from tests.support.roles import STREAMS, begin, command, interactions, metric_events
 
 from ragtide import InteractionProducer
+from ragtide.testing import ScriptedJudge
 
 SERVED = {"RAGTIDE_HTTP_PORT": "0", "RAGTIDE_WORKER_BATCH": "20", "RAGTIDE_WORKER_CONCURRENCY": "20"}
 
@@ -24,9 +25,9 @@ SERVED = {"RAGTIDE_HTTP_PORT": "0", "RAGTIDE_WORKER_BATCH": "20", "RAGTIDE_WORKE
 class Command:
     """A running command, as its log and its endpoints show it."""
 
-    def __init__(self, url: str, folder: Path, *arguments: str) -> None:
+    def __init__(self, url: str, folder: Path, *arguments: str, extra: Mapping[str, str]) -> None:
         self._log = folder / "command.log"
-        self.process = begin(url, self._log, *arguments, extra=SERVED)
+        self.process = begin(url, self._log, *arguments, extra={**SERVED, **extra})
 
     def logged(self, event: str) -> list[dict[str, Any]]:
         lines = [line for line in self._log.read_text().splitlines() if line.startswith("{") and line.endswith("}")]
@@ -57,9 +58,9 @@ class Command:
 
 
 @contextmanager
-def running(url: str, folder: Path, *arguments: str) -> Iterator[Command]:
+def running(url: str, folder: Path, *arguments: str, extra: Mapping[str, str] | None = None) -> Iterator[Command]:
     """Run a command for the body of a `with`, and kill what is left of it."""
-    found = Command(url, folder, *arguments)
+    found = Command(url, folder, *arguments, extra=extra or {})
     try:
         wait_until(lambda: found.process.poll() is not None or found.is_ready())
         yield found
@@ -109,11 +110,18 @@ def test_a_process_that_is_killed_loses_nothing_and_no_counter_falls(
     assert labeled == Counter(interaction.interaction_id for interaction in interactions(600))
 
 
-def test_sigterm_drains_every_process(redis: Any, redis_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
+def test_a_signal_drains_every_process_also_if_each_gets_it(
+    number: signal.Signals, to_all: bool, redis: Any, redis_url: str, tmp_path: Path
+) -> None:
+    """systemd sends SIGTERM to each process of a service, and a terminal sends SIGINT to each process of a command."""
     with running(redis_url, tmp_path, "worker", "--processes", "2") as found:
+        assert len(list(Path(f"/proc/{found.process.pid}/task").iterdir())) == 1  # a fork of threads is not safe
         publish(redis_url, 600)
         wait_until(lambda: redis.xlen(STREAMS.metrics) >= 50)
-        found.process.send_signal(signal.SIGTERM)
+        for pid in found.pids() if to_all else []:
+            os.kill(pid, number)
+        found.process.send_signal(number)
         assert found.process.wait(60) == 0
         assert len(found.logged("worker stopped")) == 2
         assert not any(is_running(pid) for pid in found.pids())
@@ -186,3 +194,14 @@ def test_up_answers_for_the_aggregator_and_the_workers_at_one_address(
         assert found.labeled() == 60
         found.process.send_signal(signal.SIGTERM)
         assert found.process.wait(60) == 0
+
+
+def test_all_processes_together_keep_the_limit_of_calls(redis: Any, redis_url: str, tmp_path: Path) -> None:
+    with ScriptedJudge() as server:
+        judge = {**server.environment, "RAGTIDE_JUDGE_MODEL": "m", "RAGTIDE_JUDGE_MAX_IN_FLIGHT": "3"}
+        with running(redis_url, tmp_path, "worker", "--processes", "2", extra=judge) as found:
+            publish(redis_url, 100)
+            wait_until(lambda: redis.xlen(STREAMS.metrics) >= 100)
+            wait_until(lambda: found.samples()["ragtide_judge_calls_total", "m", "answered"] == 100)
+            assert found.samples()["ragtide_judge_calls_allowed", "m"] <= 3
+        assert server.most_in_flight <= 3

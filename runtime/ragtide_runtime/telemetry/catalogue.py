@@ -340,7 +340,9 @@ STREAM_ENTRIES: Final = Metric(
     ("partition", "stream"),
 )
 DROPPED: Final = Metric("ragtide_dropped_total", "counter", "Dropped interactions, by reason.", ("partition", "why"))
-WORKERS: Final = Metric("ragtide_workers", "gauge", "Workers that have read within the last minute.", ("partition",))
+WORKERS: Final = Metric(
+    "ragtide_workers", "gauge", "Worker processes that have read within the last minute.", ("partition",)
+)
 OWNED: Final = Metric(
     "ragtide_partition_owned", "gauge", "1 while an aggregator holds the partition's lease.", ("partition",)
 )
