@@ -96,6 +96,7 @@ bench: .venv/.dev ## measure the processor time of each stage beside raw redis-p
 
 profiles: .venv/.dev ## draw where the processor time of each stage goes, in docs/measured
 	$(BIN)/python benchmarks/profiles.py docs/measured $(ARGS)
+
 capacity: .venv/.dev ## how costs grow with keys, documents, partitions, ..., and a fleet; write docs/measured/capacity.md and unit costs
 	$(BIN)/python benchmarks/capacity.py $(ARGS)
 

@@ -39,6 +39,11 @@ from ragtide_runtime.telemetry.logs import configure_logging
 STORE = Path("build/capacity")
 SHORT_TEXTS = ((1, 1.0), (5, 1.0), (20, 1.0), (5, 10.0))
 LONG_TEXTS = (*SHORT_TEXTS, (2, 1.0), (50, 1.0), (100, 1.0), (1, 100.0), (1, 976.0), (100, 10.0))
+STEADY = (
+    (2, 20.0, 0.05), (2, 20.0, 0.5), (2, 400.0, 0.05), (40, 100.0, 0.25), (170, 20.0, 0.05), (170, 400.0, 0.05),
+    (170, 400.0, 0.5), (600, 400.0, 0.25),
+)  # fmt: skip
+"""Pipelines, metric events a second, and seconds between two arrivals of events."""
 MOST_KIB = 20_000
 """Text of all interactions of a point."""
 
@@ -105,7 +110,6 @@ class Parts:
     def _units(self) -> dict[str, Any]:
         bench, short = self._bench, self._short
         sizes = ((1, 1.0), (5, 1.0), (20, 1.0), (2, 8.0))
-        steps = bench.with_settings(aggregator_batch=50)
         usual = Settings().commit_interval_s
         empty = bench.with_settings(commit_interval_s=usual)
         many, idle_s = empty.with_settings(partitions=64), 3 if short else 10
@@ -116,7 +120,7 @@ class Parts:
         return {
             "specimens": [point for _, point in unit_costs.specimen_points(bench, sizes, 300)],
             "judge": unit_costs.judge_points(bench, sizes, 100 if short else 400),
-            "steps": unit_costs.key_point(steps, 2, 2000),
+            "steady": unit_costs.steady_points(bench, STEADY, 5.0 if short else 20.0, self._folder)[0],
             "idle": idle,
             "redis": f"Redis {bench.redis.info('server')['redis_version']}",
         }
@@ -177,10 +181,10 @@ def main() -> None:
         texts=documents,
         specimens=units["specimens"],
         judge=units["judge"],
-        keys=[units["steps"], *keys],
+        keys=keys,
+        steady=units["steady"],
         aggregator_idle=units["idle"]["aggregator"],
         worker_idle=units["idle"]["worker"],
-        keys_each=keys[0].keys / 2,
     )
     costs = unit_costs.unit_costs(found, units["redis"])
     options.costs.write_text(costs.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 from processes import role, until
@@ -18,7 +17,8 @@ from ragtide_offline.capacity.unit_costs import UnitCosts
 from ragtide_runtime.redis.client import connect
 from ragtide_runtime.settings.model import Settings
 
-from .stages import Bench, StageCost, own_s
+from .stages import Bench, StageCost, own_s, processor_s
+from .unit_costs import commits
 
 BIG = PlannedTraffic(rate=20_000, pipelines=10_000)
 BIG_PARTITIONS = 64
@@ -39,6 +39,8 @@ class FleetRun:
     worker: float
     """Processors of the worker."""
     aggregator: float
+    commits: float
+    """Commits of all partitions, in a second."""
     redis: StageCost
     """Of all masters, in a second."""
 
@@ -47,6 +49,7 @@ class FleetRun:
         predicted = self.predicted
         yield "worker, processors", predicted.processors("worker"), self.worker
         yield "aggregator, processors", predicted.processors("aggregator"), self.aggregator
+        yield "aggregator, commits/s", predicted.commits, self.commits
         yield "all masters, processors", predicted.processors("redis"), self.redis.redis_us / 1e6
         yield "to Redis, MiB/s", predicted.received_bytes / 2**20, self.redis.received / 2**20
         yield "from Redis, MiB/s", predicted.sent_bytes / 2**20, self.redis.sent / 2**20
@@ -70,19 +73,23 @@ def run_fleet(
     """Run a fleet on a local cluster at a steady rate, and return what it used."""
     warm_up = max(2 * pipelines, round(5 * rate))
     with cluster(folder, masters=masters, replicas=0) as nodes, ExitStack() as stack:
-        settings = {"RAGTIDE_REDIS_URL": nodes.url, "RAGTIDE_PARTITIONS": str(partitions)}
+        settings = {
+            "RAGTIDE_REDIS_URL": nodes.url,
+            "RAGTIDE_PARTITIONS": str(partitions),
+            "RAGTIDE_WORKER_PROCESSES": "1",
+        }
         worker, aggregator = (
             psutil.Process(stack.enter_context(role(name, settings, folder / f"{name}.log")).pid)
             for name in ("worker", "aggregator")
         )
         redis = stack.enter_context(connect(nodes.url))
         producer = stack.enter_context(InteractionProducer(nodes.url, partitions=partitions))
-        bench = Bench([node.client for node in nodes.masters], Settings(partitions=partitions))
+        bench = Bench([node.client for node in nodes.masters], Settings(partitions=partitions), own_s, redis)
         producer.publish_many(example_interactions(warm_up, pipelines=pipelines))
-        until(lambda: _labeled(redis, bench) >= warm_up)
-        time.sleep(3.0)  # the aggregator makes the keys
+        until(lambda: bench.labeled() >= warm_up and bench.is_aggregated())
         rows = example_interactions(round(rate * seconds), pipelines=pipelines, first=warm_up)
         before = (processor_s(worker), processor_s(aggregator), own_s(), bench.so_far(), time.perf_counter())
+        done = commits(bench)
         published = 0
         while published < len(rows):
             due = round((time.perf_counter() - before[-1]) * rate)
@@ -90,23 +97,22 @@ def run_fleet(
                 producer.publish_many(rows[published:due])
                 published = min(due, len(rows))
             time.sleep(TICK_S)
-        until(lambda: _labeled(redis, bench) >= warm_up + len(rows))
+        until(lambda: bench.labeled() >= warm_up + len(rows) and bench.is_aggregated())
         lasted = time.perf_counter() - before[-1]
         used = [processor_s(worker) - before[0], processor_s(aggregator) - before[1], own_s() - before[2]]
-        of_redis = bench.so_far() - before[3]
+        of_redis, done = bench.so_far() - before[3], commits(bench) - done
     real = PlannedTraffic(rate=len(rows) / lasted, pipelines=pipelines)
     predicted = capacity_of(real, Settings(partitions=partitions), costs)
     in_worker, in_aggregator, in_producer = (value / lasted for value in used)
     return FleetRun(
-        real, masters, partitions, lasted, predicted, in_producer, in_worker, in_aggregator, of_redis.of_each(lasted)
+        real,
+        masters,
+        partitions,
+        lasted,
+        predicted,
+        in_producer,
+        in_worker,
+        in_aggregator,
+        done / lasted,
+        of_redis.of_each(lasted),
     )
-
-
-def processor_s(process: psutil.Process) -> float:
-    """Return the seconds of processor time that a process has used."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
-
-
-def _labeled(redis: Any, bench: Bench) -> int:
-    return sum(int(redis.xlen(streams.metrics)) for streams in bench.settings.layout.all())

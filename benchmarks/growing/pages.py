@@ -19,6 +19,7 @@ PICTURE = "capacity.svg"
 def draw(axes: Sequence[Axis], folder: Path) -> None:
     """Draw every axis into one picture, with logarithmic scales, so that a straight slope is a power."""
     mpl.rcParams["svg.hashsalt"] = "ragtide"
+    mpl.rcParams["svg.fonttype"] = "none"
     rows = math.ceil(len(axes) / 2)
     figure, panels = plt.subplots(rows, 2, figsize=(7.2, 2.5 * rows), layout="constrained", squeeze=False)
     for panel, axis in zip(panels.flat, axes, strict=False):
@@ -100,10 +101,10 @@ def _unit_costs(costs: UnitCosts, errors: Mapping[str, float]) -> Iterator[str]:
     }
     for name, cost in stages.items():
         yield f"| {name} | {number(cost.each)} | {number(cost.document)} | {number(cost.kib)} |"
-    yield "\n| microseconds | event | turn of a pipeline | commit | changed key | partition and second |"
-    yield "|---|---|---|---|---|---|"
+    yield "\n| microseconds | event | turn of a pipeline | read | commit | changed key | partition and second |"
+    yield "|---|---|---|---|---|---|---|"
     for name, of in (("aggregator", costs.aggregate.processor_us), ("Redis", costs.aggregate.redis_us)):
-        parts = (of.event, of.turn, of.step, of.key, of.idle)
+        parts = (of.event, of.turn, of.read, of.step, of.key, of.idle)
         yield f"| {name} | " + " | ".join(map(number, parts)) + " |"
     yield (
         "\nLargest difference between a point and its sum: "
@@ -139,9 +140,10 @@ def _fleet(traffic: PlannedTraffic, needs: Capacity, run: FleetRun | None) -> It
     yield (
         f"A Redis Cluster of {run.masters} masters, {run.partitions} partitions, {run.traffic.pipelines:,} pipelines, "
         f"{run.traffic.rate:,.0f} interactions a second for {run.seconds:.0f} s: one worker with the labeler "
-        "`local`, one aggregator. Processors in use, beside the prediction from the unit costs:\n"
+        "`local`, one aggregator. Predictions are from unit costs, settings and rate. "
+        "On a machine that is busy otherwise an aggregator commits less often:\n"
     )
-    yield "| role | predicted | measured | ratio |\n|---|---|---|---|"
+    yield "| | predicted | measured | ratio |\n|---|---|---|---|"
     for name, predicted, measured in run.rows():
         yield f"| {name} | {number(predicted)} | {number(measured)} | {measured / predicted:.2f} |"
 

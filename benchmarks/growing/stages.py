@@ -10,6 +10,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+import psutil
+
 from ragtide import InteractionProducer, MetricEvent, RagInteraction
 from ragtide.testing import FakeLabeler
 from ragtide_consumers import Labeler
@@ -73,6 +75,12 @@ def own_s() -> float:
     return time.process_time()
 
 
+def processor_s(process: psutil.Process) -> float:
+    """Return the seconds of processor time that a process and its children have used."""
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return float(sum(used.user + used.system for used in times))
+
+
 class Bench:
     """A deployment on which stages are measured.
 
@@ -80,24 +88,23 @@ class Bench:
         servers: a client of the Redis, or of each master of a cluster.
         settings: of every role.
         used_s: returns the seconds of processor time that the role has used.
+        redis: a client of the cluster; None for a single Redis.
     """
 
-    def __init__(self, servers: Sequence[Any], settings: Settings, used_s: Callable[[], float] = own_s) -> None:
+    def __init__(
+        self, servers: Sequence[Any], settings: Settings, used_s: Callable[[], float] = own_s, redis: Any = None
+    ) -> None:
         self.servers = servers
         self.settings = settings
         self.start_cost = NOTHING
         """The cost of the start and the end of a worker, once it was measured."""
         self._used_s = used_s
-
-    @property
-    def redis(self) -> Any:
-        """The client of the only Redis."""
-        (found,) = self.servers
-        return found
+        self.redis = servers[0] if redis is None else redis
+        """Client of the deployment."""
 
     def with_settings(self, **changes: object) -> "Bench":
         """Return the same bench with other settings."""
-        changed = Bench(self.servers, self.settings.model_copy(update=changes), self._used_s)
+        changed = Bench(self.servers, self.settings.model_copy(update=changes), self._used_s, self.redis)
         changed.start_cost = self.start_cost
         return changed
 

@@ -2,12 +2,14 @@
 
 import os
 import platform
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-from processes import judge_server
+import psutil
+from processes import judge_server, role, until
 from scipy.optimize import nnls
 
 from ragtide import LocalLabeler, MetricEvent, __version__
@@ -15,13 +17,15 @@ from ragtide.testing import FakeLabeler
 from ragtide_consumers.labelers.registry import labeler_of
 from ragtide_offline.capacity.judging import example_interactions
 from ragtide_offline.capacity.unit_costs import AggregatorCosts, KeyCost, StageCosts, StoredBytes, TextCost, UnitCosts
-from ragtide_runtime.redis.keys import CheckpointField
+from ragtide_runtime.redis.keys import DATA_FIELD, CheckpointField
 from ragtide_runtime.settings.labelers import JudgeSettings
 from ragtide_schemas import utc_now
 
 from .inputs import metric_events
-from .stages import NO_SPECIMENS, Bench, StageCost
+from .stages import NO_SPECIMENS, Bench, StageCost, processor_s
 
+KEYS = 6
+"""Keys of a pipeline: five scores of the labeler `local`, and its time."""
 SCORES = {f"trace.{name}": 0.5 for name in ("context_relevance", "context_utilization", "adherence")}
 
 
@@ -45,6 +49,8 @@ class KeyPoint:
     keys: int
     events: int
     steps: int
+    reads: int
+    """Reads that have found events."""
     turns: float
     """Events of one pipeline, one after the other, in all steps."""
     changed: float
@@ -95,20 +101,93 @@ def session_point(bench: Bench, sessions: int, count: int) -> KeyPoint:
     )
 
 
+def steady_points(
+    bench: Bench, loads: Sequence[tuple[int, float, float]], seconds: float, folder: Path
+) -> tuple[list[KeyPoint], StageCost]:
+    """Measure a process of `ragtide aggregator` at steady rates, and what it costs in a second without events.
+
+    Args:
+        bench: with an empty Redis.
+        loads: pipelines, metric events a second, and seconds between two arrivals, of each point.
+        seconds: of a point.
+        folder: for the log.
+    """
+    bench.empty()
+    (streams,) = bench.settings.layout.all()
+    found: list[KeyPoint] = []
+    settings = {"RAGTIDE_REDIS_URL": bench.settings.redis_url or ""}
+    with role("aggregator", settings, folder / "aggregator.log") as started:
+        process = psutil.Process(started.pid)
+        watched = Bench(bench.servers, bench.settings, lambda: processor_s(process))
+        first = _settled(watched, loads[0][0], 0)
+        before = watched.so_far()
+        time.sleep(seconds)
+        idle = (watched.so_far() - before).of_each(seconds)
+        for pipelines, rate, tick_s in loads:
+            first = _settled(watched, pipelines, first)
+            count, size = round(rate * seconds), max(round(rate * tick_s), 1)
+            payloads = [event.encode() for event in metric_events(count, pipelines=pipelines, first=first)]
+            first += count
+            adding = _added(watched, UNREAD, payloads, size)
+            bench.redis.delete(UNREAD)
+            done, began, before = commits(watched), time.perf_counter(), watched.so_far()
+            _added(watched, streams.metrics, payloads, size, pause_s=size / rate)
+            until(watched.is_aggregated)
+            cost, lasted = watched.so_far() - before, time.perf_counter() - began
+            cost = cost - StageCost(0.0, adding.redis_us, adding.received, adding.sent) - idle.of_each(1 / lasted)
+            point = _point(watched, cost, count, max(commits(watched) - done, 1), pipelines)
+            found.append(replace(point, reads=count // size))
+    return found, idle
+
+
+UNREAD = "ragtide-benchmark:unread"
+"""A stream that no aggregator reads."""
+
+
+def _settled(bench: Bench, pipelines: int, first: int) -> int:
+    """Make the keys of pipelines, wait until the aggregator has nothing to do, and return the next event's number."""
+    (streams,) = bench.settings.layout.all()
+    count = max(3 * pipelines, 300)
+    payloads = [event.encode() for event in metric_events(count, pipelines=pipelines, first=first)]
+    _added(bench, streams.metrics, payloads, 500)
+    until(bench.is_aggregated)
+    time.sleep(2.0)
+    return first + count
+
+
+def _added(bench: Bench, stream: str, payloads: Sequence[bytes], size: int, *, pause_s: float = 0.0) -> StageCost:
+    """Add metric events, so many at once, and return what that costs Redis."""
+    before, due = bench.so_far(), time.perf_counter()
+    for start in range(0, len(payloads), size):
+        with bench.redis.pipeline(transaction=False) as pipe:
+            for payload in payloads[start : start + size]:
+                pipe.xadd(stream, {DATA_FIELD: payload})
+            pipe.execute()
+        due += pause_s
+        time.sleep(max(due - time.perf_counter(), 0.0))
+    return bench.so_far() - before
+
+
 def _aggregated(bench: Bench, new: Sequence[MetricEvent], then: Sequence[MetricEvent], pipelines: int) -> KeyPoint:
     bench.empty()
     bench.aggregate(new)
-    before, count = _steps(bench), len(then)
+    before, count = commits(bench), len(then)
     cost = bench.aggregate(then)
-    steps = max(_steps(bench) - before, 1)
-    keys = estimate_keys(bench)
-    pipelines_of_step = min(pipelines, count / steps)
-    turns, changed = count / pipelines_of_step, steps * pipelines_of_step * keys / pipelines
     total = StageCost(cost.us * count, cost.redis_us * count, cost.received * count, cost.sent * count)
-    return KeyPoint(keys, count, steps, turns, changed, total, sum(bench.checkpoint_bytes().values()))
+    return _point(bench, total, count, max(commits(bench) - before, 1), pipelines)
 
 
-def _steps(bench: Bench) -> int:
+def _point(bench: Bench, cost: StageCost, count: int, steps: int, pipelines: int) -> KeyPoint:
+    """Return the point of events whose pipelines take turns, spread evenly over the steps."""
+    each = count / steps
+    turns, changed = count / max(min(pipelines, each), 1.0), steps * min(pipelines, each) * KEYS
+    return KeyPoint(
+        estimate_keys(bench), count, steps, steps, turns, changed, cost, sum(bench.checkpoint_bytes().values())
+    )
+
+
+def commits(bench: Bench) -> int:
+    """Return the number of commits so far."""
     return sum(int(bench.redis.hget(of.checkpoint, CheckpointField.STEPS) or 0) for of in bench.settings.layout.all())
 
 
@@ -178,11 +257,13 @@ def stage_costs(points: Sequence[TextPoint], stage: str) -> StageCosts:
 
 def aggregator_costs(points: Sequence[KeyPoint], idle: StageCost) -> AggregatorCosts:
     """Return the costs of aggregating; `idle` is that of a partition in a second."""
-    rows = [(point.events, point.turns, point.steps, point.changed) for point in points]
+    rows = [(point.events, point.turns, point.reads, point.steps, point.changed) for point in points]
 
     def of(kind: str) -> KeyCost:
-        event, turn, step, key = _fit(rows, [getattr(point.cost, kind) for point in points])
-        return KeyCost(event=event, turn=turn, step=step, key=key, idle=round(max(getattr(idle, kind), 0.0), 1))
+        event, turn, read, step, key = _fit(rows, [getattr(point.cost, kind) for point in points])
+        return KeyCost(
+            event=event, turn=turn, read=read, step=step, key=key, idle=round(max(getattr(idle, kind), 0.0), 1)
+        )
 
     return AggregatorCosts(
         processor_us=of("us"), redis_us=of("redis_us"), received_bytes=of("received"), sent_bytes=of("sent")
@@ -197,10 +278,12 @@ class Measured:
     specimens: list[TextPoint]
     judge: list[TextPoint]
     keys: list[KeyPoint]
+    """Of a backlog."""
+    steady: list[KeyPoint]
+    """At steady rates."""
     aggregator_idle: StageCost
     """Of a partition in a second."""
     worker_idle: StageCost
-    keys_each: float
 
 
 def unit_costs(found: Measured, redis_version: str) -> UnitCosts:
@@ -219,7 +302,7 @@ def unit_costs(found: Measured, redis_version: str) -> UnitCosts:
             ),
             "judge": text_cost(found.judge, lambda point: point.stages["judge"].us),
         },
-        aggregate=aggregator_costs(found.keys, found.aggregator_idle),
+        aggregate=aggregator_costs(found.steady, found.aggregator_idle),
         worker_idle_us=round(found.worker_idle.us, 1),
         stored=StoredBytes(
             interaction=text_cost(found.texts, lambda point: point.interaction_bytes),
@@ -227,7 +310,7 @@ def unit_costs(found: Measured, redis_version: str) -> UnitCosts:
             key=round((most.checkpoint_bytes - fewest.checkpoint_bytes) / (most.keys - fewest.keys), 1),
             specimen=text_cost(found.specimens, lambda point: point.interaction_bytes),
         ),
-        keys=found.keys_each,
+        keys=KEYS,
     )
 
 
@@ -243,10 +326,14 @@ def fit_errors(found: Measured, costs: UnitCosts) -> dict[str, float]:
 
     of = costs.aggregate.processor_us
     sums = [
-        of.event * point.events + of.turn * point.turns + of.step * point.steps + of.key * point.changed
-        for point in found.keys
+        of.event * point.events
+        + of.turn * point.turns
+        + of.read * point.reads
+        + of.step * point.steps
+        + of.key * point.changed
+        for point in found.steady
     ]
-    aggregated = [abs(total / point.cost.us - 1) for total, point in zip(sums, found.keys, strict=True)]
+    aggregated = [abs(total / point.cost.us - 1) for total, point in zip(sums, found.steady, strict=True)]
     return {
         "publish": of_texts(found.texts, "publish", costs.publish.processor_us),
         "read and finish": of_texts(found.texts, "finish", costs.finish.processor_us),

@@ -21,6 +21,8 @@ MEMORY_SHARE: Final = 0.7
 """Share of the memory of Redis that data may take; the rest is for fragmentation and for the copies of a fork."""
 TRIMMED_S: Final = 2.0
 """Seconds for which a finished interaction is still in its stream: aggregators trim streams every second."""
+READS_PER_S: Final = 20.0
+"""Reads of a partition each second; an aggregator that has time reads more often, and finds fewer events each time."""
 NEWEST_PER_S: Final = 1.0
 """Specimens of a pipeline that a worker keeps each second, because they are new."""
 
@@ -79,6 +81,8 @@ class Capacity:
     """Bytes that Redis receives in a second."""
     sent_bytes: float
     """Bytes that Redis sends in a second."""
+    commits: float
+    """Commits of all partitions in a second."""
     backlog_bytes: float
     """Memory that Redis takes besides for an hour without workers."""
     partitions: int
@@ -137,10 +141,14 @@ def changed_keys(traffic: PlannedTraffic, keys: float, interval_s: float) -> flo
         keys: of a pipeline.
         interval_s: seconds between two commits; 0 commits after each event.
     """
+    return keys * _with_events(traffic.pipelines, traffic.rate, interval_s)
+
+
+def _with_events(count: int, rate: float, interval_s: float) -> float:
+    """Return how many of so many pipelines or partitions have an event between two commits, in a second."""
     if interval_s == 0:
-        return traffic.rate * keys
-    each = traffic.rate / traffic.pipelines
-    return traffic.pipelines * keys * (1 - exp(-each * interval_s)) / interval_s
+        return rate
+    return count * (1 - exp(-rate / count * interval_s)) / interval_s
 
 
 def kept_specimens(traffic: PlannedTraffic, settings: Settings) -> float:
@@ -200,14 +208,16 @@ def capacity_of(traffic: PlannedTraffic, settings: Settings, costs: UnitCosts) -
             WorkPart("aggregator", "changed keys", stages.changed * of_aggregator.key / 1e6),
             WorkPart(
                 "aggregator",
-                "commits, partitions",
-                (stages.commits * of_aggregator.step + settings.partitions * of_aggregator.idle) / 1e6,
+                "reads, commits",
+                (stages.reads * of_aggregator.read + stages.commits * of_aggregator.step) / 1e6,
             ),
+            WorkPart("aggregator", "looking at partitions", settings.partitions * of_aggregator.idle / 1e6),
             *(part for part in redis if part.processors),
         ),
         memory=_memory(stages),
         received_bytes=stages.network(lambda stage: stage.received_bytes.of, lambda found: found.received_bytes),
         sent_bytes=stages.network(lambda stage: stage.sent_bytes.of, lambda found: found.sent_bytes),
+        commits=stages.commits,
         backlog_bytes=3600 * traffic.rate * costs.stored.interaction.of(*stages.texts),
         partitions=settings.partitions,
     )
@@ -228,10 +238,10 @@ class _Stages:
         self.keys = costs.keys if traffic.keys is None else traffic.keys
         self.kept = kept_specimens(traffic, settings)
         self.changed = changed_keys(traffic, self.keys, settings.commit_interval_s)
-        interval_s = settings.commit_interval_s
-        self.commits = min(settings.partitions / interval_s, traffic.rate) if interval_s else traffic.rate
+        self.commits = _with_events(settings.partitions, traffic.rate, settings.commit_interval_s)
         self.turns = max(self.commits, settings.partitions * traffic.rate / traffic.pipelines)
         self.turns = min(self.turns, traffic.rate)
+        self.reads = min(READS_PER_S * settings.partitions, traffic.rate)
 
     def of(self, stage: StageCosts, choose: TextCosts) -> float:
         """Return the seconds of processor time that a stage takes each second."""
@@ -245,7 +255,7 @@ class _Stages:
         """Return a cost of aggregating in each second."""
         cost = choose(self.costs.aggregate)
         events = self.traffic.rate * cost.event + self.changed * cost.key
-        commits = self.turns * cost.turn + self.commits * cost.step
+        commits = self.turns * cost.turn + self.reads * cost.read + self.commits * cost.step
         return events + commits + self.settings.partitions * cost.idle
 
     def network(self, choose: TextCosts, aggregating: KeyCosts) -> float:

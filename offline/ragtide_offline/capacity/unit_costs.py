@@ -61,6 +61,8 @@ class KeyCost(_Costs):
     """Of a metric event."""
     turn: Amount
     """Of the events of one pipeline in a commit, one after the other; those of other pipelines count beside them."""
+    read: Amount
+    """Of a read of a partition that finds events."""
     step: Amount
     """Of a commit of a partition."""
     key: Amount
