@@ -550,6 +550,20 @@ def test_a_lost_reply_makes_no_duplicates(redis: Any, redis_url: str, monkeypatc
     assert ids(redis) == [f"i-{n}" for n in range(10)]
 
 
+def test_a_lost_reply_of_a_stream_that_became_full_leaves_the_counts_right(
+    redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose_replies(monkeypatch, 2)
+    full = load_settings(redis_url=redis_url, interactions_cap=6, producer={"policy": "drop_new"})
+    with InteractionProducer(settings=full) as producer:
+        for n in (*range(8), 2, 8):
+            producer.submit(interaction(n))
+        assert producer.flush(20)
+        counts = producer.counts
+    assert (counts.published, counts.duplicates, counts.dropped) == (6, 1, {Dropped.DROP_NEW: 3})
+    assert ids(redis) == [f"i-{n}" for n in range(6)]
+
+
 def test_a_mistake_of_ours_does_not_end_the_thread(
     redis: Any, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -194,6 +194,18 @@ def test_after_a_lost_reply_there_already_means_published() -> None:
     assert settled.outcomes == [(held[0], Sent.PUBLISHED), (held[1], Sent.DUPLICATE)]
 
 
+def test_after_a_lost_reply_each_item_of_the_batch_has_its_own_outcome() -> None:
+    sender = buffer()
+    route = InteractionRoute.of(load_settings())
+    # The first three were added, the fourth has the id of the second, and the fifth found no room.
+    held = [QueuedItem(interaction(number), 0, 1) for number in (0, 1, 2, 1, 3)]
+    sender.add([(item, route.command(item.item)) for item in held])
+    sender.failed(len(sender.batch()))
+    settled = complete(sender, ["=1-1", "=1-2", "=1-3", "=1-2", "drop_new"], now=1.0)
+    outcomes = [Sent.PUBLISHED, Sent.PUBLISHED, Sent.PUBLISHED, Sent.DUPLICATE, Dropped.DROP_NEW]
+    assert settled.outcomes == list(zip(held, outcomes, strict=True))
+
+
 def test_what_has_no_room_when_it_is_sent_again_is_counted_as_dropped() -> None:
     sender = buffer()
     send(sender, 1.0, 1, 2)

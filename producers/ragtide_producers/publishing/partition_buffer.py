@@ -106,13 +106,15 @@ class PartitionBuffer:
         lost = self._forget(now, probe_found=probe_found)
         trip.lost = len(lost)
         full: list[_Waiting] = []
+        entries: set[str] = set()
         for waiting, outcome in zip(batch, outcomes, strict=True):
             if outcome is None:
                 full.append(waiting)
                 continue
+            _complete_one(waiting, outcome, trip, again=outcome.entry_id in entries)
             if outcome.entry_id is not None:
                 self._keep(waiting.command, outcome.entry_id, now)
-            _complete_one(waiting, outcome, trip)
+                entries.add(outcome.entry_id)
         self._full = trip.full = bool(full)
         self._waiting.extendleft(reversed([*(_Waiting(command, None) for command in lost), *full]))
         return trip
@@ -145,7 +147,8 @@ class PartitionBuffer:
         self._confirmed_bytes -= len(command.payload)
 
 
-def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip) -> None:
+def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip, *, again: bool) -> None:
+    """Add the outcome of an item; `again` says that an item before it in the batch has the same entry."""
     if waiting.item is None:
         trip.resent += outcome.added
         if outcome.dropped is not None:
@@ -154,5 +157,5 @@ def _complete_one(waiting: _Waiting, outcome: Publication, trip: RoundTrip) -> N
         trip.outcomes.append((waiting.item, outcome.dropped))
     else:
         # For an item that was sent again after a lost reply, a duplicate means that the first try succeeded.
-        new = outcome.added or waiting.tried
+        new = outcome.added or (waiting.tried and not again)
         trip.outcomes.append((waiting.item, Sent.PUBLISHED if new else Sent.DUPLICATE))
