@@ -1,4 +1,4 @@
-"""How long each command takes to its help, and a few commands to the end of a short real run.
+"""How long each command takes to its help, a few commands to the end of a short real run, and a worker until it reads.
 
     python benchmarks/startup.py [--rounds 5]
 
@@ -18,7 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
+import psutil
+from redis import Redis
+
 from ragtide.cli.app import COMMANDS
+from ragtide_runtime.redis.keys import Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_schemas import RagInteraction
 
@@ -33,6 +37,11 @@ PYTHON: Final = {
     "import ragtide": "import ragtide",
 }
 """Programs that show which part of a start is whose."""
+
+READING: Final = ("estimates", "alerts", "items", "watch --once", "workspaces", "explain", "dead-letters", "doctor")
+"""Commands that only read."""
+
+WORKER: Final = "ragtide worker"
 
 LIMIT_S: Final = 0.5
 
@@ -68,6 +77,30 @@ def measure(commands: dict[str, list[str]], rounds: int, environment: dict[str, 
     }
 
 
+def worker_cost(environment: dict[str, str], url: str) -> Cost:
+    """Start a worker with the local labeler, and return the time that it took until it read the stream."""
+    command = [sys.executable, "-m", "ragtide", "worker", "--processes", "1"]
+    with Redis.from_url(url) as redis:
+        redis.flushall()
+        began = time.perf_counter()
+        worker = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not _is_read(redis):
+                if worker.poll() is not None:
+                    sys.exit(f"{' '.join(command)} ended with {worker.returncode}")
+                time.sleep(0.01)
+            spent = psutil.Process(worker.pid).cpu_times()
+            return Cost(time.perf_counter() - began, spent.user + spent.system)
+        finally:
+            worker.terminate()
+            worker.wait()
+
+
+def _is_read(redis: Redis) -> bool:
+    stream = Streams("ragtide", 0).interactions
+    return bool(redis.exists(stream)) and any(group["consumers"] for group in redis.xinfo_groups(stream))
+
+
 def print_table(title: str, found: dict[str, Cost], unit: Cost) -> None:
     """Print one table, with the processor time in units."""
     print(f"\n## {title}\n\n| | wall, s | processor, s | in units |\n|---|---|---|---|")
@@ -88,14 +121,13 @@ def main() -> None:
         file = Path(name) / "one.jsonl"
         one = RagInteraction(pipeline="p", question="Why?", documents=["Because."], response="Because.")
         file.write_bytes(one.encode() + b"\n")
-        runs = {
-            f"ragtide {words}": [*ragtide, *words.split()]
-            for words in ("estimates", "alerts", "workspaces", "explain", f"score {file.name}")
-        }
+        runs = {f"ragtide {words}": [*ragtide, *words.split()] for words in (*READING, f"score {file.name}")}
         runs[f"ragtide score {file.name}"][-1] = str(file)
         environment = {**os.environ, "RAGTIDE_REDIS_URL": server.url, "PYTHONPYCACHEPREFIX": f"{name}/bytecode"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         found = measure({**python, **helps, **runs}, rounds, environment)
+        workers = [worker_cost(environment, server.url) for _ in range(rounds + 1)][1:]
+        found[WORKER] = Cost(median(cost.wall_s for cost in workers), median(cost.cpu_s for cost in workers))
     unit = found[UNIT]
     print("# The start of every command\n")
     print(f"Written by `make startup` (`benchmarks/startup.py`): medians of {rounds} rounds.")
@@ -105,6 +137,7 @@ def main() -> None:
     print_table("Python and libraries alone", {name: found[name] for name in python}, unit)
     print_table("To the help", {name: found[name] for name in helps}, unit)
     print_table("To the end of a short run, with an empty Redis", {name: found[name] for name in runs}, unit)
+    print_table("Until it reads, with the local labeler", {WORKER: found[WORKER]}, unit)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ async def work(
     from ragtide_consumers.worker.telemetry import WorkerTelemetry  # noqa: PLC0415 - see above
 
     say_role("worker")
-    collect_rarely()
+    gc.freeze()  # with hundreds of calls in flight nearly all objects are alive
     process = process or ProcessTelemetry()
     redis = connect_async(url)
     try:
@@ -259,13 +259,3 @@ def rules_counter(process: ProcessTelemetry) -> Callable[[Outcome], None]:
     counter = RULES_READ.counter(process.registry)
     by_outcome = {outcome: counter.labels(outcome) for outcome in OUTCOMES}
     return lambda outcome: by_outcome[outcome].inc()
-
-
-def collect_rarely() -> None:
-    """Look for cycles a hundred times less often than Python does by default.
-
-    With hundreds of calls in flight nearly all objects are alive, so that most collections find nothing. Objects that
-    exist at the call are excluded for good. Only ragtide's own processes call this, never an application.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

@@ -1,9 +1,15 @@
 """A help or a look imports no library that takes longer to import than the command takes."""
 
+import os
+import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from tests.support.conditions import wait_until
+
+from ragtide_runtime.redis.keys import Streams
 
 pytestmark = pytest.mark.processes
 
@@ -68,6 +74,28 @@ try:
     run()
 finally:
     print("imported:", *(set(sys.modules) & UNUSED))
+"""
+
+
+WORKER = """
+import sys
+
+loaded = []
+
+def note(event, arguments):
+    if event == "pickle.find_class":
+        loaded.append(f"pickle:{arguments[1]}")
+    elif event == "open" and str(arguments[0]).endswith((".xz", ".gz", ".pkl", ".npz", ".npy")):
+        loaded.append(str(arguments[0]))
+
+sys.addaudithook(note)
+from ragtide.cli import run
+
+sys.argv = ["ragtide", "worker", "--processes", "1"]
+try:
+    run()
+finally:
+    print("loaded:", *loaded, *(set(sys.modules) & {"ragtide_consumers.text.language_model", "scipy", "openai"}))
 """
 
 
@@ -142,3 +170,16 @@ def test_a_command_that_reads_no_redis_imports_no_client() -> None:
 def test_the_package_alone_imports_no_library() -> None:
     done = python("import sys, ragtide\nprint('imported:', *(set(sys.modules) & UNPARSED))")
     assert done.stdout.splitlines() == ["imported:"]
+
+
+def test_a_worker_with_the_local_labeler_is_ready_without_a_model_of_languages(redis: Any, redis_url: str) -> None:
+    """It loads no compressed file, no pickle and no table before the first text that needs one."""
+    stream = Streams("ragtide", 0).interactions
+    environment = {**os.environ, "RAGTIDE_REDIS_URL": redis_url, "RAGTIDE_LABELER": "local"}
+    worker = subprocess.Popen([sys.executable, "-c", WORKER], env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: redis.exists(stream) and any(group["consumers"] for group in redis.xinfo_groups(stream)))
+    finally:
+        worker.send_signal(signal.SIGINT)
+        output, _ = worker.communicate(timeout=60)
+    assert output.splitlines()[-1] == "loaded:"

@@ -127,11 +127,11 @@ class LanguageModel:
         logs[:] = self.unseen
         lengths = self.lengths[features]
         ends = np.cumsum(lengths)
-        # A feature's languages are neighbors, and so are the cells of its row.
-        within = np.arange(ends[-1]) - (ends - lengths).repeat(lengths)
-        stored = within + self.starts[features].repeat(lengths)
-        cells = self.columns[stored] + np.arange(0, n * width, width).repeat(lengths)
-        logs.ravel()[cells] = self.logs[stored]
+        # A feature's languages are neighbors in the columns: each place there follows from its place here.
+        stored = np.arange(ends[-1]) + (self.starts[features] - ends + lengths).repeat(lengths)
+        cells = np.arange(0, n * width, width).repeat(lengths)
+        cells += self.columns.take(stored)
+        logs.ravel()[cells] = self.logs.take(stored)
         return logs
 
 

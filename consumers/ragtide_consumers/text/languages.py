@@ -249,7 +249,7 @@ def _script(words: list[str]) -> str:
     """Return the script of most letters: `latin`, `cyrillic`, `other`, or `none` without letters."""
     if not words:
         return "none"
-    if all(map(str.isascii, words)):
+    if "".join(words).isascii():
         return "latin"
     letters = sum(map(len, words))
     cyrillic = other = 0

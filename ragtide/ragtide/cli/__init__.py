@@ -1,5 +1,6 @@
 """The command `ragtide`: each module parses the options of a command, calls the package, and prints the result."""
 
+import gc
 import sys
 from typing import Final
 
@@ -14,6 +15,9 @@ def run() -> None:
     if sys.argv[1:] == ["--version"]:  # works without any extra
         print(__version__)  # noqa: T201 - typer is in an extra
         return
+    # Nearly all objects of a start, and of a role, are alive at every collection, so look for cycles rarely. An
+    # application that imports ragtide decides for itself.
+    gc.set_threshold(50_000, 20, 50)
     try:
         from .app import main  # noqa: PLC0415 - imported here to name the missing extra
     except ModuleNotFoundError as error:

@@ -63,7 +63,11 @@ def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence
     stated = [*map(numbers_of, without_item_numbers(sentences))]
     unknown = frozenset().union(*stated)
     if unknown:
-        unknown = unknown.difference(_in_digits(question), *map(_digits, documents))
+        unknown = unknown.difference(_in_digits(question))
+        for document in documents:
+            if not unknown:
+                break
+            unknown -= _digits(document)
         for texts in ([question], *documents) if unknown else ():
             unknown = unknown.difference(_in_words(" ".join(texts).lower(), unknown))
     return [len(numbers & unknown) for numbers in stated]

@@ -11,14 +11,13 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache, partial
 from typing import Final, Protocol
 
 from ragtide_schemas import RagInteraction, SentenceProbabilities
 from ragtide_schemas.metric_definitions import MATCH
 
-from ...metrics.scores import AbsentReason, nothing_to_label
+from ...metrics.scores import AbsentReason, MetricScores, nothing_to_label
 from ...metrics.trace import TOGETHERNESS, TRACE, all_absent, expected_trace_metrics, of_refusal, without_relevance
 from ...text.languages import evident_by_words, language_of
 from ...text.sentences import SPLITTER_ID, CutInteraction, cut
@@ -129,13 +128,13 @@ class LocalLabeler:
             return _absent(AbsentReason.TOO_LONG)
         match = _match(sentences, features)
         if nothing is not None:
-            return _with_match(Labeling(*all_absent(nothing).by_qualified_name(TRACE)), match)
+            return Labeling(*_published(all_absent(nothing), match))
         labels = _predicted(features, self._correction, similarity)
         expected = expected_trace_metrics(labels, togetherness=TOGETHERNESS, completeness=False)
         if match is AbsentReason.LANGUAGE_NOT_SUPPORTED:
             expected = without_relevance(expected, match)
-        scores, absent = (of_refusal(expected) if sentences.refuses else expected).by_qualified_name(TRACE)
-        return _with_match(Labeling(scores, absent, labels=(labels,), splitter=sentences.splitter), match)
+        published = _published(of_refusal(expected) if sentences.refuses else expected, match)
+        return Labeling(*published, labels=(labels,), splitter=sentences.splitter)
 
 
 def features_of(sentences: CutInteraction) -> InteractionFeatures:
@@ -156,13 +155,17 @@ def _predicted(
 
 
 def _absent(reason: AbsentReason) -> Labeling:
-    return _with_match(Labeling(*all_absent(reason).by_qualified_name(TRACE)), reason)
+    return Labeling(*_published(all_absent(reason), reason))
 
 
-def _with_match(labeling: Labeling, match: float | AbsentReason) -> Labeling:
+def _published(metrics: MetricScores, match: float | AbsentReason) -> tuple[dict[str, float], dict[str, str]]:
+    """Return scores and reasons of absence by qualified name."""
+    scores, absent = metrics.by_qualified_name(TRACE)
     if isinstance(match, AbsentReason):
-        return replace(labeling, absent={**labeling.absent, MATCH.name: match})
-    return replace(labeling, scores={**labeling.scores, MATCH.name: match})
+        absent[MATCH.name] = match
+    else:
+        scores[MATCH.name] = match
+    return scores, absent
 
 
 def _match(sentences: CutInteraction, features: InteractionFeatures) -> float | AbsentReason:
