@@ -71,7 +71,7 @@ async def warm_worker(redis: Any, settings: Settings, row: RagInteraction) -> As
 async def emitted(redis: Any, count: int) -> None:
     """Wait until so many metric events are there."""
     while await redis.xlen(STREAMS.metrics) < count:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
 
 
 async def worker_seconds(redis: Any, settings: Settings, rows: Sequence[RagInteraction]) -> float:
