@@ -90,7 +90,7 @@ async def worker_processor_us(redis: Any, settings: Settings, rows: Sequence[Rag
         await emitted(redis, len(rows) // 4)
         started, before = time.process_time(), await redis.xlen(STREAMS.metrics)
         await emitted(redis, len(rows))
-        return 1e6 * (time.process_time() - started) / (len(rows) - before)
+        return 1e6 * (time.process_time() - started) / float(len(rows) - before)
 
 
 def requests_of(rows: Sequence[RagInteraction]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 Source: Friel et al., RAGBench (arXiv:2407.11005), section 3.2; docs/metrics.md has the differences of the profiles.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from statistics import fmean, pstdev
@@ -143,16 +143,12 @@ def all_absent(reason: AbsentReason) -> MetricScores:
 
 def _ragbench(labels: SentenceLabels) -> MetricScores:
     known = None if labels.document_keys is None else frozenset(normalize_keys(labels.document_keys))
-    relevant, utilized = _known(labels.relevant or (), known), _known(labels.utilized or (), known)
-    support = {normalize_key(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
-    dropped = sum(
-        len(normalize_keys(keys)) - len(kept)
-        for keys, kept in (
-            (labels.relevant or (), relevant),
-            (labels.utilized or (), utilized),
-            *((keys, support[normalize_key(key)]) for key, keys in labels.support.items()),
-        )
-    )
+    named = [frozenset(normalize_keys(keys or ())) for keys in (labels.relevant, labels.utilized)]
+    supporting = [frozenset(normalize_keys(keys)) for keys in labels.support.values()]
+    relevant, utilized = (_existing(keys, known) for keys in named)
+    kept = [_existing(keys, known, SPECIAL_KEYS) for keys in supporting]
+    support = dict(zip(map(normalize_key, labels.support), kept, strict=True))
+    dropped = sum(map(len, named + supporting)) - sum(map(len, (relevant, utilized, *kept)))
     total = labels.n_document_sentences
     verdicts = _verdicts(labels, support)
     adherence: _Value
@@ -220,7 +216,10 @@ def _verdicts(labels: SentenceLabels, support: Mapping[str, frozenset[str]]) -> 
 def supported_sentences(labels: SentenceLabels) -> dict[str, bool]:
     """Return for each response sentence whether it is supported, by its key; nothing if a sentence has no verdict."""
     known = None if labels.document_keys is None else frozenset(normalize_keys(labels.document_keys))
-    support = {normalize_key(key): _known(keys, known, SPECIAL_KEYS) for key, keys in labels.support.items()}
+    support = {
+        normalize_key(key): _existing(frozenset(normalize_keys(keys)), known, SPECIAL_KEYS)
+        for key, keys in labels.support.items()
+    }
     verdicts, sentences = _verdicts(labels, support), _sentences(labels, support)
     if isinstance(verdicts, AbsentReason) or len(verdicts) != len(sentences):
         return {}
@@ -302,6 +301,5 @@ def _reason(four: Mapping[str, _Value]) -> AbsentReason:
     return reasons.pop() if everything and len(reasons) == 1 else AbsentReason.PART_ABSENT
 
 
-def _known(keys: Iterable[str], known: frozenset[str] | None, also: frozenset[str] = frozenset()) -> frozenset[str]:
-    found = frozenset(normalize_keys(keys))
-    return found if known is None else found & (known | also)
+def _existing(keys: frozenset[str], known: frozenset[str] | None, also: frozenset[str] = frozenset()) -> frozenset[str]:
+    return keys if known is None else keys & known | keys & also

@@ -124,11 +124,19 @@ _ATTEMPTS: Final = re.compile(
 )
 
 _MARKS: Final = (
-    "ignore", "disregard", "forget", "override", "system", "developer", "you are", "mark", "label", "rate", "score",
-    "grade", "_supported", "_keys", "entailed_by", "<|", "<im_", "<assistant", "<endof", "игнорируй", "забудь",
-    "не обращай", "системн", "ты ", "отметь", "пометь", "разметь", "оцени",
-)  # fmt: skip
-"""Each match of the pattern contains one of these; a search for them is far cheaper than the pattern."""
+    (("ignore", "disregard", "forget", "override"), ("instruction", "prompt", "rule", "above", "previous", "prior")),
+    (("prompt", "message"), ("system", "developer")),
+    (("you are",), ("now", "evaluator", "judge", "grader", "assistant")),
+    (("relevant", "supported", "entailed", "utilized"), ("mark", "label", "rate", "score", "grade")),
+    (("_supported", "_keys", "entailed_by", "<|", "<im_", "<system", "<assistant", "<endof"), ("",)),
+)
+_RUSSIAN_MARKS: Final = (
+    (("игнорируй", "забудь", "не обращай"), ("инструкц", "указани", "правил", "выше", "предыдущ")),
+    (("системн",), ("промпт", "сообщени", "инструкц")),
+    (("ты ",), ("теперь", "больше")),
+    (("отметь", "пометь", "разметь", "оцени"), ("релевантн", "подтвержд")),
+)
+"""Each match of the pattern contains a text of both halves of a pair; a search for them is far cheaper."""
 
 
 def count_injections(texts: Iterable[str]) -> int:
@@ -138,6 +146,16 @@ def count_injections(texts: Iterable[str]) -> int:
     1
     """
     return sum(
-        any(mark in lowered for mark in _MARKS) and _ATTEMPTS.search(lowered) is not None
-        for lowered in (text.lower() for text in texts)
+        _has_marks(lowered) and _ATTEMPTS.search(lowered) is not None for lowered in (text.lower() for text in texts)
     )
+
+
+def _has_marks(lowered: str) -> bool:
+    pairs = _MARKS if lowered.isascii() else _MARKS + _RUSSIAN_MARKS
+    for rare, others in pairs:
+        for mark in rare:
+            if mark in lowered:
+                if any(other in lowered for other in others):
+                    return True
+                break
+    return False
