@@ -30,13 +30,10 @@ from ragtide_runtime.telemetry.process_reports import ProcessReport, ReportSlot
 from .running import END_S
 
 AT_ONCE_S: Final = 10.0
-"""Seconds after its start before which a process that dies has died at once."""
+"""Seconds after its start before which a process that dies has died at once; later the first pause follows."""
 
 MOST_DEATHS: Final = 5
-"""Times in a row that one process may die at once before the command ends."""
-
-SETTLED_S: Final = 60.0
-"""Seconds after which a process that dies is started again with the first pause."""
+"""Times in a row that one process may die at once, of itself, before the command ends."""
 
 FIRST_PAUSE_S: Final = 0.5
 """Seconds before a process that died is started again for the first time."""
@@ -46,6 +43,9 @@ LONGEST_PAUSE_S: Final = 30.0
 
 KILL_S: Final = END_S + 1.5
 """Seconds after the signal at which processes that have not ended are killed."""
+
+FROM_OUTSIDE: Final = (0, -signal.SIGTERM, -signal.SIGKILL)
+"""Exit codes of a process that was ended by an operator, or by the system for its memory."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -103,7 +103,7 @@ def supervise(
 ) -> Ending:
     """Run processes until SIGTERM or SIGINT, and return the end of the command.
 
-    A process that dies is started again after a growing pause. If it dies at once again and again, or of a user's
+    A process that dies is started again after a growing pause. If it fails at once again and again, or of a user's
     mistake, the others are ended and the mistake is returned once. SIGHUP is passed on. A second SIGTERM or SIGINT
     kills all processes.
 
@@ -211,10 +211,10 @@ class _Supervisor:
             self._end(Ending(1, report.mistake))
         if self._ending is not None:
             return
-        lived_s = monotonic() - member.started_at
-        member.deaths = member.deaths + 1 if lived_s < AT_ONCE_S else 0
-        if lived_s >= SETTLED_S:
+        if monotonic() - member.started_at >= AT_ONCE_S:
+            member.deaths = 0
             member.pauses.succeeded()
+        member.deaths += code not in FROM_OUTSIDE
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         if member.deaths >= MOST_DEATHS:
             sentence = (

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.conditions import wait_until
 from tests.support.roles import ROOT
+from tests.support.supervised import KILLS
 
 pytestmark = pytest.mark.processes
 
@@ -59,9 +60,10 @@ def test_a_process_that_dies_at_once_again_and_again_ends_the_command_with_its_c
     assert [name for name, _, _ in started(tmp_path)].count("crash") == 5
 
 
-def test_a_process_that_is_killed_is_started_again_and_the_command_ends_with_0(tmp_path: Path) -> None:
-    with supervised(tmp_path, "fork", "once", "steady") as process:
-        wait_until(lambda: [line[2] for line in started(tmp_path) if line[0] == "once"] == ["False", "True"])
+def test_a_process_that_is_killed_is_started_again_however_often_and_the_command_ends_with_0(tmp_path: Path) -> None:
+    with supervised(tmp_path, "fork", "killed", "steady") as process:
+        wait_until(lambda: len(started(tmp_path)) == KILLS + 2)
+        assert [line[2] for line in started(tmp_path) if line[0] == "killed"] == ["False", *["True"] * KILLS]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert not any(is_running(int(pid)) for _, pid, _ in started(tmp_path))
@@ -79,7 +81,7 @@ def test_a_process_that_does_not_end_is_killed_late_or_at_a_second_signal(signal
 
 
 def test_the_end_of_the_parent_is_seen_by_every_process(tmp_path: Path) -> None:
-    with supervised(tmp_path, "fork", "steady", "once") as process:
-        wait_until(lambda: len(started(tmp_path)) == 3)
+    with supervised(tmp_path, "fork", "steady", "killed") as process:
+        wait_until(lambda: len(started(tmp_path)) == KILLS + 2)
         process.kill()
         wait_until(lambda: not any(is_running(int(pid)) for _, pid, _ in started(tmp_path)))
