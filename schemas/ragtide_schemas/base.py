@@ -1,7 +1,6 @@
 """The base of all wire models: frozen, finite, versioned, strict about unknown fields, with readable errors."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite, isnan
@@ -206,12 +205,14 @@ class WireModel(BaseModel):
         Raises:
             InvalidEntryError: the payload is not JSON, too large, of an unknown schema version, or a field is invalid.
         """
-        if cls.max_bytes is None or len(payload) <= cls.max_bytes:
-            # Most payloads are valid, and are read and checked in one go. For any other, the longer way has the reason.
-            with suppress(ValidationError):
-                found: Self = cls.__pydantic_validator__.validate_json(payload)
-                return found
-        return cls.from_fields(read_json_object(payload, cls.max_bytes))
+        fits = cls.max_bytes is None or len(payload) <= cls.max_bytes
+        try:
+            # Read and checked in one go, because most payloads are valid.
+            found: Self = cls.__pydantic_validator__.validate_json(payload if fits else b"")
+        except ValidationError:
+            # Either it has fields that count as left out, or this way has the reason of the refusal.
+            return cls.from_fields(read_json_object(payload, cls.max_bytes))
+        return found
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:

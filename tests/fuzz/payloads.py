@@ -52,7 +52,7 @@ NUMBERS: Final = (
     True,
     False,
 )
-ODD: Final = (None, [], {}, [None], {"": None}, {"a": {"b": [1]}}, [[]], *TEXTS, *TIMES, *NUMBERS)
+ODD: Final[tuple[Any, ...]] = (None, [], {}, [None], {"": None}, {"a": {"b": [1]}}, [[]], *TEXTS, *TIMES, *NUMBERS)
 
 EVENT: Final[Json] = {
     "schema_version": 1, "interaction_id": "i-1", "entry_id": "1-0", "pipeline": "shop",

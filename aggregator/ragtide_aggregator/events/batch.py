@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final, Protocol
 
 import numpy as np
@@ -133,7 +134,15 @@ class EventList:
 
     def clusters(self, by: str) -> NDArray[np.int64]:
         """Return the codes of all clusters."""
-        return cluster_codes(cluster_name(event, by) for event in self._events)
+        if by not in FIELDS:
+            return cluster_codes(cluster_name(event, by) for event in self._events)
+        codes = np.full(len(self._events), BY_ITSELF, dtype=np.int64)
+        # The first field that is set counts, so it comes last.
+        for field in reversed(FIELDS[by]):
+            for place, name in enumerate(map(attrgetter(field), self._events)):
+                if name is not None:
+                    codes[place] = _code(field, name)
+        return codes
 
     def segments(self, place: int) -> dict[str, str]:
         """Return the segments of an event."""

@@ -1,6 +1,7 @@
 """Collects metric events, one by one, until they are applied together as columns. No clock, no I/O."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -9,20 +10,28 @@ from ragtide_schemas import MetricDeclaration, MetricEvent, to_milliseconds
 
 from ..statistics.tables.batches import Floats
 from .batch import EventList
-from .columns import EventColumns
+from .columns import Codes, EventColumns
 from .values import EventPart, layout
 
 
-class _Group(NamedTuple):
-    """The properties of an event, besides its scope, on which its keys depend."""
+class _Kind(NamedTuple):
+    """The properties of an event on which its keys depend."""
 
+    pipeline: str
+    run: str | None
+    segments: tuple[tuple[str, str], ...]
     labeler: str
     labeler_version: str
     profile: str
+    scores: tuple[str, ...]
     absent: tuple[tuple[str, str], ...]
     has_prompts: bool
     declared: tuple[tuple[str, MetricDeclaration], ...]
-    scores: tuple[str, ...]
+
+    @property
+    def beside_scope(self) -> tuple[object, ...]:
+        """The properties besides pipeline, run and segments."""
+        return self[3:]
 
 
 class EventQueue:
@@ -31,12 +40,9 @@ class EventQueue:
     def __init__(self) -> None:
         self._events: list[MetricEvent] = []
         self._gold: list[tuple[int, EventPart]] = []
-        self._times: list[tuple[int, int]] = []
-        self._runs: dict[tuple[str, str | None], int] = {}
-        self._groups: dict[_Group, int] = {}
-        self._segments: dict[Hashable, int] = {}
-        self._codes: list[tuple[int, int, int]] = []
-        self._seen: set[tuple[int, int, int]] = set()
+        self._processed_ms: list[int] = []
+        self._kinds: dict[_Kind, int] = {}
+        self._kind_of: list[int] = []
         self.is_empty = True
         """Read at every look at a number, so it is no method."""
         self.most_keys = 0
@@ -49,22 +55,20 @@ class EventQueue:
         """Add an event that `values.check` has accepted, with its time of scoring."""
         self.is_empty = False
         self._events.append(event)
-        self._times.append((to_milliseconds(event.occurred_at), processed_ms))
-        run = event.pipeline, event.run
-        group = _Group(
-            event.labeler, event.labeler_version, event.profile, tuple(event.absent.items()), bool(event.prompts),
-            tuple(event.declared.items()) if event.declared else (), tuple(event.scores),
+        self._processed_ms.append(processed_ms)
+        absent, segments, declared = event.absent, event.segments, event.declared
+        kind = _Kind(
+            event.pipeline, event.run, tuple(segments.items()) if segments else (),
+            event.labeler, event.labeler_version, event.profile, tuple(event.scores),
+            tuple(absent.items()) if absent else (), bool(event.prompts), tuple(declared.items()) if declared else (),
         )  # fmt: skip
-        segments = tuple(sorted(event.segments.items()))
-        codes = (
-            self._runs.setdefault(run, len(self._runs)),
-            self._groups.setdefault(group, len(self._groups)),
-            self._segments.setdefault(segments, len(self._segments)),
-        )
-        self._codes.append(codes)
-        if event.judged is not None or codes not in self._seen:
-            self._seen.add(codes)
+        code = self._kinds.get(kind)
+        if code is None:
+            code = self._kinds[kind] = len(self._kinds)
             self._expect(event)
+        elif event.judged is not None:
+            self._expect(event)
+        self._kind_of.append(code)
 
     def add_gold(self, part: EventPart) -> None:
         """Add later gold scores."""
@@ -82,41 +86,45 @@ class EventQueue:
 
     def columns(self) -> EventColumns:
         """Return the queue as columns."""
-        events = self._events
-        runs, groups, segments = np.array(self._codes, dtype=np.int64).reshape(-1, 3).T
-        occurred_ms, processed_ms = np.array(self._times, dtype=np.int64).reshape(-1, 2).T
+        events, kinds = self._events, list(self._kinds)
+        kind_of = np.array(self._kind_of, dtype=np.intp)
         declared: dict[str, MetricDeclaration] = {}
-        declarations: dict[object, int] = {(): 0}
-        for group in self._groups:
-            declarations.setdefault(group.declared, len(declarations))
-            declared = {**dict(group.declared), **declared}
+        for kind in kinds:
+            declared = {**dict(kind.declared), **declared}
         # Columns have one declaration per metric; events with another declaration are applied row by row.
-        conflicting = np.array([_conflicts(group, declared) for group in self._groups], dtype=bool)
-        numbers = np.array([declarations[group.declared] for group in self._groups], dtype=np.int64)
+        conflicting = np.array([_conflicts(kind, declared) for kind in kinds], dtype=bool)[kind_of]
         judged = np.array([event.judged is not None for event in events], dtype=bool)
+        # Without declarations an event has the code 0.
+        declarations = _codes([(), *(kind.declared for kind in kinds)])[1:]
         return EventColumns(
             source=EventList(events),
-            runs=runs,
-            groups=(groups,),
-            segments=segments,
+            runs=_codes([(kind.pipeline, kind.run) for kind in kinds])[kind_of],
+            groups=(_codes([kind.beside_scope for kind in kinds])[kind_of],),
+            segments=_codes([tuple(sorted(kind.segments)) for kind in kinds])[kind_of],
             scores=_by_metric([event.scores for event in events]),
             gold_scores=_by_metric([event.gold_scores for event in events]),
-            occurred_ms=occurred_ms,
-            processed_ms=processed_ms,
+            occurred_ms=np.array([to_milliseconds(event.occurred_at) for event in events], dtype=np.int64),
+            processed_ms=np.array(self._processed_ms, dtype=np.int64),
             latency_s=np.array([event.latency_s for event in events], dtype=np.float64),
             cost_usd=np.array([event.cost_usd for event in events], dtype=np.float64),
             population_size=np.array([event.population_size or 0 for event in events], dtype=np.int64),
             probability=np.array([event.sampling_probability for event in events], dtype=np.float64),
-            row_wise=judged | conflicting[groups],
+            row_wise=judged | conflicting,
             declared=declared,
-            declarations=numbers[groups],
+            declarations=declarations[kind_of],
             gold=self._gold,
         )
 
 
-def _conflicts(group: _Group, declared: Mapping[str, MetricDeclaration]) -> bool:
-    own = dict(group.declared)
-    return bool(declared) and any(own.get(metric) != declared.get(metric) for metric in group.scores)
+def _codes(properties: Sequence[Hashable]) -> Codes:
+    """Return a code for each property, from 0 in the order in which they first occur; equal ones have equal codes."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(found, len(known)) for found in properties], dtype=np.int64)
+
+
+def _conflicts(kind: _Kind, declared: Mapping[str, MetricDeclaration]) -> bool:
+    own = dict(kind.declared)
+    return bool(declared) and any(own.get(metric) != declared.get(metric) for metric in kind.scores)
 
 
 def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
@@ -127,8 +135,9 @@ def _by_metric(scores: Sequence[Mapping[str, float]]) -> dict[str, Floats]:
             by_names.setdefault(tuple(score), []).append(place)
     found: dict[str, Floats] = {}
     for names, places in by_names.items():
-        values = np.array([tuple(scores[place].values()) for place in places], dtype=np.float64)
+        values = chain.from_iterable([scores[place].values() for place in places])
+        by_name = np.fromiter(values, np.float64, len(places) * len(names)).reshape(-1, len(names))
         for number, name in enumerate(names):
             column = found.setdefault(name, np.full(len(scores), np.nan))
-            column[places] = values[:, number]
+            column[places] = by_name[:, number]
     return found

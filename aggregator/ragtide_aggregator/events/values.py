@@ -1,7 +1,6 @@
 """Extracts the numbers that a metric event adds to the state, scaled to [0, 1] and checked. No state."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
@@ -143,18 +142,31 @@ def pair_key(event: MetricEvent, segment: str | None, pair: ScorePair) -> PairKe
     return PairKey(estimate_key(event, segment, pair.metric), pair.labeler, pair.labeler_version, pair.profile)
 
 
-@contextmanager
-def _refusing(subject: str) -> Iterator[None]:
-    """Turn an unforeseen error of the body into an InvalidEntryError; no value of the entry counts then."""
-    try:
-        yield
-    except (InvalidEntryError, MemoryError):
-        raise
-    except Exception as error:
-        raise InvalidEntryError(
-            Reason.NOT_AGGREGATABLE,
-            f"{subject} cannot be counted ({type(error).__name__}: {error}): correct it and publish it again",
-        ) from error
+class _Refusing:
+    """Turns an unforeseen error of the body of a `with` into an InvalidEntryError; no value of the entry counts then.
+
+    Args:
+        subject: of the sentence.
+    """
+
+    __slots__ = ("_subject",)
+
+    def __init__(self, subject: str) -> None:
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, (InvalidEntryError, MemoryError)):
+            raise InvalidEntryError(
+                Reason.NOT_AGGREGATABLE,
+                f"{self._subject} cannot be counted ({type(error).__name__}: {error}): correct it and publish it again",
+            ) from error
+
+
+_EVENT_COUNTED: Final = _Refusing("the event")
+_GOLD_COUNTED: Final = _Refusing("a gold score")
 
 
 def check(event: MetricEvent) -> None:
@@ -166,7 +178,7 @@ def check(event: MetricEvent) -> None:
     if event.judged is not None or event.gold_scores:
         parts_of(event)
         return
-    with _refusing("the event"):
+    with _EVENT_COUNTED:
         scores = event.scores
         for metric, lower, upper in layout(scores, event.declared).ranges:
             if not lower <= scores[metric] <= upper:
@@ -179,7 +191,7 @@ def parts_of(event: MetricEvent) -> list[EventPart]:
     Raises:
         InvalidEntryError: a score is outside its metric's range, or the event cannot be counted.
     """
-    with _refusing("the event"):
+    with _EVENT_COUNTED:
         parts = [EventPart(event, _extracted(event), counts_usage=True, counts_absences=True)]
         judgement = event.judgement()
         if judgement is not None:
@@ -198,7 +210,7 @@ def gold_parts(event: MetricEvent, gold_scores: Mapping[str, float], probability
     Raises:
         InvalidEntryError: a gold score is outside its metric's range, or cannot be counted.
     """
-    with _refusing("a gold score"):
+    with _GOLD_COUNTED:
         scored = [part for part in (event, event.judgement()) if part is not None]
         parts = [EventPart(part, _extracted_gold(part, gold_scores, probability)) for part in scored]
         return [*_from_people(event, gold_scores, probability), *(part for part in parts if part.extracted.names)]

@@ -26,6 +26,9 @@ from .telemetry import EventTrace
 SLICE_S = 0.05
 """Seconds of applying after which other tasks of the event loop may run."""
 
+EVENTS_AT_ONCE = 64
+"""Most events that are applied before the clock and the size of the step are looked at."""
+
 log = structlog.get_logger("ragtide.aggregator")
 
 
@@ -139,12 +142,14 @@ class EventApplier:
         The remaining events are read again after the commit. Other tasks of the event loop run in between.
         """
         begun = turned = monotonic()
-        for entry in events:
-            self.uncommitted.metrics, self.uncommitted.last = self.uncommitted.metrics + 1, entry.entry_id
-            self._apply(entry)
+        # Few events at once may change too many keys, if there is only room for few keys.
+        at_once = min(max(self._pace.keys // EVENTS_AT_ONCE, 1), EVENTS_AT_ONCE)
+        for start in range(0, len(events), at_once):
+            some = events[start : start + at_once]
+            self._apply(some)
             now = monotonic()
             if self.full or now - begun > self._pace.step_s:
-                return entry.entry_id
+                return some[-1].entry_id
             if now - turned > SLICE_S:
                 await asyncio.sleep(0)
                 turned = monotonic()
@@ -159,30 +164,34 @@ class EventApplier:
         self.positions = self.positions._replace(feedback=last)
         self.uncommitted.feedback_read.append(last)
 
-    def _apply(self, entry: Entry) -> None:
-        part = self._halving.part
-        try:
-            event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
-            if part is not None and entry.entry_id in part.refused:
-                raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - rejected like others
-            if self.guarded and (event.pipeline, event.interaction_id) in self.seen_ids:
-                log.warning(
-                    "an interaction that was counted before the stream rollback is not counted again",
-                    interaction_id=event.interaction_id,
-                    entry_id=entry.entry_id,
-                )
-                return
-            # The entry id holds the time of scoring.
-            self.state.apply(event, order(entry.entry_id)[0])
-        except InvalidEntryError as error:
-            self._reject(entry, error)
-            return
-        self.events_applied += 1
-        self.uncommitted.applied += 1
-        self.seen_ids.add(event.pipeline, event.interaction_id)
-        self.feedback.joiner.applied(entry.entry_id, event)
-        if traceparent := traceparent_of(entry.fields):
-            self.uncommitted.traces.append((traceparent, attributes_of(event), time_ns()))
+    def _apply(self, entries: Sequence[Entry]) -> None:
+        """Apply events, and make those that cannot be counted dead letters."""
+        step, part, applied = self.uncommitted, self._halving.part, 0
+        step.metrics, step.last = step.metrics + len(entries), entries[-1].entry_id
+        for entry in entries:
+            try:
+                event = MetricEvent.decode(payload_of(entry.fields, "metric event"))
+                if part is not None and entry.entry_id in part.refused:
+                    raise InvalidEntryError(Reason.NOT_AGGREGATABLE, self._blame())  # noqa: TRY301 - rejected like others
+                if self.guarded and (event.pipeline, event.interaction_id) in self.seen_ids:
+                    log.warning(
+                        "an interaction that was counted before the stream rollback is not counted again",
+                        interaction_id=event.interaction_id,
+                        entry_id=entry.entry_id,
+                    )
+                    continue
+                # The entry id holds the time of scoring.
+                self.state.apply(event, order(entry.entry_id)[0])
+            except InvalidEntryError as error:
+                self._reject(entry, error)
+                continue
+            applied += 1
+            self.seen_ids.add(event.pipeline, event.interaction_id)
+            self.feedback.joiner.applied(entry.entry_id, event)
+            if traceparent := traceparent_of(entry.fields):
+                step.traces.append((traceparent, attributes_of(event), time_ns()))
+        self.events_applied += applied
+        step.applied += applied
 
     def _blame(self) -> str:
         return (

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ragtide_runtime.redis.keys import CheckpointField, interaction_digest
+from ragtide_runtime.redis.keys import CheckpointField, identity_digest
 
 from ..errors import reading
 
@@ -72,4 +72,4 @@ class SeenIds:
 
 
 def _digest(interaction: tuple[str, str]) -> bytes:
-    return bytes.fromhex(interaction_digest(*interaction)[: 2 * _BYTES])
+    return identity_digest(*interaction)[:_BYTES]

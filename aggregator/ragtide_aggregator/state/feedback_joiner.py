@@ -43,6 +43,8 @@ class PendingFeedback:
 
     def take(self, event: MetricEvent) -> list[FeedbackEntry]:
         """Remove and return the feedback that waits for an event's interaction, the oldest first."""
+        if not self._waiting:
+            return []
         return self._forget(self._waiting.pop(interaction_digest(event.pipeline, event.interaction_id), []))
 
     def waits_for(self, digest: str) -> bool:
