@@ -33,10 +33,8 @@ FIRST_GUESS_S: Final = 0.0005
 FEW: Final = 50
 """Number of changed keys below which the time of a step is only an upper bound for the cost of a key."""
 
-CATCHING_UP = 3.0
-"""Factor of the duration of a long commit for which an owner that is behind only reads, before it commits again."""
-LONG_COMMIT_S = 0.1
-"""Seconds from which a commit is long."""
+CATCHING_UP = 10.0
+"""Factor of the duration of a commit for which an owner that is behind only reads, before it commits again."""
 
 
 class StepPace:
@@ -122,7 +120,8 @@ def _learned(known_s: float, found_s: float, *, few: bool) -> float:
 class CommitTiming:
     """The time of the next commit: every `interval_s`, and later while an owner is behind.
 
-    With many keys a commit takes long. An owner that is behind then does not commit for `CATCHING_UP` times as long.
+    With many keys a commit takes long. An owner that is behind then does not commit for `CATCHING_UP` times as long:
+    a step of more events writes a key as often as one of few.
 
     Args:
         interval_s: seconds between two commits.
@@ -145,6 +144,6 @@ class CommitTiming:
 
     def committed(self, now: float, *, took_s: float, longest_pause_s: float, behind: bool) -> None:
         """Plan the next commit after a commit that has just ended and took so long; such a pause has a longest time."""
-        pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
+        pause_s = CATCHING_UP * took_s if behind else 0.0
         self._due = now + self._interval_s
         self._next = max(self._due, now + min(pause_s, longest_pause_s))

@@ -137,8 +137,8 @@ class OpenSeries(Generic[AnyPanes]):
         gone: list[str] = []
         touched, self.new = set(self.new), []
         for panes, length_ms in self._both:
+            touched |= panes.moved
             changed, dropped = panes.take_panes()
-            touched.update(row for row, _ in (*changed, *dropped))
             names = [self._field(length_ms, row, pane) for row, pane in changed]
             fields |= zip(names, self._bytes_of(panes, changed), strict=True)
             gone += [self._field(length_ms, row, pane) for row, pane in dropped]
@@ -330,6 +330,11 @@ class HistoryRows(StatePart):
                 self._keep(row)
             return self.has(row)
         return self.has(row) and self.values.load(row, int(pane), int(length), data)
+
+    def complete(self) -> None:
+        """Take note that the open panes were opened before: the checkpoint lists them."""
+        for series in (self.values, self.pairs):
+            series.fine.moved, series.coarse.moved = set(), set()
 
     def damaged_field(self, *, everything: bool) -> str | None:
         """Return the field of an open pane with a number that is impossible for any values; None without one."""

@@ -62,8 +62,8 @@ class MeasuredRows(StatePart, Generic[Table]):
         """Return the measured rows that changed."""
         rows = np.array(sorted(self._rows.changed), dtype=np.intp)
         which, places = self._table_rows(rows)
-        measured = zip(rows[which].tolist(), places.tolist(), strict=True)
-        return {self.kinds[0] + self._rows.name(row): self._table.to_bytes(place) for row, place in measured}, []
+        measured = zip(rows[which].tolist(), self._table.bytes_of(places), strict=True)
+        return {self.kinds[0] + self._rows.name(row): data for row, data in measured}, []
 
     def _load_field(self, kind: CheckpointField, name: str, data: bytes) -> bool:
         row = self._rows.named(name)

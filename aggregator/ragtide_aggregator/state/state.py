@@ -45,7 +45,7 @@ from .rule_alerts import BatchAdding, StateAlerts
 
 __all__ = ["AggregatorState", "AlertBudget", "Changes", "StateOptions"]
 
-EVENTS_AT_ONCE: Final = 2_000
+EVENTS_AT_ONCE: Final = 4_000
 """Events that the queue holds before they are applied."""
 
 NEARLY: Final = 7 / 8

@@ -356,6 +356,12 @@ class SeasonTable(RowTable, version=2, what="seasons", capacity=16):
         """Return a row as bytes, exactly."""
         return super().to_bytes(row) + self._cells.to_bytes(row)
 
+    def bytes_of(self, rows: Rows) -> list[bytes]:
+        """Return rows as bytes, exactly."""
+        return [
+            season + cells for season, cells in zip(super().bytes_of(rows), self._cells.bytes_of(rows), strict=True)
+        ]
+
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
 

@@ -5,7 +5,6 @@ PVLDB 12(12). The implementation is Datadog's.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cache
 from math import log
 from typing import Any, Final
 
@@ -80,8 +79,8 @@ class Quantiles:
 
     def __init__(self) -> None:
         self._store = CollapsingLowestDenseStore(BINS)
-        self._sketch = _over(self._store)
-        # Number of values by bin that are not yet in the sketch; they are added when the sketch is read.
+        self._zeros = 0
+        # Number of values by bin that are not yet in the store; they are added when the sketch is read.
         self._waiting: dict[int, int] = {}
 
     def add(self, values: Iterable[float]) -> None:
@@ -93,24 +92,28 @@ class Quantiles:
         """Add values of one bin (`keys_of`)."""
         self._waiting[key] = self._waiting.get(key, 0) + count
 
-    def _whole(self) -> DDSketch:
-        for key, count in self._waiting.items():
-            self._sketch.add(0.0 if key == ZERO else _middle(key), count)
-        self._waiting.clear()
-        return self._sketch
+    def _whole(self) -> CollapsingLowestDenseStore:
+        """Return the store after adding what waits."""
+        if self._waiting:
+            self._zeros += self._waiting.pop(ZERO, 0)
+            for key, count in self._waiting.items():
+                self._store.add(key, count)
+            self._waiting.clear()
+        return self._store
 
     def merge(self, other: "Quantiles") -> None:
         """Add the values of another sketch."""
         self._whole().merge(other._whole())
+        self._zeros += other._zeros
 
     @property
     def n(self) -> int:
         """Number of values."""
-        return int(self._whole().count)
+        return int(self._whole().count) + self._zeros
 
     def read(self) -> dict[str, float]:
         """Return the shown quantiles by name, `p5` to `p99`; empty without a value."""
-        sketch = self._whole()
+        sketch = DDSketch(_MAPPING, self._whole(), CollapsingLowestDenseStore(BINS), zero_count=self._zeros)
         return {
             f"p{round(100 * share)}": float(value) / _SCALE
             for share in SHOWN
@@ -119,7 +122,7 @@ class Quantiles:
 
     def to_bytes(self) -> bytes:
         """Return the sketch as bytes, in the message format of all Datadog implementations."""
-        n, store = self.n, self._store
+        store = self._whole()
         message = _MESSAGE()
         message.CopyFrom(_EMPTY)
         if store.count:
@@ -128,7 +131,7 @@ class Quantiles:
             filled = [index for index, count in enumerate(bins) if count]
             message.positiveValues.contiguousBinCounts.extend(bins[filled[0] : filled[-1] + 1])
             message.positiveValues.contiguousBinIndexOffset = store.min_key + filled[0]
-        message.zeroCount = n - store.count
+        message.zeroCount = self._zeros
         return bytes(message.SerializeToString(deterministic=True))
 
     @classmethod
@@ -138,18 +141,10 @@ class Quantiles:
         for index, count in enumerate(message.positiveValues.contiguousBinCounts):
             if count:
                 found.add_bin(message.positiveValues.contiguousBinIndexOffset + index, count)
-        if message.zeroCount:
-            found._sketch.add(0.0, message.zeroCount)
+        found._zeros = int(message.zeroCount)
         return found
 
 
-@cache
-def _middle(key: int) -> float:
-    return float(_MAPPING.value(key))
-
-
-def _over(store: CollapsingLowestDenseStore) -> DDSketch:
-    return DDSketch(_MAPPING, store, CollapsingLowestDenseStore(BINS), zero_count=0.0)
-
-
-_EMPTY: Final[Any] = DDSketchProto.to_proto(_over(CollapsingLowestDenseStore(BINS)))  # type: ignore[no-untyped-call]
+_EMPTY: Final[Any] = DDSketchProto.to_proto(  # type: ignore[no-untyped-call]
+    DDSketch(_MAPPING, CollapsingLowestDenseStore(BINS), CollapsingLowestDenseStore(BINS), zero_count=0.0)
+)

@@ -133,11 +133,22 @@ class DependenceTable(RowTable):
 
     def to_bytes(self, row: int) -> bytes:
         """Return a row as bytes, exactly."""
-        # Levels without a full block hold zeros; they are the last.
-        levels = int(np.count_nonzero(self._counts[:, row]))
-        numbers = self._total[:, row].tolist() + self._counts[:levels, row].tolist()
-        numbers += self._ends[:levels, :, row].ravel().tolist() + self._squares[:levels, :, row].ravel().tolist()
-        return struct.pack(f"<B{4 + 7 * levels}q", VERSION, int(self._n[row]), *numbers)
+        return self.bytes_of(np.array([row]))[0]
+
+    def bytes_of(self, rows: Rows) -> list[bytes]:
+        """Return rows as bytes, exactly."""
+        found, version = [b""] * rows.size, bytes([VERSION])
+        # Levels without a full block hold zeros; they are the last, and left out.
+        used = np.count_nonzero(self._counts[:, rows], axis=0)
+        for levels in np.unique(used).tolist():
+            which = np.flatnonzero(used == levels)
+            some, size = rows[which], _HEAD_SIZE - 1 + _LEVEL_SIZE * levels
+            numbers = [self._n[None, some], self._total[:, some], self._counts[:levels, some]]
+            numbers += [part[:levels, :, some].reshape(3 * levels, which.size) for part in (self._ends, self._squares)]
+            data = np.concatenate(numbers).T.astype("<i8").tobytes()
+            for number, place in enumerate(which.tolist()):
+                found[place] = version + data[number * size : (number + 1) * size]
+        return found
 
     def load(self, row: int, data: bytes) -> None:
         """Set a row to what `to_bytes` returned.
