@@ -1,6 +1,6 @@
 """Collects metric events, one by one, until they are applied together as columns. No clock, no I/O."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from .columns import Codes, EventColumns
 from .values import EventPart, layout
 
 
-class _Kind(NamedTuple):
+class EventKind(NamedTuple):
     """The properties of an event on which its keys depend."""
 
     pipeline: str
@@ -35,18 +35,23 @@ class _Kind(NamedTuple):
 
 
 class EventQueue:
-    """Metric events and later gold scores, in the order in which they are applied."""
+    """Metric events and later gold scores, in the order in which they are applied.
 
-    def __init__(self) -> None:
+    Args:
+        counted: kinds of events of which the keys were counted before.
+    """
+
+    def __init__(self, counted: Collection[EventKind] = ()) -> None:
+        self._counted = counted
         self._events: list[MetricEvent] = []
         self._gold: list[tuple[int, EventPart]] = []
         self._processed_ms: list[int] = []
-        self._kinds: dict[_Kind, int] = {}
+        self._kinds: dict[EventKind, int] = {}
         self._kind_of: list[int] = []
         self.is_empty = True
         """Read at every look at a number, so it is no method."""
         self.most_keys = 0
-        """Upper bound of the number of keys that the queue changes."""
+        """About the number of keys that the queue changes and that were not counted before; hardly ever more."""
 
     def __len__(self) -> int:
         return len(self._events) + len(self._gold)
@@ -57,7 +62,7 @@ class EventQueue:
         self._events.append(event)
         self._processed_ms.append(processed_ms)
         absent, segments, declared = event.absent, event.segments, event.declared
-        kind = _Kind(
+        kind = EventKind(
             event.pipeline, event.run, tuple(segments.items()) if segments else (),
             event.labeler, event.labeler_version, event.profile, tuple(event.scores),
             tuple(absent.items()) if absent else (), bool(event.prompts), tuple(declared.items()) if declared else (),
@@ -65,21 +70,29 @@ class EventQueue:
         code = self._kinds.get(kind)
         if code is None:
             code = self._kinds[kind] = len(self._kinds)
-            self._expect(event)
-        elif event.judged is not None:
-            self._expect(event)
+            if kind not in self._counted:
+                self._expect(event)
+        if event.judged is not None or event.gold_scores:
+            self._expect(event, graded=True)
         self._kind_of.append(code)
+
+    @property
+    def kinds(self) -> Collection[EventKind]:
+        """The kinds of the events."""
+        return self._kinds
 
     def add_gold(self, part: EventPart) -> None:
         """Add later gold scores."""
         self.is_empty = False
         self._gold.append((len(self._events), part))
-        self._expect(part.event)
+        self._expect(part.event, graded=True)
 
-    def _expect(self, event: MetricEvent) -> None:
+    def _expect(self, event: MetricEvent, *, graded: bool = False) -> None:
         judged = event.judged
-        # With a gold score, a score also has a squared error.
-        names = len(layout(event.scores, event.declared).names) + 2 * len(event.scores) + len(event.absent)
+        names = len(layout(event.scores, event.declared).names) + len(event.absent)
+        if graded:
+            # With a gold score, a score also has a squared error.
+            names += 2 * len(event.scores)
         if judged is not None:
             names += len(layout(judged.scores, event.declared).names) + len(judged.absent)
         self.most_keys += (1 + len(event.segments)) * names + len(event.absent) + 2
@@ -122,7 +135,7 @@ def _codes(properties: Sequence[Hashable]) -> Codes:
     return np.array([known.setdefault(found, len(known)) for found in properties], dtype=np.int64)
 
 
-def _conflicts(kind: _Kind, declared: Mapping[str, MetricDeclaration]) -> bool:
+def _conflicts(kind: EventKind, declared: Mapping[str, MetricDeclaration]) -> bool:
     own = dict(kind.declared)
     return bool(declared) and any(own.get(metric) != declared.get(metric) for metric in kind.scores)
 

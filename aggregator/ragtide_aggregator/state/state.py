@@ -21,7 +21,7 @@ from ..errors import DamagedFieldError
 from ..events.batch import BLOCKS, LATEST_MS, SEGMENT, EventBatch, Scope
 from ..events.columns import EventColumns, RejectedEvent
 from ..events.keys import EstimateKey
-from ..events.queue import EventQueue
+from ..events.queue import EventKind, EventQueue
 from ..events.values import check, gold_parts
 from ..statistics.drift.drift import Direction
 from ..statistics.drift.seasons import Swings
@@ -66,7 +66,9 @@ class AggregatorState:
 
     def __init__(self, options: StateOptions) -> None:
         self._options = options
-        self._queue = EventQueue()
+        # Kinds of events that were applied since the last commit: more of them change no other keys.
+        self._kinds = set[EventKind]()
+        self._queue = EventQueue(self._kinds)
         self._gone: list[str] = []
         self._book = AlertBook()
         self._rows = KeyRows()
@@ -300,7 +302,8 @@ class AggregatorState:
     def _apply_queue(self) -> None:
         if not self._queue:
             return
-        queue, self._queue = self._queue, EventQueue()
+        queue, self._queue = self._queue, EventQueue(self._kinds)
+        self._kinds.update(queue.kinds)
         for rejected in self.apply_columns(queue.columns()):
             # Events are checked before they join the queue, so a rejected one is a defect of this code.
             raise ValueError(rejected.error.detail) from rejected.error
@@ -382,6 +385,7 @@ class AggregatorState:
             without_history=0 if history is None else history.refused,
         )
         rows.changed, self._gone = set(), []
+        self._kinds.clear()
         return changes
 
     @classmethod
