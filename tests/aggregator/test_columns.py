@@ -6,10 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.support.event_columns import columns_of
 from tests.support.metric_events import START, event
 
 from ragtide import Alert, AlertRule, InvalidEntryError
+from ragtide_aggregator.events.columns import EventColumns, RejectedEvent
 from ragtide_aggregator.state.state import AggregatorState, AlertBudget, StateOptions
 from ragtide_aggregator.statistics.tables.windows import Panes, window
 from ragtide_schemas import JudgedScores, MetricEvent
@@ -168,6 +170,22 @@ def test_the_number_of_changed_keys_is_exact_when_it_matters() -> None:
     assert state.has_changed(3)  # two metrics, and the time that labeling took
     state.take_changes()
     assert not state.has_changed(1)
+
+
+def test_more_events_of_known_keys_wait_in_a_step_that_is_almost_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied = []
+    apply_columns = AggregatorState.apply_columns
+
+    def counted(state: AggregatorState, columns: EventColumns) -> list[RejectedEvent]:
+        applied.append(len(columns))
+        return apply_columns(state, columns)
+
+    monkeypatch.setattr(AggregatorState, "apply_columns", counted)
+    state = AggregatorState(StateOptions(segments=False))
+    for number in range(200):
+        state.apply(event(number, {ADHERENCE: 1.0, RELEVANCE: 0.5}))
+        assert not state.has_changed(4)
+    assert len(applied) <= 2
 
 
 def test_the_order_of_scores_within_an_event_means_nothing() -> None:
