@@ -47,6 +47,12 @@ def role(name: str, settings: Mapping[str, str], log: Path) -> Iterator[subproce
             process.wait()
 
 
+def commit() -> str:
+    """Return the commit of this tree, short."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def until(condition: Callable[[], object], timeout_s: float = 300.0) -> float:
     """Wait for a condition, and return the time at which it held (monotonic seconds).
 

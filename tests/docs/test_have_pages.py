@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.instrumentations.applications import APPLICATIONS, code_of
-from tests.instrumentations.environments import NAMES, REQUIREMENTS
+from tests.instrumentations.environments import ENVIRONMENTS
 
 pytestmark = pytest.mark.pure
 
@@ -34,11 +34,11 @@ def test_every_block_is_run_by_make_instrumentations() -> None:
 def test_every_block_compiles_and_names_its_environment() -> None:
     for name, code in blocks().items():
         compile(code, name, "exec")
-        assert name.partition(": ")[2].split()[0] in NAMES
+        assert name.partition(": ")[2].split()[0] in ENVIRONMENTS.names
 
 
 def test_what_a_page_installs_is_in_the_environment() -> None:
-    wanted = "\n".join(file.read_text("utf-8") for file in REQUIREMENTS.glob("*.txt"))
+    wanted = "\n".join(file.read_text("utf-8") for file in ENVIRONMENTS.requirements.glob("*.txt"))
     for page in PAGES:
         for package in re.findall(r"pip install 'ragtide\[otel\]' (\S+)", page.read_text("utf-8")):
             assert package in wanted

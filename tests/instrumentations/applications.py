@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 from tests.end_to_end.test_serve import port_in
-from tests.instrumentations.environments import NAMES, python_of
+from tests.instrumentations.environments import ENVIRONMENTS
 from tests.instrumentations.model_server import ANSWER, ModelServer
 from tests.support.conditions import wait_until
 from tests.support.roles import STREAMS, running
@@ -148,7 +148,11 @@ def parameters() -> list[Any]:
 def test_answers_become_interactions_and_scores_appear(
     application: Application, redis: Any, redis_url: str, model: ModelServer, tmp_path: Path
 ) -> None:
-    python, log, script = python_of(application.environment), tmp_path / "up.log", tmp_path / "application.py"
+    python, log, script = (
+        ENVIRONMENTS.python_of(application.environment),
+        tmp_path / "up.log",
+        tmp_path / "application.py",
+    )
     script.write_text(code_of(application), "utf-8")
     # Finished interactions are trimmed, unless a group still has to read them.
     redis.xgroup_create(STREAMS.interactions, "test", id="0", mkstream=True)
@@ -203,7 +207,7 @@ def _letters(redis: Any) -> list[str]:
 
 
 def test_every_environment_and_every_application_is_used() -> None:
-    assert {application.environment for application in APPLICATIONS} == set(NAMES)
+    assert {application.environment for application in APPLICATIONS} == set(ENVIRONMENTS.names)
     assert {application.source for application in APPLICATIONS if application.source.endswith(".py")} == {
         file.name for file in HERE.glob("apps/*.py")
     }

@@ -1,4 +1,4 @@
-"""The headlines on the screens: read about once a second for all viewers together."""
+"""The headlines on the screens: read for all viewers together, and less often the longer a read takes."""
 
 import asyncio
 import time
@@ -11,7 +11,10 @@ from ragtide_aggregator.reading.deployment import Deployment
 from ragtide_schemas import Headline
 
 KEPT_S: Final = 1.0
-"""Seconds for which headlines are used again."""
+"""Most seconds for which headlines are used again."""
+
+KEPT_READS: Final = 4.0
+"""How many times as long as their reading took headlines are used again: reading takes a fifth of the time at most."""
 
 CHOICES: Final = (*RANGES, "all")
 """Names of ranges with a button, beside the default range."""
@@ -41,7 +44,7 @@ class ShownHeadlines:
         self._readings: dict[tuple[str, str | None], _Reading] = {}
 
     async def read(self, name: str, segment: str | None = None) -> list[Headline]:
-        """Return headlines that are at most a second old.
+        """Return headlines that are at most `KEPT_S` old, and newer where reading is fast.
 
         Args:
             name: of the range: one of `CHOICES`, or empty for the default range.
@@ -57,7 +60,8 @@ class ShownHeadlines:
             self._readings = {key: reading for key, reading in self._readings.items() if reading.until > now}
         reading = self._readings.setdefault((name, segment), _Reading())
         async with reading.lock:
-            if self._clock() >= reading.until:
+            if (began := self._clock()) >= reading.until:
                 reading.headlines = await self._deployment.headlines(name or "default", segment=segment)
-                reading.until = self._clock() + KEPT_S
+                ended = self._clock()
+                reading.until = ended + min(KEPT_READS * (ended - began), KEPT_S)
             return reading.headlines
