@@ -103,7 +103,7 @@ capacity: .venv/.dev ## how costs grow with keys, documents, partitions, ..., an
 ingest: .venv/.dev ## measure traces and interactions over HTTP beside their ceilings; write docs/measured/ingest.md
 	$(BIN)/python benchmarks/ingest.py $(ARGS) > docs/measured/ingest.md
 
-judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and its ceiling
+judge: .venv/.dev ## measure how fast a worker labels with a judge, beside the ideal and the openai client
 	$(BIN)/python benchmarks/judge.py $(ARGS)
 
 scaling: .venv/.dev ## measure labeling with more worker processes and partitions
