@@ -10,7 +10,7 @@ A server in a process of its own answers each call after the latency. Every roun
   at once;
 - the processor time of a call of the `openai` client alone over the same transport (aiohttp), with the same requests
   and as many in flight: by `post` with a plain reply, which is the least it offers, and by `chat.completions.create`,
-  as applications call it.
+  as applications call it; and of a call of the client of ragtide, which the worker uses.
 
 Printed: medians over the rounds, with the lowest and the highest. Processor time is that of this process; Redis and the
 server have their own. Times of day are meaningful on a machine that does nothing else.
@@ -18,21 +18,24 @@ server have their own. Times of day are meaningful on a machine that does nothin
 
 import argparse
 import asyncio
+import json
 import statistics
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import openai
 from processes import interactions, judge_server
+from pydantic_core import to_json
 
 from ragtide import InteractionProducer, RagInteraction
 from ragtide_consumers.labelers.judge.dialect import Dialect
 from ragtide_consumers.labelers.judge.prompts import trace_prompt
+from ragtide_consumers.labelers.remote.posting import Poster
 from ragtide_consumers.text.sentences import cut
 from ragtide_roles.serving import work
 from ragtide_runtime.redis.client import connect_async
@@ -105,17 +108,24 @@ def requests_of(rows: Sequence[RagInteraction]) -> list[dict[str, Any]]:
     return found
 
 
-async def client_processor_us(server: str, in_flight: int, requests: list[dict[str, Any]]) -> tuple[float, float]:
-    """Return the microseconds of processor of a call of the client alone: by `post`, and by `create`."""
-    async with openai.AsyncOpenAI(
-        api_key="none", base_url=server, max_retries=0, http_client=openai.DefaultAioHttpClient()
-    ) as client:
+async def client_processor_us(server: str, in_flight: int, requests: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the microseconds of processor of a call of each client alone, by its name."""
+    poster = Poster(f"{server}/chat/completions", {})
+    async with (
+        aclosing(poster),
+        openai.AsyncOpenAI(
+            api_key="none", base_url=server, max_retries=0, http_client=openai.DefaultAioHttpClient()
+        ) as client,
+    ):
 
         async def post(request: dict[str, Any]) -> None:
             await client.post("/chat/completions", cast_to=object, body=request)
 
         async def create(request: dict[str, Any]) -> None:
             await client.chat.completions.create(**request)
+
+        async def own(request: dict[str, Any]) -> None:
+            json.loads(await poster.post(to_json(request)))
 
         async def processor_us(call: Callable[[dict[str, Any]], Awaitable[None]]) -> float:
             left = iter(requests)
@@ -128,8 +138,11 @@ async def client_processor_us(server: str, in_flight: int, requests: list[dict[s
             await asyncio.gather(*(lane() for _ in range(in_flight)))
             return 1e6 * (time.process_time() - started) / len(requests)
 
-        await asyncio.gather(*(post(request) for request in requests[:in_flight]))
-        return await processor_us(post), await processor_us(create)
+        found = {}
+        for name, call in (("post", post), ("create", create), ("own", own)):
+            await asyncio.gather(*(call(request) for request in requests[:in_flight]))  # connections are open then
+            found[name] = await processor_us(call)
+        return found
 
 
 async def measure(options: argparse.Namespace, url: str) -> dict[str, list[float]]:
@@ -147,9 +160,8 @@ async def measure(options: argparse.Namespace, url: str) -> dict[str, list[float
             with judge_server(0.0) as server:
                 settings = settings_for(url, server, options.in_flight)
                 found["worker"].append(await worker_processor_us(redis, settings, rows[: options.interactions]))
-                post, create = await client_processor_us(server, options.in_flight, requests)
-            found["post"].append(post)
-            found["create"].append(create)
+                for name, processor_us in (await client_processor_us(server, options.in_flight, requests)).items():
+                    found[name].append(processor_us)
     return found
 
 
@@ -178,8 +190,11 @@ def main() -> None:
         ("worker", "worker, an interaction"),
         ("post", "openai client, post"),
         ("create", "openai client, create"),
+        ("own", "client of ragtide"),
     ):
         print(f"  {words:<24}{of_rounds(found[name], ',.0f')}")
+    ratios = [own / post for own, post in zip(found["own"], found["post"], strict=True)]
+    print(f"a call of the client of ragtide to one of the openai client, post: {of_rounds(ratios, '.2f')}")
     for name in ("post", "create"):
         ratios = [client / worker for client, worker in zip(found[name], found["worker"], strict=True)]
         print(f"rate of the worker to that of the openai client, {name}: {of_rounds(ratios, '.2f')}")
