@@ -203,7 +203,8 @@ class SpecimenLists:
             places += self._beyond_lines(event, now)
         return places
 
-    def _worst(self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float) -> Iterator[ListPlace]:
+    def _worst(self, event: MetricEvent, labeler: str, scores: Mapping[str, float], now: float) -> Sequence[ListPlace]:
+        places: list[ListPlace] = []
         key = event.pipeline, labeler
         source = self._sources.get(key)
         if source is None:
@@ -226,7 +227,8 @@ class SpecimenLists:
             if badness == lately.floor and now < lately.again:
                 continue
             if lately.proposes(badness, now):
-                yield ListPlace(worst_list(metric, labeler), self._settings.worst_n, badness)
+                places.append(ListPlace(worst_list(metric, labeler), self._settings.worst_n, badness))
+        return places
 
     def _begun(self, source: _Source, metric: str, event: MetricEvent) -> _WorstOf | None:
         definition = definition_of(metric, event.declared)
