@@ -12,15 +12,15 @@ from ragtide_runtime.redis.scripts import Lua
 
 def emit() -> None:
     """Emit whether an entry is finished or not: two workers that finish the same entry both emit its event."""
-    looks = re.compile(r"^if not finish\(.*?^end\n.*?^end\n", re.MULTILINE | re.DOTALL)
-    _replace(results.DELIVER, lambda script: looks.sub("finish(ARGV[1], ARGV[2], 3, 4)\n", script))
+    looks = re.compile(r"^    if not finish\(.*?^    end\n.*?^    end\n", re.MULTILINE | re.DOTALL)
+    _replace(results.DELIVER, lambda script: looks.sub("    finish(GROUP, entry.id, 3, 4)\n", script))
 
 
 def xack() -> None:
     """Take XACK alone as the proof that an entry was not finished: a group that is set back emits again."""
-    looks = re.compile(r"^if not finish\(.*?^end\n.*?^end\n", re.MULTILINE | re.DOTALL)
-    trusts = "if redis.call('XACK', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 'finished_before' end\n"
-    marks = "redis.call('ZADD', KEYS[3], string.match(ARGV[2], '^%d+'), ARGV[2])\n"
+    looks = re.compile(r"^    if not finish\(.*?^    end\n.*?^    end\n", re.MULTILINE | re.DOTALL)
+    trusts = "    if redis.call('XACK', KEYS[1], GROUP, entry.id) == 0 then return 'finished_before' end\n"
+    marks = "    redis.call('ZADD', KEYS[3], string.match(entry.id, '^%d+'), entry.id)\n"
     _replace(results.DELIVER, lambda script: looks.sub(lambda _: trusts + marks, script))
 
 
