@@ -174,7 +174,7 @@ class LabelWorker:
         self._queue: deque[StreamEntry] = deque()
         """Entries that were taken and wait for a lane."""
         self._lanes: set[asyncio.Task[None]] = set()
-        self._lane_waits = asyncio.Event()
+        self._lane_is_free = asyncio.Event()
         """Set when the queue is empty or a lane ended."""
         self._working: set[str] = set()
         """Entries in work, until their results have been committed."""
@@ -248,12 +248,13 @@ class LabelWorker:
         try:
             while self._queue:
                 await self._backpressure.wait_for_room()
+                await self._results.wait_for_room()
                 if len(self._lanes) < self._settings.worker_concurrency:
                     self._open_lane()
                     await asyncio.sleep(0)  # a lane whose labeler does not wait takes all entries now
                 else:
-                    self._lane_waits.clear()
-                    await self._lane_waits.wait()
+                    self._lane_is_free.clear()
+                    await self._lane_is_free.wait()
         finally:
             # The worker stops. An entry that it holds itself is released by `release_pending`.
             untried = [entry for entry in self._queue if entry.awaiting]
@@ -267,27 +268,23 @@ class LabelWorker:
 
     def _close_lane(self, lane: asyncio.Task[None]) -> None:
         self._lanes.discard(lane)
-        self._lane_waits.set()
+        self._lane_is_free.set()
 
     async def _lane(self) -> None:
-        """Work on entries of the queue, one after the other, until it is empty."""
+        """Work on entries of the queue, one after the other, until it is empty or there is no room for results."""
         turn_began = perf_counter()
-        while self._queue:
-            if self._backpressure.paused:
-                await self._backpressure.wait_for_room()
-            elif self._results.full:
-                await self._results.wait_for_room()
-            elif perf_counter() - turn_began > TURN_S / len(self._lanes):
+        while self._queue and not (self._backpressure.paused or self._results.full):
+            if perf_counter() - turn_began > TURN_S / len(self._lanes):
                 await asyncio.sleep(0)
                 turn_began = perf_counter()
+                continue
+            entry = self._queue.popleft()
+            if not self._queue:
+                self._lane_is_free.set()
+            if entry.entry_id in self._working:  # reclaimed meanwhile
+                await self._uncount(entry)
             else:
-                entry = self._queue.popleft()
-                if not self._queue:
-                    self._lane_waits.set()
-                if entry.entry_id in self._working:  # reclaimed meanwhile
-                    await self._uncount(entry)
-                else:
-                    await self._work(entry)
+                await self._work(entry)
 
     async def _work(self, entry: StreamEntry) -> None:
         """The life of an entry, from its lane to its result.
