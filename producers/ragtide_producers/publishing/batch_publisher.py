@@ -55,22 +55,21 @@ class BatchPublisher:
 
     def __init__(self, layout: Layout, commands: Iterable[PublishCommand | Publication], block_s: float) -> None:
         self._prefix = layout.prefix
-        numbered = list(enumerate(commands))
+        self._commands: dict[int, PublishCommand] = {}
+        self._found: list[Publication | None] = []
+        for number, command in enumerate(commands):
+            if isinstance(command, PublishCommand):
+                self._commands[number] = command
+            self._found.append(None if isinstance(command, PublishCommand) else command)
         # A stable sort: commands of one partition come together and keep their order.
-        self._waiting = deque(
-            sorted(
-                ((number, command) for number, command in numbered if isinstance(command, PublishCommand)),
-                key=lambda item: item[1].partition,
-            )
-        )
-        self._found = [None if isinstance(command, PublishCommand) else command for _, command in numbered]
+        self._waiting = deque(sorted(self._commands, key=lambda number: self._commands[number].partition))
         self._block_s = block_s
         self._waited_s = 0.0
         self._backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random_share=0.0)
 
     def batch(self) -> list[PublishCommand]:
         """Return the batch to send next; a single command after a full stream, to test whether there is room again."""
-        return first_batch((command for _, command in self._waiting), 1 if self._backoff.failing else BATCH)
+        return first_batch(map(self._commands.__getitem__, self._waiting), 1 if self._backoff.failing else BATCH)
 
     def complete(self, outcomes: Sequence[Publication | None]) -> float:
         """Take the outcomes of a batch and return the seconds to wait before the next; 0 while there is room.
@@ -80,11 +79,12 @@ class BatchPublisher:
         """
         batch = [self._waiting.popleft() for _ in outcomes]
         full = []
-        for (number, command), outcome in zip(batch, outcomes, strict=True):
+        for number, outcome in zip(batch, outcomes, strict=True):
             if outcome is None:
-                full.append((number, command))
+                full.append(number)
             else:
                 self._found[number] = outcome
+                del self._commands[number]
         self._waiting.extendleft(reversed(full))
         if len(full) < len(batch):
             self._waited_s = 0.0
@@ -92,7 +92,7 @@ class BatchPublisher:
         if not full:
             return 0.0
         if self._waited_s >= self._block_s:
-            stream = Streams(self._prefix, full[0][1].partition).interactions
+            stream = Streams(self._prefix, self._commands[full[0]].partition).interactions
             raise StreamFullError(
                 f"the stream {stream} had no room for {self._block_s:g} s; {len(self._waiting)} of "
                 f"{len(self._found)} interactions are not published: start workers, raise interactions_cap, or choose "
