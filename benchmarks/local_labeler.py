@@ -65,7 +65,7 @@ def repeated(count: int) -> list[RagInteraction]:
 
 def rate_with(kept: KeptDocuments, work: Callable[[RagInteraction], object], rows: list[RagInteraction]) -> float:
     """Return interactions per second of processor time in a process that keeps these documents."""
-    sentences.KEPT = kept  # type: ignore[misc]
+    sentences.KEPT = kept  # type: ignore[attr-defined]
     return rate(work, rows)
 
 

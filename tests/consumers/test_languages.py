@@ -127,3 +127,4 @@ def test_the_bundled_model_has_the_answers_of_its_library_to_the_bit(text: str) 
 @given(st.text(max_size=400))
 def test_the_bundled_model_has_the_answers_of_its_library_for_any_text(text: str) -> None:
     assert shipped_model().shares(text) == dict(library().rank(text))
+    assert shipped_model().most_probable(text) == library().classify(text)

@@ -81,8 +81,21 @@ class LanguageModel:
             twins=[(names.index(name), place) for place, name in enumerate(names) if names.index(name) != place],
         )
 
+    def most_probable(self, text: str) -> tuple[str, float]:
+        """Return the most probable language of a text, and its probability."""
+        shares = self._shares(text)
+        place = int(shares.argmax())
+        return self.languages[place], float(shares[place])
+
     def shares(self, text: str) -> dict[str, float]:
-        """Return the probability of each language, with a temperature that fits the length of the text."""
+        """Return the probability of each language."""
+        found: dict[str, float] = {}
+        for language, share in zip(self.languages, self._shares(text).tolist(), strict=True):
+            found.setdefault(language, share)
+        return found
+
+    def _shares(self, text: str) -> Shares:
+        """Return probabilities with a temperature that fits the length of the text; a second twin has 0."""
         encoded = normalize("NFC", text.lower() if text.isupper() else text).encode(errors="surrogatepass")
         scores = self._scores(encoded)
         scores *= 1.0 / math.sqrt(len(encoded) or 1)
@@ -91,10 +104,7 @@ class LanguageModel:
         for first, second in self.twins:
             scores[first] += scores[second]
             scores[second] = 0.0
-        found: dict[str, float] = {}
-        for language, share in zip(self.languages, scores.tolist(), strict=True):
-            found.setdefault(language, share)
-        return found
+        return scores
 
     def _scores(self, text: bytes) -> Shares:
         counts = Counter(self._features_of(text))
@@ -107,16 +117,21 @@ class LanguageModel:
     def _features_of(self, text: bytes) -> list[int]:
         """Return the feature of the longest sequence that ends at each byte, in order, where it has one."""
         letters = np.frombuffer(text, np.uint8).astype(np.uint64)
+        endings = [letters]
+        for length in range(2, min(len(self.sequences), len(text)) + 1):
+            endings.append((endings[-1][:-1] << _BYTE) | letters[length - 1 :])
         found = np.full(len(text), -1, np.int32)
-        recent = letters
-        for length, (sequences, first) in enumerate(zip(self.sequences, self.first, strict=True), start=1):
-            if length > len(text):
-                break
-            if length > 1:
-                recent = (recent[:-1] << _BYTE) | letters[length - 1 :]
-            places = sequences.searchsorted(recent)
-            ends = (sequences.take(places, mode="clip") == recent).nonzero()[0]
-            found[ends + (length - 1)] = self.features[places[ends] + first]
+        waiting = np.ones(len(text), np.bool_)
+        # The longest sequence counts, and most places have one of four or more bytes.
+        for length in range(len(endings), 0, -1):
+            sequences = self.sequences[length - 1]
+            starts = waiting[length - 1 :].nonzero()[0]
+            wanted = endings[length - 1].take(starts)
+            places = sequences.searchsorted(wanted)
+            known = (sequences.take(places, mode="clip") == wanted).nonzero()[0]
+            ends = starts.take(known) + (length - 1)
+            found[ends] = self.features.take(places.take(known) + self.first[length - 1])
+            waiting[ends] = False
         features: list[int] = found[found >= 0].tolist()
         return features
 

@@ -233,11 +233,12 @@ def _ranked(text: str) -> list[tuple[str, float]]:
     # Only texts without evidence of their own need the model, and NumPy with it.
     from .language_model import shipped_model  # noqa: PLC0415
 
-    found = shipped_model().shares(text[:SAMPLE_CHARS])
-    language = max(found, key=found.__getitem__)
-    # Ranking matters for a language that shares its probability with others.
-    if found[language] >= CONFIDENT or language not in _RANKED:
-        return [(_VARIANTS.get(language, language), found[language])]
+    sample = text[:SAMPLE_CHARS]
+    language, probability = shipped_model().most_probable(sample)
+    # Ranking takes as long again, and matters for a language that shares its probability with others.
+    if probability >= CONFIDENT or language not in _RANKED:
+        return [(_VARIANTS.get(language, language), probability)]
+    found = shipped_model().shares(sample)
     shares: dict[str, float] = {}
     for variant in sorted(found, key=found.__getitem__, reverse=True):
         language = _VARIANTS.get(variant, variant)
