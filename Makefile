@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
 
-.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed latency soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -118,6 +118,10 @@ steady: .venv/.dev ## measure an aggregator at a steady rate: processor, Redis i
 latency: .venv/.dev ## measure how soon an interaction is in an estimate, an alert and on the screen; write docs/measured/latency.md
 	$(BIN)/python benchmarks/latency.py $(ARGS) > .latency.md
 	mv .latency.md docs/measured/latency.md
+
+peers: .venv/.dev ## run other tools on the same items, in environments of their own; write docs/measured/peers.md
+	PYTHONPATH=. $(BIN)/python benchmarks/beside_peers.py $(ARGS) > .peers.md
+	mv .peers.md docs/measured/peers.md
 
 pagespeed: .venv/.dev ## measure what 20 open pages cost, beside pages that poll JSON, and how soon a number is on the screen
 	$(BIN)/python benchmarks/page.py $(ARGS)

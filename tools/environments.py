@@ -22,6 +22,8 @@ class Environments:
     """Where the environments are made."""
     options: Sequence[str] = ()
     """Further arguments of `pip install`."""
+    files: Sequence[Path] = ()
+    """Further files on which all environments depend."""
 
     @property
     def names(self) -> list[str]:
@@ -48,7 +50,7 @@ class Environments:
         requirements, place = self.requirements / f"{name}.txt", self.folder / name
         made, stamp = place / "bin" / "python", place / "made-for"
         version = subprocess.run([python, "--version"], check=True, capture_output=True).stdout
-        wanted = _digest(version, requirements.read_bytes(), (ROOT / "pyproject.toml").read_bytes())
+        wanted = _digest(version, *(file.read_bytes() for file in (requirements, *self.files)))
         if not (made.exists() and stamp.exists() and stamp.read_text() == wanted):
             shutil.rmtree(place, ignore_errors=True)
             subprocess.run([python, "-m", "venv", str(place)], check=True)

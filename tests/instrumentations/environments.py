@@ -11,7 +11,10 @@ from typing import Final
 from tools.environments import ROOT, Environments
 
 ENVIRONMENTS: Final = Environments(
-    Path(__file__).parent / "requirements", ROOT / ".venv-instrumentations", ("--editable", f"{ROOT}[otel]")
+    Path(__file__).parent / "requirements",
+    ROOT / ".venv-instrumentations",
+    ("--editable", f"{ROOT}[otel]"),
+    (ROOT / "pyproject.toml",),
 )
 
 
