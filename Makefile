@@ -205,7 +205,7 @@ explained: .venv/.dev ## simulate alerts of known cause: when and how they are e
 	$(BIN)/python benchmarks/explained_alerts.py > docs/measured/explained_alerts.md
 
 clean: ## remove the environment and caches
-	rm -rf .venv .venv-instrumentations dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-instrumentations .venv-peers dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "ragtide needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python benchmarks/beside_peers.py [--items 200 2000] [--limit 300] [--peers ragas ...]
 
-Every peer runs in an environment of its own in build/peers, with the versions of peers/requirements/NAME.txt, by its
+Every peer runs in an environment of its own in .venv-peers, with the versions of peers/requirements/NAME.txt, by its
 documented way to work on many items at once (peers/runners/NAME_run.py), without telemetry. The endpoint
 (peers/server.py) answers a call after 200 ms and works on 64 calls at once; it counts calls and tokens. Measured of
 each run, imports included: wall time, processor time and the largest memory of all its processes.
@@ -38,7 +38,7 @@ from tools.environments import ROOT, Environments
 from ragtide_offline.demo import demo_interactions
 
 HERE = Path(__file__).parent / "peers"
-ENVIRONMENTS = Environments(HERE / "requirements", ROOT / "build" / "peers", ("--no-deps",))
+ENVIRONMENTS = Environments(HERE / "requirements", ROOT / ".venv-peers", ("--no-deps",))
 """The files of requirements are complete, so nothing else is installed."""
 
 LATENCY_S, AT_ONCE = 0.2, 64
