@@ -198,8 +198,9 @@ def test_after_a_lost_reply_each_item_of_the_batch_has_its_own_outcome() -> None
     sender = buffer()
     route = InteractionRoute.of(load_settings())
     # The first three were added, the fourth has the id of the second, and the fifth found no room.
-    held = [QueuedItem(interaction(number), 0, 1) for number in (0, 1, 2, 1, 3)]
-    sender.add([(item, route.command(item.item)) for item in held])
+    sent = [interaction(number) for number in (0, 1, 2, 1, 3)]
+    held = [QueuedItem(item, 0, 1) for item in sent]
+    sender.add(zip(held, map(route.command, sent), strict=True))
     sender.failed(len(sender.batch()))
     settled = complete(sender, ["=1-1", "=1-2", "=1-3", "=1-2", "drop_new"], now=1.0)
     outcomes = [Sent.PUBLISHED, Sent.PUBLISHED, Sent.PUBLISHED, Sent.DUPLICATE, Dropped.DROP_NEW]
