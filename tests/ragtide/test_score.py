@@ -190,7 +190,8 @@ def test_a_judge_that_refuses_its_key_stops_the_run_with_one_sentence(refusal: S
         server.always = refusal
         arguments = ["score", str(ROWS), "--labeler", "judge", "--model", "m", "--base-url", server.url]
         result = CliRunner().invoke(cli, arguments)
-        assert len(server.requests) <= 16
+        # Calls begin with half of judge.max_in_flight.
+        assert len(server.requests) <= 32
     assert result.exit_code == 1
     assert remedy in str(result.exception)
 

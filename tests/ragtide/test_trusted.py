@@ -77,6 +77,7 @@ async def _nothing(*_: Any, **__: Any) -> None:
 def test_the_labeler_of_a_replay_in_redis_is_not_imported(
     redis: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("RAGTIDE_WORKER_PROCESSES", "1")
     replayed(redis, "evil", labeler="payload:made")
     done = run_command(capsys, "worker", "--workspace", "evil")
     assert done.code == 1
