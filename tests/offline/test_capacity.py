@@ -103,6 +103,15 @@ def test_changed_keys_are_those_of_a_simulated_traffic() -> None:
     assert changed_keys(PlannedTraffic(rate=2000, pipelines=1000), 3, 0.25) == pytest.approx(simulated, rel=0.01)
 
 
+@given(traffics, st.integers(1, 1024), st.floats(0.05, 60))
+def test_commits_are_at_most_one_an_event_and_one_a_partition_and_interval(
+    traffic: PlannedTraffic, partitions: int, interval_s: float
+) -> None:
+    costs = COSTS.model_copy(update={"worker_idle_us": 0.0})
+    found = capacity_of(traffic, Settings(partitions=partitions, commit_interval_s=interval_s), costs)
+    assert 0 < found.commits <= min(traffic.rate, partitions / interval_s) * (1 + 1e-9)
+
+
 def test_a_shorter_feedback_window_and_no_specimens_take_less_memory() -> None:
     traffic = PlannedTraffic(rate=500)
     whole = needs(traffic).memory_bytes
