@@ -30,8 +30,8 @@ from ragtide_runtime.telemetry.outages import Attempt, Outage
 
 from .results import StreamEntry
 
-POLL_MS: Final = 200
-"""Milliseconds that a read waits for entries."""
+POLL_MS: Final = 1000
+"""Milliseconds that a read waits for entries; it ends as soon as one comes, so a short wait only costs idle workers."""
 
 LIBRARY_LOG: Final = logging.getLogger("ragtide.faststream")
 """Logger of FastStream; its default logger writes to standard error in another format."""
