@@ -198,9 +198,10 @@ def main() -> None:
         axis for name in ("partitions", "workers", "rules", "sessions", "traces", "viewers") if (axis := stored(name))
     ]
     pages.draw(drawn, options.folder)
-    lines = pages.page(
-        drawn, costs, unit_costs.fit_errors(found, costs), fleet.on_paper(costs), stored("fleet"), short=short
-    )
+    run = stored("fleet")
+    shown = None if run is None else fleet.predicted_anew(run, costs)
+    errors = unit_costs.fit_errors(found, costs)
+    lines = pages.page(drawn, costs, errors, fleet.on_paper(costs), shown, short=short)
     (options.folder / "capacity.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -58,6 +58,11 @@ class FleetRun:
 def on_paper(costs: UnitCosts) -> tuple[PlannedTraffic, Capacity]:
     """Return the traffic of a large fleet, and its needs."""
     return BIG, capacity_of(BIG, Settings(partitions=BIG_PARTITIONS), costs)
+
+
+def predicted_anew(run: FleetRun, costs: UnitCosts) -> FleetRun:
+    """Return a run beside the prediction from these unit costs, which may be newer than the run."""
+    return replace(run, predicted=capacity_of(run.traffic, Settings(partitions=run.partitions), costs))
 
 
 def run_fleet(

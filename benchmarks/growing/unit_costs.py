@@ -198,15 +198,27 @@ def estimate_keys(bench: Bench) -> int:
     return sum(name.startswith(prefix) for name in names)
 
 
+ROUNDS = 2
+"""Measures of a cost from which another is subtracted; the cheaper counts."""
+
+
+def cheapest(points: Sequence[TextPoint], stage: str) -> TextPoint:
+    """Return the point with the cheapest stage."""
+    return min(points, key=lambda point: point.stages[stage].us)
+
+
 def specimen_points(bench: Bench, sizes: Sequence[tuple[int, float]], count: int) -> list[tuple[TextPoint, TextPoint]]:
     """Measure what a specimen costs: finishing where all are kept, without finishing where none is."""
     found = []
     for documents, kib in sizes:
-        without = text_point(bench, documents, kib, count, local=None)
-        bench.empty()
-        bench.publish(example_interactions(count, documents=documents, kib=kib))
-        before = bench.used_bytes()
-        cost = bench.label(FakeLabeler(SCORES), count)
+        without = cheapest([text_point(bench, documents, kib, count, local=None) for _ in range(ROUNDS)], "finish")
+        costs = []
+        for _ in range(ROUNDS):
+            bench.empty()
+            bench.publish(example_interactions(count, documents=documents, kib=kib))
+            before = bench.used_bytes()
+            costs.append(bench.label(FakeLabeler(SCORES), count))
+        cost = min(costs, key=lambda found: found.us)
         (streams,) = bench.settings.layout.all()
         kept = sum(1 for _ in bench.redis.scan_iter(match=streams.specimen("*"), count=1000))
         grown = (bench.used_bytes() - before - count * without.event_bytes) / max(kept, 1)
@@ -222,11 +234,14 @@ def judge_points(bench: Bench, sizes: Sequence[tuple[int, float]], count: int) -
         judge = JudgeSettings(model="m", base_url=url, cache_ttl_s=0)
         asked = bench.with_settings(labeler="judge", judge=judge, specimens=NO_SPECIMENS)
         for documents, kib in sizes:
-            without = text_point(bench, documents, kib, count, local=None).stages["finish"]
-            bench.empty()
-            bench.publish(example_interactions(count, documents=documents, kib=kib))
-            cost = asked.label_with(lambda: labeler_of(asked.settings, None), count)
-            found.append(TextPoint(documents, kib, {"judge": cost - without}))
+            without = cheapest([text_point(bench, documents, kib, count, local=None) for _ in range(ROUNDS)], "finish")
+            costs = []
+            for _ in range(ROUNDS):
+                bench.empty()
+                bench.publish(example_interactions(count, documents=documents, kib=kib))
+                costs.append(asked.label_with(lambda: labeler_of(asked.settings, None), count))
+            cost = min(costs, key=lambda cost: cost.us) - without.stages["finish"]
+            found.append(TextPoint(documents, kib, {"judge": cost}))
     return found
 
 
@@ -239,8 +254,12 @@ def text_cost(points: Sequence[TextPoint], amount: Callable[[TextPoint], float])
 
 
 def _fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    y = np.maximum(np.array(values), 1e-9)
-    found, _ = nnls(np.array(rows) / y[:, None], np.ones(len(values)))
+    y, table = np.array(values), np.array(rows, dtype=np.float64)
+    # A difference of two costs that is not positive says only that it is below the noise.
+    seen = y > 0
+    found, _ = (
+        nnls(table[seen] / y[seen, None], np.ones(int(seen.sum()))) if seen.any() else (np.zeros(table.shape[1]), 0)
+    )
     return [float(f"{value:.4g}") for value in found]
 
 
