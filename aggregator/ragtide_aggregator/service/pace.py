@@ -34,7 +34,9 @@ FEW: Final = 50
 """Number of changed keys below which the time of a step is only an upper bound for the cost of a key."""
 
 CATCHING_UP = 10.0
-"""Factor of the duration of a commit for which an owner that is behind only reads, before it commits again."""
+"""Factor of the duration of a long commit for which an owner that is behind only reads, before it commits again."""
+LONG_COMMIT_S = 0.1
+"""Seconds from which a commit is long."""
 
 
 class StepPace:
@@ -144,6 +146,6 @@ class CommitTiming:
 
     def committed(self, now: float, *, took_s: float, longest_pause_s: float, behind: bool) -> None:
         """Plan the next commit after a commit that has just ended and took so long; such a pause has a longest time."""
-        pause_s = CATCHING_UP * took_s if behind else 0.0
+        pause_s = CATCHING_UP * took_s if behind and took_s > LONG_COMMIT_S else 0.0
         self._due = now + self._interval_s
         self._next = max(self._due, now + min(pause_s, longest_pause_s))
