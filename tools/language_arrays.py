@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 import numpy as np
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from ragtide_consumers.text.language_model import FOLDER, LONGEST
+from ragtide_consumers.text.language_model import FOLDER, LONGEST, endings
 
 
 def sequences_of(identifier: LanguageIdentifier) -> dict[bytes, int]:
@@ -44,18 +44,42 @@ def sequences_of(identifier: LanguageIdentifier) -> dict[bytes, int]:
     return found
 
 
+def ranges_of(features: dict[bytes, int]) -> dict[int, int]:
+    """Return the feature of each range of endings, by its first number, in order.
+
+    Args:
+        features: of each sequence, also the empty one; -1 without one.
+    """
+    # A longer sequence replaces a part of the range of a shorter one: after it, the shorter one goes on.
+    events: dict[int, int] = {}
+    for sequence in sorted(features, key=len):
+        first = int(endings(sequence)[-1]) if sequence else 0
+        after = first + 2 ** (9 * (LONGEST - len(sequence)))
+        shorter = (
+            next(end for at in range(1, len(sequence) + 1) if (end := sequence[at:]) in features) if sequence else b""
+        )
+        events[first] = features[sequence]
+        events.setdefault(after, features[shorter])
+    found: dict[int, int] = {}
+    last = None
+    for first, feature in sorted(events.items()):
+        if feature != last:
+            found[first] = last = feature
+    return found
+
+
 def main() -> None:
     """Write the arrays."""
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     states = sequences_of(identifier)
-    del states[b""]
-    sequences = sorted(states, key=lambda sequence: (len(sequence), sequence))
+    features = {sequence: identifier.tk_output[state] for sequence, state in states.items()}
+    starts = ranges_of({**features, b"": -1})
     logs = identifier.nb_ptc
     unseen = logs.min(axis=0)
     rows, columns = (logs != unseen).nonzero()
     arrays = {
-        "sequences": np.array([int.from_bytes(sequence, "big") for sequence in sequences], np.uint64),
-        "features": np.array(identifier.tk_output, np.int32)[[states[sequence] for sequence in sequences]],
+        "firsts": np.array([*starts], np.int64),
+        "features": np.array([*starts.values()], np.int32),
         "lengths": np.bincount(rows, minlength=len(logs)).astype(np.uint8),
         "columns": columns.astype(np.uint8),
         "logs": logs[rows, columns],
@@ -66,7 +90,6 @@ def main() -> None:
     source = distribution("py3langid")
     languages = {
         "source": f"py3langid {source.version}",
-        "sequences": [sum(len(sequence) == length for sequence in sequences) for length in range(1, LONGEST + 1)],
         "codes": identifier.nb_classes,
         "prior": identifier.nb_pc.tolist(),
         "unseen": unseen.tolist(),

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Final, Self
 from unicodedata import normalize
@@ -32,12 +31,10 @@ Places = NDArray[np.intp]
 class LanguageModel:
     """The arrays of the model. A feature has a log probability in each language; a few sequences share one."""
 
-    sequences: Sequence[NDArray[np.uint64]]
-    """By length, from 1: the sequences as big-endian numbers, in order."""
-    first: Sequence[int]
-    """By length: place of its first sequence among all."""
+    firsts: NDArray[np.int64]
+    """First number of each range of `endings`, in order: those of a range have the same longest known sequence."""
     features: NDArray[np.int32]
-    """By sequence: number of its feature; -1 if it only begins longer ones."""
+    """By range: number of the feature of that sequence; -1 without one."""
     lengths: Places
     """By feature: number of languages in which it was seen."""
     starts: Places
@@ -60,16 +57,13 @@ class LanguageModel:
         """Return the model in a folder."""
         stored = json.loads((folder / "languages.json").read_text(encoding="utf-8"))
         names: list[str] = stored["codes"]
-        sequences, features, lengths, columns, logs = (
+        firsts, features, lengths, columns, logs = (
             np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
-            for name in ("sequences", "features", "lengths", "columns", "logs")
+            for name in ("firsts", "features", "lengths", "columns", "logs")
         )
-        ends = [*accumulate(stored["sequences"])]
-        first = [0, *ends[:-1]]
         counts = lengths.astype(np.intp)
         return cls(
-            sequences=[sequences[start:end] for start, end in zip(first, ends, strict=True)],
-            first=first,
+            firsts=firsts,
             features=features,
             lengths=counts,
             starts=np.cumsum(counts) - counts,
@@ -107,7 +101,7 @@ class LanguageModel:
         return scores
 
     def _scores(self, text: bytes) -> Shares:
-        counts = Counter(self._features_of(text))
+        counts = Counter(self._features_of(text)) if text else None
         if not counts:
             return np.zeros(len(self.languages), np.float32)
         logs = self._logs_of(np.fromiter(counts, np.intp, len(counts)))
@@ -116,22 +110,8 @@ class LanguageModel:
 
     def _features_of(self, text: bytes) -> list[int]:
         """Return the feature of the longest sequence that ends at each byte, in order, where it has one."""
-        letters = np.frombuffer(text, np.uint8).astype(np.uint64)
-        endings = [letters]
-        for length in range(2, min(len(self.sequences), len(text)) + 1):
-            endings.append((endings[-1][:-1] << _BYTE) | letters[length - 1 :])
-        found = np.full(len(text), -1, np.int32)
-        waiting = np.ones(len(text), np.bool_)
-        # The longest sequence counts, and most places have one of four or more bytes.
-        for length in range(len(endings), 0, -1):
-            sequences = self.sequences[length - 1]
-            starts = waiting[length - 1 :].nonzero()[0]
-            wanted = endings[length - 1].take(starts)
-            places = sequences.searchsorted(wanted)
-            known = (sequences.take(places, mode="clip") == wanted).nonzero()[0]
-            ends = starts.take(known) + (length - 1)
-            found[ends] = self.features.take(places.take(known) + self.first[length - 1])
-            waiting[ends] = False
+        ranges = self.firsts.searchsorted(endings(text), "right") - 1
+        found = self.features.take(ranges)
         features: list[int] = found[found >= 0].tolist()
         return features
 
@@ -150,7 +130,18 @@ class LanguageModel:
         return logs
 
 
-_BYTE: Final = np.uint64(8)
+def endings(text: bytes) -> NDArray[np.int64]:
+    """Return, for each byte of a text, a number of the bytes that end there, at most six.
+
+    The last byte comes first, and before the text stands a smaller digit than any byte. So the endings with a common
+    sequence at their end are a range of numbers.
+    """
+    letters = np.frombuffer(text, np.uint8).astype(np.int64)
+    return np.convolve(letters + 1, DIGITS)[: len(text)]
+
+
+DIGITS: Final = np.array([2 ** (9 * place) for place in reversed(range(LONGEST))], np.int64)
+"""Values of the digits of an ending: nine bits for each byte."""
 
 
 @cache
