@@ -6,7 +6,6 @@ with them. What is kept depends on the text of the document and nothing else.
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +19,7 @@ LARGEST_BYTES: Final = MOST_BYTES // 16
 """Bytes from which a document is not kept, because it would replace too many others."""
 
 CHAR_BYTES: Final = 12
-"""Estimated bytes of each character of a text: its sentences, and 16 bytes for each of their words."""
+"""Estimated bytes of each character of a text: itself, its sentences, and 16 bytes for each of their words."""
 
 DOCUMENT_BYTES: Final = 2_000
 """Estimated bytes of a document besides its characters."""
@@ -57,7 +56,7 @@ class KeptDocuments:
     def __init__(self, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._documents: OrderedDict[bytes, tuple[CutDocument, int]] = OrderedDict()
+        self._documents: OrderedDict[str, tuple[CutDocument, int]] = OrderedDict()
         self._lock = Lock()
         self.n_bytes = 0
         """Estimated bytes of the documents that are kept."""
@@ -77,19 +76,18 @@ class KeptDocuments:
             text: of the document.
             cut: returns the document, and whether its text alone decided how it is cut, so that it may be kept.
         """
-        digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
         with self._lock:
-            kept = self._documents.get(digest)
+            kept = self._documents.get(text)
             if kept is not None:
-                self._documents.move_to_end(digest)
+                self._documents.move_to_end(text)
                 self.n_found += 1
                 return kept[0]
         document, may_be_kept = cut()
         size = DOCUMENT_BYTES + CHAR_BYTES * len(text)
         with self._lock:
             self.n_cut += 1
-            if may_be_kept and size <= min(LARGEST_BYTES, self._most_bytes) and digest not in self._documents:
-                self._documents[digest] = document, size
+            if may_be_kept and size <= min(LARGEST_BYTES, self._most_bytes) and text not in self._documents:
+                self._documents[text] = document, size
                 self.n_bytes += size
                 while len(self._documents) > self._most or self.n_bytes > self._most_bytes:
                     _, (_, freed) = self._documents.popitem(last=False)

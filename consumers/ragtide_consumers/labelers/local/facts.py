@@ -14,8 +14,8 @@ _DIGIT: Final = re.compile(r"\d")
 _DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
 _NO_SEPARATORS: Final = str.maketrans("", "", ".,")
 
-_COUNTED: Final = {
-    word: number
+_SPELLED: Final = {
+    number: words
     for line in (
         "1 first", "2 two second два две", "3 three third три", "4 four fourth четыре", "5 five fifth пять",
         "6 six шесть", "7 seven семь", "8 eight восемь", "9 nine девять", "10 ten десять", "11 eleven", "12 twelve",
@@ -24,8 +24,9 @@ _COUNTED: Final = {
         "100 hundred",
     )
     for number, *words in (line.split(),)
-    for word in words
 }  # fmt: skip
+"""The words of a number, by its digits."""
+_COUNTED: Final = {word: number for number, words in _SPELLED.items() for word in words}
 _DENIALS: Final = frozenset(
     (
         "not", "no", "never", "none", "nor", "neither", "cannot", "without", "nothing", "nobody",
@@ -68,8 +69,10 @@ def missing_numbers(sentences: Sequence[str], question: str, documents: Sequence
             if not unknown:
                 break
             unknown -= _digits(document)
-        for texts in ([question], *documents) if unknown else ():
-            unknown = unknown.difference(_in_words(" ".join(texts).lower(), unknown))
+        for texts in ([question], *documents):
+            if unknown.isdisjoint(_SPELLED):
+                break
+            unknown -= _in_words(" ".join(texts).lower(), unknown)
     return [len(numbers & unknown) for numbers in stated]
 
 
@@ -87,9 +90,9 @@ def _in_digits(text: str) -> list[str]:
     return [found.translate(_NO_SEPARATORS) for found in _DIGITS.findall(text)]
 
 
-def _in_words(low: str, numbers: frozenset[str]) -> list[str]:
-    words = [word for word, number in _COUNTED.items() if number in numbers and word in low]
-    return [_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)]
+def _in_words(low: str, numbers: frozenset[str]) -> frozenset[str]:
+    words = [word for number in numbers for word in _SPELLED.get(number, ()) if word in low]
+    return frozenset([_COUNTED[word] for word in words if re.search(rf"(?<!\w){word}(?!\w)", low)])
 
 
 def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:

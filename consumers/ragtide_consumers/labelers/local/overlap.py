@@ -21,12 +21,11 @@ from .words import (
     LONGEST_WORD,
     Indices,
     Vocabulary,
-    document_words,
-    number_words,
     stem_of,
     tokens,
     vocabulary,
     without_ends,
+    words_of_parts,
 )
 
 Floats = NDArray[np.float64]
@@ -110,8 +109,7 @@ def words_of(
 ) -> ComparedWords:
     """Return the content words of an interaction in a language, given by its ISO 639-1 code."""
     known = vocabulary(language)
-    asked, texts = number_words([question, *response], known)
-    found = document_words(documents, known)
+    (asked, texts), found = words_of_parts([question, *response], documents, known)
     lengths = [*map(len, documents)]
     starts = accumulate(lengths, initial=0)
     first = int(texts.searchsorted(1))

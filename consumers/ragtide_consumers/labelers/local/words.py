@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from threading import Lock
 from typing import Final, NamedTuple
 from unicodedata import category, digit, normalize
@@ -247,29 +247,29 @@ def number_words(texts: Sequence[str], known: Vocabulary) -> NumberedWords:
     return NumberedWords(numbers.take(kept), np.add.accumulate(numbers == END, dtype=np.intp).take(kept))
 
 
-def document_words(documents: Sequence[Sequence[str]], known: Vocabulary) -> list[NumberedWords]:
-    """Return the content words of each document, by sentence; those of a document that is kept are kept with it.
+def words_of_parts(
+    texts: Sequence[str], documents: Sequence[Sequence[str]], known: Vocabulary
+) -> tuple[NumberedWords, list[NumberedWords]]:
+    """Return the content words of texts, and those of each document by sentence; a kept document keeps its words.
 
     Args:
+        texts: any texts.
         documents: the sentences of each document.
-        known: the vocabulary, whose language is that of the documents.
+        known: the vocabulary, whose language is that of all of them.
     """
     found = [_kept_words(document, known) for document in documents]
     new = [place for place, words in enumerate(found) if words is None]
-    if new:
-        # All at once, because a document alone takes as many steps.
-        numbers, texts = number_words([*chain.from_iterable(documents[place] for place in new)], known)
-        start = first = 0
-        for place in new:
-            document = documents[place]
-            end = start + len(document)
-            last = int(texts.searchsorted(end))
-            words = NumberedWords(numbers[first:last].copy(), texts[first:last] - start)
-            found[place] = words
-            if isinstance(document, KeptSentences):
-                document.computed[f"words {known.language}"] = known.serial, words
-            start, first = end, last
-    return [words for words in found if words is not None]
+    # All at once, because a document alone takes as many steps.
+    numbers, places = number_words([*texts, *chain.from_iterable([documents[place] for place in new])], known)
+    ends = [*accumulate([len(documents[place]) for place in new], initial=len(texts))]
+    firsts = places.searchsorted(ends).tolist()
+    for place, start, first, last in zip(new, ends, firsts, [*firsts[1:], len(places)], strict=False):
+        document = documents[place]
+        words = found[place] = NumberedWords(numbers[first:last].copy(), places[first:last] - start)
+        if isinstance(document, KeptSentences):
+            document.computed[f"words {known.language}"] = known.serial, words
+    own = NumberedWords(numbers[: firsts[0]], places[: firsts[0]])
+    return own, [words for words in found if words is not None]
 
 
 def _kept_words(document: Sequence[str], known: Vocabulary) -> NumberedWords | None:
