@@ -47,9 +47,15 @@ _PHONE: Final = re.compile(
     r")(?![\w-]|[.,:]\d)"
 )
 
-
 _SOME_DIGITS: Final = re.compile(r"\d(?:\D{0,3}\d){6}")
-"""Seven digits near each other, which every telephone number and card has: a quick check that most texts fail."""
+
+OF_DIGITS: Final = frozenset({"card", "phone"})
+"""Patterns that find something only in a text that `has_digits`."""
+
+
+def has_digits(text: str) -> bool:
+    """Return whether seven digits are near each other, as in every telephone number and card; most texts have none."""
+    return _SOME_DIGITS.search(text) is not None
 
 
 def luhn(digits: str) -> bool:
@@ -88,8 +94,6 @@ def _local_from(text: str, first: int, end: int) -> int:
 
 
 def _card(text: str) -> tuple[str, int]:
-    if _SOME_DIGITS.search(text) is None:
-        return text, 0
     count = 0
 
     def replace(found: re.Match[str]) -> str:
@@ -119,7 +123,7 @@ def _card_end(text: str, start: int) -> int | None:
 
 
 def _phone(text: str) -> tuple[str, int]:
-    return (text, 0) if _SOME_DIGITS.search(text) is None else _PHONE.subn("[phone]", text)
+    return _PHONE.subn("[phone]", text)
 
 
 PATTERNS: Final[Mapping[str, Callable[[str], tuple[str, int]]]] = {"email": _email, "card": _card, "phone": _phone}

@@ -20,7 +20,7 @@ from ragtide_schemas.interaction import last_turns
 from ragtide_schemas.limits import ENTRY_MAX_BYTES
 
 from ..text.sentences import CutInteraction
-from .patterns import PATTERNS
+from .patterns import OF_DIGITS, PATTERNS, has_digits
 from .process import RedactionError, RedactionProcess
 
 Function = Callable[[str], str]
@@ -86,6 +86,7 @@ class Redaction:
         process: RedactionProcess | None = None,
     ) -> None:
         self._patterns = [(name, find) for name, find in PATTERNS.items() if name in patterns]
+        self._of_words = [(name, find) for name, find in self._patterns if name not in OF_DIGITS]
         self._function = function
         self._function_name = function_name or "redact_function"
         self._process = process
@@ -141,7 +142,7 @@ class Redaction:
         Raises:
             RedactionError: the user's function failed. The message does not hold the text.
         """
-        for name, find in self._patterns:
+        for name, find in self._patterns if has_digits(text) else self._of_words:
             text, found = find(text)
             if found:
                 self.counts[name] += found

@@ -136,6 +136,8 @@ class LabelWorker:
             for doing in ("committing results", "counting metric events", "taking over abandoned entries")
         )
         self._log_limit = LogLimit()
+        # Bound once, because the module's logger is bound anew for each line, even for one that is not written.
+        self._log = log.bind()
         self._labeling_seconds = telemetry.labeling_seconds.labels(self._labeler.name)
         self.heartbeats = {
             loop: Heartbeat(f"partition {streams.partition}, {loop}")
@@ -426,7 +428,7 @@ class LabelWorker:
         if entry.awaiting:
             self._sample_due = None
         self._labeling_seconds.observe(timed.latency_s)
-        log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
+        self._log.debug("labeled", labeler=event.labeler, latency_s=timed.latency_s)
         return timed.labeling, event
 
     async def _uncount_waiting(self, entry: StreamEntry, *, to: str = "") -> None:

@@ -2,17 +2,19 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from ragtide_consumers.labelers.local.words import number_words, vocabulary
 from ragtide_consumers.redaction.patterns import PATTERNS, luhn
+from ragtide_consumers.redaction.redaction import Redaction
 from ragtide_consumers.text.languages import language_of
 from ragtide_consumers.text.sentences import split_sentences
 
@@ -67,6 +69,34 @@ def test_a_megabyte_of_its_worst_case_takes_each_pattern_seconds() -> None:
     # In a process of its own, since nothing else ends a regular expression.
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-m", __name__], cwd=root, check=True, timeout=LIMIT_S)
+
+
+PARTS = [
+    *("1", "23", "456", "7890", "+1", "+49", "8", "(", ")", "(030)", "(202)", "-", "--", ".", ",", ":", "/", " ", "  "),
+    *("\n", "٣", "a", "x ", "4111", "1111", "4111 1111 1111 1111", "378282246310005", "202-555-0143"),
+    *(
+        "a@b.co",
+        "1@2.org",
+        "me (at) home.net",
+        "a[at]b.de",
+        "@",
+        "at)",
+        "8 912 345-67-89",
+        "+1 (2) (3) (4) (5) (6) (7) (8)",
+    ),
+]
+
+
+@example(parts=["+1 (2) (3) (4) (5) (6) (7) (8)"], names={"phone"})
+@given(parts=st.lists(st.sampled_from(PARTS), max_size=14), names=st.sets(st.sampled_from(sorted(PATTERNS))))
+def test_a_redaction_finds_what_its_patterns_find_one_after_the_other(parts: list[str], names: set[str]) -> None:
+    redaction, text, counts = Redaction(sorted(names)), "".join(parts), dict[str, int]()
+    redacted = redaction.text(text)
+    for name, find in PATTERNS.items():
+        if name in names:
+            text, counts[name] = find(text)
+    assert redacted == text
+    assert redaction.counts == Counter(counts)
 
 
 @for_each("groups", [(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 6, 5), (4, 6, 4), (13,), (19,)])
