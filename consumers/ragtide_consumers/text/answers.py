@@ -346,13 +346,14 @@ _HOPE_OR_OFFER: Final = re.compile(
 )
 """Sentences that hope to have helped or offer more help, by their first words; no number stands after these."""
 
-_PUNCTUATION: Final = re.compile(r"[\s.,!?;…—–\-\"“”„«»¡¿*()।。！？，、؟،؛\u0307]+")
+_PUNCTUATION: Final = str.maketrans(dict.fromkeys('.,!?;…—–-"“”„«»¡¿*()।。！？，、؟،؛\u0307', " "))
 _COLON_INSIDE: Final = re.compile(r"[:：;；]\s{0,3}\w")
 
 
 def _is_around_answer(text: str) -> bool:
     """Return whether a sentence praises the question, hopes to have helped, or offers more help."""
-    joined = _PUNCTUATION.sub(" ", text.casefold().replace("’", "'").replace("i\u0307", "i").replace("ё", "е")).strip()
+    low = text.casefold().replace("’", "'").replace("i\u0307", "i").replace("ё", "е")
+    joined = " ".join(low.translate(_PUNCTUATION).split())
     if len(joined) <= _LONGEST_PRAISE and _PRAISE.fullmatch(joined):
         return True
     return (

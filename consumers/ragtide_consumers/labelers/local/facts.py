@@ -114,6 +114,11 @@ def without_item_numbers(sentences: Sequence[str]) -> Sequence[str]:
 _BEGIN: Final = re.compile(r"(\d{1,3})\s+")
 
 
+def denies(text: str) -> bool:
+    """Return whether a text has a negation."""
+    return not _DENIALS.isdisjoint(tokens(text.casefold())) or any(end in text for end in _NOT)
+
+
 def denied_words(text: str, vocabulary: Vocabulary, *, always: bool = False) -> tuple[frozenset[int], frozenset[int]]:
     """Return the content words of a text that are not negated, and those that are, as numbers of a vocabulary.
 
@@ -122,7 +127,7 @@ def denied_words(text: str, vocabulary: Vocabulary, *, always: bool = False) -> 
         vocabulary: that numbers the words.
         always: whether words are wanted of a text without a negation, too; otherwise both are empty then.
     """
-    if not always and _DENIALS.isdisjoint(tokens(text.casefold())) and not any(end in text for end in _NOT):
+    if not always and not denies(text):
         return frozenset(), frozenset()
     affirmed, denied = set(), set()
     for part in _PARTS.split(text.casefold()):

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from .facts import denied_words, missing_numbers
+from .facts import denied_words, denies, missing_numbers
 from .overlap import ComparedWords, Flags, Floats, Overlap, QuestionWeights, overlap_of, question_weights, words_of
 from .words import Indices, tokens
 
@@ -228,11 +228,11 @@ def _around(words: ComparedWords, sentence: int) -> tuple[int, int]:
 def _away(words: ComparedWords, best_in: Sequence[int]) -> Sequence[float]:
     """Return, by response sentence, the share of its words that stand neither in the question nor beside the best."""
     asked = frozenset(words.question.tolist())
-    ends = words.response_of.searchsorted(range(words.m + 1)).tolist()
+    ends = words.response_of.searchsorted(np.arange(words.m + 1)).tolist()
+    beside = words.sentence_of.searchsorted([_around(words, sentence) for sentence in best_in]).tolist()
     found = []
-    for row, sentence in enumerate(best_in):
+    for row, (first, last) in enumerate(beside):
         own = {*words.response[ends[row] : ends[row + 1]].tolist()} if words.n else set()
-        first, last = words.sentence_of.searchsorted(_around(words, sentence)).tolist()
         missing = own - asked
         missing.difference_update(words.documents[first:last].tolist())
         found.append(len(missing) / (len(own) or 1))
@@ -244,6 +244,8 @@ def _denied(
 ) -> Sequence[float]:
     """Return, by response sentence, the share of its negated words that its best document sentence affirms."""
     found = [0.0] * len(response)
+    if not denies(" ".join(response)):
+        return found
     sentences = None
     for row, text in enumerate(response):
         affirmed, denied = denied_words(text, words.vocabulary)
