@@ -1,6 +1,6 @@
 """Processor time of each stage at an earlier commit and now, in alternating runs.
 
-    python benchmarks/before_after.py COMMIT [--interactions 4000] [--rounds 5] > docs/measured/stages.md
+    python benchmarks/before_after.py COMMIT [--interactions 8000] [--rounds 5] > docs/measured/stages.md
 
 The earlier commit is checked out and installed in a folder of its own. Then `throughput.py` of this checkout runs with
 the packages of both in turn, so that both meet the same state of the machine. Printed as Markdown: the medians over the
@@ -115,7 +115,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("commit", help="the commit to compare with")
-    parser.add_argument("--interactions", type=int, default=4000)
+    parser.add_argument("--interactions", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     before, after = [], []
