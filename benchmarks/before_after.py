@@ -39,7 +39,7 @@ HEAD = """\
 {rounds} rounds, commits {commit} and {now} in turn, Python {python}. Times are processor time of
 one interaction. "Raw" is redis-py alone, moving the same bytes in the same run: its asyncio
 client, and for small texts its synchronous client with hiredis. For `label` it is one regular
-expression that finds the words of the same texts. "Floor" is the time to validate and encode the
+expression that finds the words of the same texts. "Floor" is the time to validate, make and encode the
 messages alone. Ratios have their median and range over the rounds.
 """
 PICTURES = """

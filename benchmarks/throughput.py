@@ -15,7 +15,7 @@ ratios little. Printed: the median over the rounds, and the lowest, median and h
 - small publish, small deliver: the same roads with texts of one sentence, beside the leanest road there is: the
   synchronous client with hiredis.
 
-The floor of a stage is what it costs to validate and encode the messages alone, with no road at all.
+The floor of a stage is what it costs to validate, make and encode the messages alone, with no road at all.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from aggregated_keys import aggregate_all, keyed_events, keyed_settings, read_ra
 
 from ragtide import InteractionProducer, Labeling, LocalLabeler, MetricEvent, RagInteraction, RetrievedDocument
 from ragtide_consumers import Labeler
+from ragtide_consumers.labelers.event import labeler_id, metric_event
 from ragtide_consumers.worker.app import create_group, run_workers
 from ragtide_offline.demo import demo_interactions
 from ragtide_runtime.redis.client import connect, connect_async
@@ -42,6 +43,7 @@ from ragtide_runtime.redis.keys import DATA_FIELD, LABEL_GROUP, Streams
 from ragtide_runtime.redis.server.embedded import EmbeddedRedis
 from ragtide_runtime.settings.model import Settings
 from ragtide_runtime.telemetry.logs import configure_logging
+from ragtide_schemas import utc_now
 
 STREAMS = Streams("ragtide", 0)
 BATCH = 200
@@ -135,17 +137,21 @@ async def words(rows: Sequence[RagInteraction]) -> None:
             pattern.findall(text.lower())
 
 
-async def encoded(messages: Sequence[RagInteraction | MetricEvent]) -> None:
+async def encoded(messages: Sequence[RagInteraction]) -> None:
     """Encode every message."""
     for message in messages:
         message.encode()
 
 
-async def validated_and_encoded(payloads: Sequence[bytes], events: Sequence[MetricEvent]) -> None:
-    """Validate every interaction, and encode its event."""
+async def labeled(payloads: Sequence[bytes]) -> None:
+    """Validate every interaction, and make and encode its event."""
+    labeler = FixedLabeler()
     for payload in payloads:
-        RagInteraction.from_entry("1-1", payload)
-    await encoded(events)
+        interaction = RagInteraction.from_entry("1-1", payload)
+        labeling, now = await labeler.label(interaction), utc_now()
+        metric_event(
+            interaction, labeler_id(labeler), labeling, labeled_at=now, latency_s=0.0, entry_id="1-1", covariates=()
+        ).encode()
 
 
 async def validated_events(payloads: Sequence[bytes]) -> None:
@@ -205,8 +211,7 @@ class Round:
         await self.costs(f"{prefix}publish_raw", count, lambda: raw_publishing(client, payloads))
         await self.costs(f"{prefix}deliver_raw", count, lambda: raw_delivering(client, event))
         await self.costs(f"{prefix}publish_floor", count, lambda: encoded(rows))
-        events = [MetricEvent.decode(event)] * count
-        await self.costs(f"{prefix}deliver_floor", count, lambda: validated_and_encoded(payloads, events))
+        await self.costs(f"{prefix}deliver_floor", count, lambda: labeled(payloads))
 
     async def _label(self, rows: Sequence[RagInteraction]) -> None:
         await self._redis.flushall()
