@@ -191,7 +191,10 @@ def _evident(words: list[str]) -> str | None:
 
 def _by_own_words(words: list[str], english: int) -> str | None:
     """Return the language with at least three own words, and three times as many as any other."""
-    counts = Counter(filter(None, map(_OWN_WORDS.get, words)))
+    found = [*filter(None, map(_OWN_WORDS.get, words))]
+    if len(found) < 3:
+        return None
+    counts = Counter(found)
     counts["en"] = english
     (language, most), *others = counts.most_common(2)
     enough = most >= 3 and most >= 0.08 * len(words) and language != "en"
