@@ -197,16 +197,19 @@ class Round:
             own_s / count * 1e6, (processor_after_s - processor_s) / count * 1e6, (memory_after - memory) / count
         )
 
+    def _forget(self) -> None:
+        self._own.execute_command("FLUSHALL", "SYNC")  # memory that is freed later would count for a stage
+
     async def _road(
         self, prefix: str, rows: Sequence[RagInteraction], raw_publishing: Any, raw_delivering: Any, client: Any
     ) -> None:
         count, payloads = len(rows), [row.encode() for row in rows]
-        await self._redis.flushall()
+        self._forget()
         async with InteractionProducer(settings=self._settings) as producer:
             await self.costs(f"{prefix}publish", count, lambda: producer.apublish_many(rows))
         await self.costs(f"{prefix}deliver", count, lambda: self._work(FixedLabeler(), count))
         event = (await self._redis.xrevrange(STREAMS.metrics, count=1))[0][1][b"data"]
-        await self._redis.flushall()
+        self._forget()
         await create_group(self._redis, STREAMS.interactions)
         await self.costs(f"{prefix}publish_raw", count, lambda: raw_publishing(client, payloads))
         await self.costs(f"{prefix}deliver_raw", count, lambda: raw_delivering(client, event))
@@ -214,7 +217,7 @@ class Round:
         await self.costs(f"{prefix}deliver_floor", count, lambda: labeled(payloads))
 
     async def _label(self, rows: Sequence[RagInteraction]) -> None:
-        await self._redis.flushall()
+        self._forget()
         async with InteractionProducer(settings=self._settings) as producer:
             await producer.apublish_many(rows)
         labeler = LocalLabeler()
@@ -223,7 +226,7 @@ class Round:
         await self.costs("label_raw", len(rows), lambda: words(rows))
 
     async def _aggregate(self, name: str, keys: int) -> None:
-        await self._redis.flushall()
+        self._forget()
         count = len(self._rows)
         settings = keyed_settings(str(self._settings.redis_url), self._settings.data_dir)
         before, payloads = keyed_events(keys, keys), keyed_events(count, keys)
