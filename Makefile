@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SOURCES := schemas runtime producers consumers aggregator roles offline web ragtide tests benchmarks examples tools
 
-.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
+.PHONY: help demo capacity story pictures house recorded-day test test-heavy instrumentations monitoring browser screenshots programs test-fast chaos stateful fuzz power record journeys check lint format types layers wheel schemas bench guard profiles ingest covariates fittedproxy preferences judge racing mixshift adjusted explained scaling recovery steady safety specimens pagespeed latency peers soak livesoak speed corruptions models startup install-size stats replayspeed simulations realtraffic clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -63,7 +63,7 @@ record: .venv/.dev ## record 20,000 live interactions while workers and recorder
 journeys: .venv/.dev ## take the journeys of a new user from a fresh wheel, and keep the screens in build/journeys
 	$(BIN)/python -m tests.journeys.record $(ARGS)
 
-check: lint layers types wheel test test-heavy instrumentations programs monitoring browser ## everything CI looks at
+check: lint layers types wheel test test-heavy guard instrumentations programs monitoring browser ## everything CI looks at
 
 lint: .venv/.dev ## style and mistakes
 	$(BIN)/ruff check $(SOURCES)
@@ -93,6 +93,9 @@ house: .venv/.dev ## measure the house: lines, files, imports, one interaction, 
 
 bench: .venv/.dev ## measure the processor time of each stage beside raw redis-py
 	$(BIN)/python benchmarks/throughput.py $(ARGS)
+
+guard: .venv/.dev ## fail when a stage became slower than its noise explains; CI runs a short form
+	$(BIN)/python benchmarks/guard.py $(ARGS)
 
 profiles: .venv/.dev ## draw where the processor time of each stage goes, in docs/measured
 	$(BIN)/python benchmarks/profiles.py docs/measured $(ARGS)

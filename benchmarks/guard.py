@@ -1,0 +1,97 @@
+"""Fail when a stage has become slower than its noise explains.
+
+    python benchmarks/guard.py [--short]
+    python benchmarks/guard.py --write
+
+Runs `throughput.py`, whose stages run beside raw redis-py in the same round, and compares the median ratio of every
+stage with benchmarks/baseline.json. A ratio fails when it is above its baseline by more than its noise: the range of
+the rounds that the baseline was made of, and at least a tenth. `--short` takes less than a minute, has a baseline of
+its own, and finds only what is half as slow again. `--write` measures both baselines anew: do that on a quiet machine,
+in the commit that changes the speed.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import throughput
+
+BASELINE = Path(__file__).with_name("baseline.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How much is measured."""
+
+    interactions: int
+    rounds: int
+    least_noise: float
+    """Relative; machines of CI differ more than the rounds of one run."""
+
+
+FORMS = {"full": Form(8000, 5, 0.1), "short": Form(2000, 3, 0.5)}
+WRITTEN_ROUNDS = 9
+
+
+def ratios(results: Sequence[dict[str, throughput.Costs]]) -> dict[str, list[float]]:
+    """Return the ratio to raw redis-py in each round, of each stage and of Redis in it."""
+    found = {stage: throughput.ratios(results, stage) for stage in throughput.STAGES}
+    for stage in ("publish", "deliver"):
+        found[f"{stage}, Redis"] = [result[stage].redis_us / result[f"{stage}_raw"].redis_us for result in results]
+        found[f"{stage}, bytes in Redis"] = [
+            result[stage].redis_bytes / result[f"{stage}_raw"].redis_bytes for result in results
+        ]
+    return found
+
+
+def baseline_of(values: Mapping[str, Sequence[float]], least_noise: float) -> dict[str, dict[str, float]]:
+    """Return median and noise of each ratio; the noise is relative."""
+    return {
+        name: {
+            "ratio": round(statistics.median(rounds), 2),
+            "noise": round(max((max(rounds) - min(rounds)) / statistics.median(rounds), least_noise), 2),
+        }
+        for name, rounds in values.items()
+    }
+
+
+def compare(baseline: Mapping[str, Mapping[str, float]], found: Mapping[str, Sequence[float]]) -> list[str]:
+    """Print each ratio beside its baseline, and return the names of those that are worse than their noise explains."""
+    worse = []
+    print(f"{'':<24}{'baseline':>10}{'noise':>8}{'now':>8}")
+    for name, expected in baseline.items():
+        now = statistics.median(found[name])
+        slower = now > expected["ratio"] * (1 + expected["noise"])
+        print(f"{name:<24}{expected['ratio']:>10.2f}{expected['noise']:>8.0%}{now:>8.2f}{'  WORSE' if slower else ''}")
+        if slower:
+            worse.append(name)
+    return worse
+
+
+def main() -> None:
+    """Measure and compare."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--short", action="store_true", help="fewer interactions and rounds")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/baseline.json instead of comparing")
+    arguments = parser.parse_args()
+    if arguments.write:
+        written: dict[str, Any] = {
+            name: baseline_of(ratios(throughput.measured(form.interactions, WRITTEN_ROUNDS)), form.least_noise)
+            for name, form in FORMS.items()
+        }
+        BASELINE.write_text(json.dumps(written, indent=2) + "\n")
+        return
+    name = "short" if arguments.short else "full"
+    found = ratios(throughput.measured(FORMS[name].interactions, FORMS[name].rounds))
+    worse = compare(json.loads(BASELINE.read_text())[name], found)
+    if worse:
+        sys.exit(f"slower than the baseline: {', '.join(worse)}")
+
+
+if __name__ == "__main__":
+    main()
